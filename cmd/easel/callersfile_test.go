@@ -50,7 +50,8 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 
 func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
+		telling := newTelling("https://catalog.example")
+		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: telling.outbox()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,6 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		put(secret, devSecret)
 		put(file, "teams:\n"+team("studio", secret)+both)
 		var log bytes.Buffer
-		telling := newTelling("https://catalog.example")
 		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, telling, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		inForce := func() string {
 			time.Sleep(reload.Interval)
 			count := len(known.List().Callers()) // which reads the file again
-			return fmt.Sprint(telling.teams.Names(), count)
+			return fmt.Sprint(book.Told(), count)
 		}
 		put(file, "teams:\n"+team("studio", secret)+team("print", second)+posterGone)
 		for range 3 {

@@ -49,8 +49,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
-	var hub *watch.Hub // made below, before anybody can call
-	client, err := c.catalog(telemetry.UpstreamTransport(transport), observed, func() *watch.Hub { return hub })
+	upstream, err := c.catalog(telemetry.UpstreamTransport(transport), observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -61,16 +60,17 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer others.end()
 
-	var taken *orders.Orders // made below, before anybody can call
-	sighted := func(s watch.Sighting) {
-		if taken != nil {
-			taken.Sighted(s.Credential, s.Version, s.NotFound)
-		}
-	}
-	if hub, err = c.hub(client, observed, others.peers, sighted); err != nil {
+	recorder := orders.NewRecorder(book, observed.Logger)
+	defer begin(context.WithoutCancel(ctx), recorder.Record)()
+	hub, err := c.hub(upstream, observed, others.peers, recorder)
+	if err != nil {
 		return err
 	}
 	defer clock.forPolls(hub.Close)
+	client := upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
+		hub.Called(cred, err)
+		observed.Failures.Called(ctx, cred, err)
+	})
 
 	unmeasure, err := telemetry.Measure(hub.Stats, others.stats)
 	if err != nil {
@@ -94,25 +94,25 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		files = append(files, known)
 	}
 	defer files.follow(ctx)()
-	meter := &ledgerMeter{book: book, known: known, owners: held != nil, events: telling.outcomes}
-	unmeasureLedger, err := meter.measure(ctx)
+	meter := ledger.NewMeter(ctx, book, held != nil)
+	defer begin(ctx, meter.Run)()
+	unmeasureLedger, err := telemetry.MeasureLedger(meter.Reading, telling.outcomes)
 	if err != nil {
 		return err
 	}
 	defer unmeasureLedger()
 
-	var leave func()
-	taken, leave = c.orders(ctx, client, hub, meter, telling, held, observed, clock)
+	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst}, held, observed, clock)
 	defer leave()
-	defer telling.send(ctx, book, observed.Logger)()
+	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
 
-	services, err := c.services(client, hub, taken, held, known)
+	services, err := c.services(service.Config{Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known})
 	if err != nil {
 		return err
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.page, Files: files.problems}
+	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
 	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, client, held, observed.Logger), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
@@ -147,30 +147,35 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 	}, nil
 }
 
+// begin begins work that goes on until it is stopped, or ctx ends.
+func begin(ctx context.Context, work func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { work(ctx) })
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
 // catalog makes the client of the catalog.
-func (c *serveCmd) catalog(transport http.RoundTripper, observed *telemetry.Telemetry, hub func() *watch.Hub) (client *catalog.Client, err error) {
-	client, err = catalog.New(catalog.Config{
-		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport,
-		Called: func(ctx context.Context, cred catalog.Credential, err error) {
-			hub().Called(cred, err)
-			observed.Failures.Called(ctx, cred, err)
-		},
-	})
+func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*catalog.Client, error) {
+	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport})
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
 	if proxy := catalog.Proxy(c.UpstreamURL); proxy != "" {
-		observed.Logger.Info("the catalog is reached through a proxy", "proxy", proxy)
+		logger.Info("the catalog is reached through a proxy", "proxy", proxy)
 	}
 	return client, nil
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, sighted func(watch.Sighting)) (*watch.Hub, error) {
+func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, recorder *orders.Recorder) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
-		Upstream: client.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
+		Upstream: upstream.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: peers, Sighted: sighted,
+		Peers: peers, Sighted: recorder.Sighted,
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)
@@ -178,51 +183,36 @@ func (c *serveCmd) hub(client *catalog.Client, observed *telemetry.Telemetry, pe
 	return hub, nil
 }
 
-// orders takes orders through the ledger, and records what becomes of them. Behind a held API key it
-// recovers and settles those that nobody comes back for, until ctx ends. leave waits for the orders that are on their way,
-// and for what was seen of renders to be recorded.
-func (c *serveCmd) orders(ctx context.Context, client *catalog.Client, hub *watch.Hub, meter *ledgerMeter, telling *telling, held *catalog.Credential, observed *telemetry.Telemetry, clock *stopClock) (taken *orders.Orders, leave func()) {
-	taken = orders.New(orders.Config{
-		Ledger: meter.book, Catalog: client, Logger: observed.Logger, Called: hub.Called,
-		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
-			hub.Ordered(cred)
-			observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
-		},
-		Fault: func() { meter.faults.Add(1) }, Dearer: func() { meter.dearer.Add(1) },
-		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) { hub.Observe(ctx, cred, read) },
-		Gone: func(ctx context.Context, cred catalog.Credential, id string) {
-			hub.Gone(ctx, cred, id)
-		},
-		Told: telling.teams.Names, Watch: watchUntilSettled(hub), KeyFirst: c.UpstreamKeyFirst,
-	})
-	recording, recorded := context.WithCancel(context.WithoutCancel(ctx))
-	var work, record sync.WaitGroup
-	record.Go(func() { taken.Record(recording) })
-	ctx, cancel := context.WithCancel(ctx)
-	work.Go(func() { taken.Tidy(ctx) })
-	if held != nil {
-		work.Go(func() { taken.Recover(ctx, *held) })
-		work.Go(func() { taken.Settle(ctx, *held) })
-		work.Go(func() { taken.Follow(ctx, *held) })
+// orders takes orders through the ledger. Behind a held API key it recovers and settles those that nobody comes back for,
+// until ctx ends. leave waits for the orders that are on their way.
+func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.Credential, observed *telemetry.Telemetry, clock *stopClock) (placing *orders.Orders, leave func()) {
+	cfg.Ordered = func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
+		observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
 	}
-	return taken, func() {
+	placing = orders.New(cfg)
+	ctx, cancel := context.WithCancel(ctx)
+	ends := []func(){begin(ctx, placing.Tidy)}
+	if held != nil {
+		for _, unattended := range []func(context.Context, catalog.Credential){placing.Recover, placing.Settle, placing.Follow} {
+			ends = append(ends, begin(ctx, func(ctx context.Context) { unattended(ctx, *held) }))
+		}
+	}
+	return placing, func() {
 		cancel()
-		work.Wait() // so that none begins any more
+		for _, end := range ends { // so that no order begins any more
+			end()
+		}
 		left, done := clock.forOrders(ctx)
 		defer done()
-		logFailure(observed.Logger, "left before every outcome was known", taken.Close(left))
-		recorded()
-		record.Wait()
+		logFailure(observed.Logger, "left before every outcome was known", placing.Close(left))
 	}
 }
 
 // services puts the services in front of what they stand on.
-func (c *serveCmd) services(client *catalog.Client, hub *watch.Hub, taken *orders.Orders, held *catalog.Credential, known *service.Callers) (*service.Service, error) {
-	return service.New(service.Config{
-		Catalog: client, Hub: hub, Orders: taken, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
-		// Whoever is on this machine may call an unguarded server: see guard.
-		AllowAnonymous: c.AllowAnonymous || c.unguarded(),
-	})
+func (c *serveCmd) services(cfg service.Config) (*service.Service, error) {
+	cfg.MaxStreamAge, cfg.Certificates = c.MaxStreamAge, c.TLSClientCAFile != ""
+	cfg.AllowAnonymous = c.AllowAnonymous || c.unguarded() // whoever is on this machine may call an unguarded server: see guard
+	return service.New(cfg)
 }
 
 // frontend puts the server in front of the services.

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/events"
@@ -113,9 +115,10 @@ func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
 	if strings.HasPrefix(c.ledgerInForce(), "postgres") {
 		files = append(files, secretFile{"PGPASSFILE", os.Getenv("PGPASSFILE")})
 	}
-	for _, name := range told.Names() {
-		team, _ := told.Get(name)
-		files = append(files, secretFile{"secret_file of the team " + name, team.SecretFile})
+	for _, name := range slices.Sorted(maps.Keys(told.Known())) {
+		if team, ok := told.Get(name); ok {
+			files = append(files, secretFile{"secret_file of the team " + name, team.SecretFile})
+		}
 	}
 	return files
 }

@@ -33,14 +33,14 @@ var allowed = map[string][]string{
 	"internal/ledger/lifecycle": {}, // pure
 
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload"},
-	"internal/orders":                {module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle"},
+	"internal/orders":                {module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
-	"internal/admin":                 {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
+	"internal/admin":                 {module + "/gen/", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {module + "/gen/scalar"},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
-	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
+	"internal/telemetry":             {module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // all of it is test code

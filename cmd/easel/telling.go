@@ -1,27 +1,22 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/easel-grpc/easel/internal/callers"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // telling is what tells teams of events.
 type telling struct {
-	teams  events.Teams
-	data   service.EventData
-	sender atomic.Pointer[events.Sender]
+	teams events.Teams
+	data  service.EventData
 
 	mu     sync.Mutex
 	counts map[string]map[string]int64 // by team and outcome
@@ -33,18 +28,17 @@ func newTelling(catalog string) *telling {
 
 // outbox tells the ledger who is told of what.
 func (t *telling) outbox() *ledger.Outbox {
-	return &ledger.Outbox{Limits: t.teams.Limits, Generation: t.data.Generation, Budget: t.data.Budget, Written: func() {
-		if sender := t.sender.Load(); sender != nil {
-			sender.Wake()
-		}
-	}}
+	return &ledger.Outbox{Teams: t.teams.Known, Generation: t.data.Generation, Budget: t.data.Budget}
 }
 
-// take takes over the teams of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
+// take takes over the owners of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
 func (t *telling) take(list *callers.List) {
 	teams := map[string]events.Team{}
+	for _, caller := range list.Callers() {
+		teams[caller.Owner()] = events.Team{Limits: limitsOf(caller.Team)}
+	}
 	for _, team := range list.Teams() {
-		one := events.Team{Limits: ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}}
+		one := events.Team{Limits: limitsOf(team)}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			t.count(team.Name, events.OutcomeSent, 0)
@@ -54,17 +48,13 @@ func (t *telling) take(list *callers.List) {
 	t.teams.Set(teams)
 }
 
-// send sends events until stop is called.
-func (t *telling) send(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (stop func()) {
-	sender := events.New(events.Config{Ledger: book, Teams: &t.teams, Logger: logger, Count: t.count})
-	t.sender.Store(sender)
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() { sender.Run(ctx) })
-	return func() {
-		cancel()
-		work.Wait()
-	}
+func limitsOf(team callers.Team) ledger.Limits {
+	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
+}
+
+// sender makes what sends the events.
+func (t *telling) sender(book *ledger.Ledger, logger *slog.Logger) *events.Sender {
+	return events.New(events.Config{Ledger: book, Teams: &t.teams, Logger: logger, Count: t.count})
 }
 
 // count counts what has come of events.
@@ -104,11 +94,4 @@ func eventFaults(list *callers.List, inForce ...callers.Team) (faults callers.Fa
 		}
 	}
 	return faults
-}
-
-// watchUntilSettled watches a generation of the ledger for nobody else.
-func watchUntilSettled(hub *watch.Hub) func(context.Context, catalog.Credential, string) error {
-	return func(ctx context.Context, cred catalog.Credential, id string) error {
-		return hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(watch.Event) error { return nil })
-	}
 }

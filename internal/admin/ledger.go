@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 const (
@@ -13,39 +15,6 @@ const (
 	unknownLong = 10 * time.Minute // an order of unknown outcome, before somebody should know
 	silentLong  = 30 * time.Minute // an event that its receiver does not take, before somebody should know
 )
-
-// Ledger is the book of orders in sum.
-type Ledger struct {
-	Durable bool      // it outlives this process
-	Up      bool      // the last read was answered
-	Read    time.Time // of what is here; zero where none was answered
-	// Unknown orders have no outcome yet, the oldest since OldestUnknown.
-	Unknown       int64
-	OldestUnknown time.Duration
-	// Faults of the book are since the start of the program.
-	Faults int64
-	// Named means that owners have names, and Owners has all of them.
-	Named  bool
-	Owners []Owner
-}
-
-// Owner is the money and the orders of an owner.
-type Owner struct {
-	Name                                                       string
-	Orders                                                     int64
-	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
-	Unknown                                                    int64
-	OldestUnknown                                              time.Duration
-	Budgets                                                    []Budget // those that have a limit
-	PendingEvents, GivenUpEvents                               int64
-	OldestEvent                                                time.Duration // of those that are pending
-}
-
-// Budget is a budget that has a limit.
-type Budget struct {
-	Window                string // day or month
-	LimitCents, LeftCents int64
-}
 
 // book is the ledger in the report.
 type book struct {
@@ -81,20 +50,25 @@ type budget struct {
 	LeftCents  int64 `json:"leftCents"`
 }
 
-func bookOf(l Ledger, now time.Time) book {
+func bookOf(l ledger.Reading, now time.Time) book {
 	b := book{
-		Durable: l.Durable, Up: l.Up, Read: when(l.Read), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
+		Durable: l.Durable, Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
 		Named: l.Named, OwnerCount: len(l.Owners), Owners: []owner{},
 	}
+	events := map[string]ledger.EventSummary{}
+	for _, e := range l.Events {
+		events[e.Owner] = e
+	}
 	for _, o := range l.Owners {
+		told := events[o.Owner]
 		row := owner{
-			Name: o.Name, Orders: o.Orders, SpentCents: o.SpentCents, RefundedCents: o.RefundedCents, ReservedCents: o.ReservedCents,
+			Name: o.Owner, Orders: o.Orders, SpentCents: o.SpentCents, RefundedCents: o.RefundedCents, ReservedCents: o.ReservedCents,
 			UnconfirmedCents: o.UnconfirmedCents, Unknown: o.Unknown, OldestUnknown: before(now, o.OldestUnknown),
-			PendingEvents: o.PendingEvents, GivenUpEvents: o.GivenUpEvents, OldestEvent: before(now, o.OldestEvent),
+			PendingEvents: told.Pending, GivenUpEvents: told.GivenUp, OldestEvent: before(now, told.Oldest),
 		}
 		for _, one := range o.Budgets {
-			left := &budget{one.LimitCents, one.LeftCents}
-			if one.Window == "day" {
+			left := &budget{one.LimitCents, one.LeftCents()}
+			if one.Period == "day" {
 				row.Day = left
 			} else {
 				row.Month = left

@@ -5,24 +5,31 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
-	spent := Owner{Name: "studio", Budgets: []Budget{{Window: "day", LimitCents: 100, LeftCents: 20}}}
+	owning := func(b ledger.Budget) ledger.Reading {
+		return ledger.Reading{Up: true, Summary: ledger.Summary{Owners: []ledger.OwnerSummary{{Owner: "studio", Budgets: []ledger.Budget{b}}}}}
+	}
+	unknown := func(since time.Duration) ledger.Reading {
+		return ledger.Reading{Up: true, Summary: ledger.Summary{Unknown: 1, OldestUnknown: since}}
+	}
 	for name, test := range map[string]struct {
-		ledger Ledger
+		ledger ledger.Reading
 		say    string
 		grave  bool
 	}{
-		"all is well":               {Ledger{Up: true, Owners: []Owner{{Name: "studio", Budgets: []Budget{{"month", 100, 21}}}}}, "", false},
-		"an order on its way":       {Ledger{Up: true, Unknown: 1, OldestUnknown: time.Minute}, "", false},
-		"an order that stays open":  {Ledger{Up: true, Unknown: 1, OldestUnknown: 11 * time.Minute}, "An order has no outcome, the oldest for 11m0s", false},
-		"a budget that is used up":  {Ledger{Up: true, Owners: []Owner{spent}}, "is left to studio", false},
-		"a ledger that is away":     {Ledger{}, "does not answer", true},
-		"two truths about an order": {Ledger{Up: true, Faults: 2}, "met 2 times", true},
+		"all is well":               {owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79}), "", false},
+		"an order on its way":       {unknown(time.Minute), "", false},
+		"an order that stays open":  {unknown(11 * time.Minute), "An order has no outcome, the oldest for 11m0s", false},
+		"a budget that is used up":  {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to studio", false},
+		"a ledger that is away":     {ledger.Reading{}, "does not answer", true},
+		"two truths about an order": {ledger.Reading{Up: true, Faults: 2}, "met 2 times", true},
 	} {
 		_, source := quiet()
-		source.Ledger = func(context.Context) Ledger { return test.ledger }
+		source.Ledger = func(context.Context) ledger.Reading { return test.ledger }
 		said := source.report(t.Context()).Concerns
 		switch {
 		case test.say == "" && len(said) == 0:
@@ -33,11 +40,13 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 }
 
 func TestOwnersInTroubleComeFirstAndAHundredAreShown(t *testing.T) {
-	l := Ledger{Up: true}
+	l := ledger.Reading{Up: true}
 	for range 200 {
-		l.Owners = append(l.Owners, Owner{Name: "calm"})
+		l.Owners = append(l.Owners, ledger.OwnerSummary{Owner: "calm"})
 	}
-	l.Owners = append(l.Owners, Owner{Name: "poor", Budgets: []Budget{{"day", 10, 1}, {"month", 100, 90}}}, Owner{Name: "unsure", Unknown: 1})
+	l.Owners = append(l.Owners, ledger.OwnerSummary{Owner: "poor", Budgets: []ledger.Budget{
+		{Period: "day", LimitCents: 10, SpentCents: 9}, {Period: "month", LimitCents: 100, SpentCents: 10},
+	}}, ledger.OwnerSummary{Owner: "unsure", Unknown: 1})
 	b := bookOf(l, time.Now())
 	if len(b.Owners) != 100 || b.OwnerCount != 202 || b.Owners[0].Name != "unsure" || b.Owners[1].Name != "poor" || b.Owners[1].Day.LeftCents != 1 || b.Owners[1].Month.LimitCents != 100 {
 		t.Errorf("%d of %d, the first %+v", len(b.Owners), b.OwnerCount, b.Owners[:2])

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -21,7 +22,7 @@ type Status struct {
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
-	Ledger            func(context.Context) Ledger
+	Ledger            func(context.Context) ledger.Reading
 	Serving           func(context.Context) bool // false where calls should not be sent here
 	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
 }

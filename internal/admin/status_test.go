@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -23,7 +24,7 @@ func quiet() (*watch.Snapshot, Status) {
 		Unanswered: func() map[string]time.Duration { return nil },
 		Usage:      func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
 		Serving:    func(context.Context) bool { return true },
-		Ledger:     func(context.Context) Ledger { return Ledger{Up: true, Read: time.Now()} },
+		Ledger:     func(context.Context) ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
 	}
 }
 

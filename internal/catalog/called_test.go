@@ -24,7 +24,11 @@ type hearing struct {
 // locks of its own.
 func (h *hearing) newClient(t *testing.T, transport http.RoundTripper) *Client {
 	t.Helper()
-	c, err := New(Config{BaseURL: testURL, Transport: transport, Called: func(ctx context.Context, cred Credential, err error) {
+	c, err := New(Config{BaseURL: testURL, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = c.Reporting(func(ctx context.Context, cred Credential, err error) {
 		if ctx == nil {
 			t.Error("told without a context")
 		}
@@ -41,10 +45,7 @@ func (h *hearing) newClient(t *testing.T, transport http.RoundTripper) *Client {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.heard = append(h.heard, err)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	h.client = c
 	return c
 }
@@ -59,7 +60,7 @@ func (h *hearing) kinds() (kinds []Kind) {
 	return kinds
 }
 
-func TestCalledGetsEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
+func TestReportingGivesEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 	for status, want := range map[int]Kind{200: 0, 204: 0, 0: KindUnavailable, 503: KindUnavailable, 429: KindRateLimited, 401: KindCredentialRejected} {
 		for op, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestCalledGetsEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 	}
 }
 
-func TestCalledGetsEachConnectionOfADownload(t *testing.T) {
+func TestReportingGivesEachConnectionOfADownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearing
 		requests := 0
@@ -111,7 +112,7 @@ func TestCalledGetsEachConnectionOfADownload(t *testing.T) {
 	})
 }
 
-func TestCalledGetsNoRequestThatWasNeverSent(t *testing.T) {
+func TestReportingGivesNoRequestThatWasNeverSent(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -136,18 +137,7 @@ func TestCalledGetsNoRequestThatWasNeverSent(t *testing.T) {
 	}
 }
 
-func TestCalledGetsNoPolls(t *testing.T) {
-	for op, call := range calls {
-		var h hearing
-		upstream := &failing{status: 429}
-		_ = call(t.Context(), h.newClient(t, upstream).Once())
-		if upstream.requests != 1 || len(h.heard) != 0 {
-			t.Errorf("%s: %d requests, told %v", op, upstream.requests, h.heard)
-		}
-	}
-}
-
-func TestCalledGetsARequestWhoseCallerHasLeft(t *testing.T) {
+func TestReportingGivesARequestWhoseCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearing
 		c := h.newClient(t, roundTrip(silent))
@@ -158,7 +148,7 @@ func TestCalledGetsARequestWhoseCallerHasLeft(t *testing.T) {
 	})
 }
 
-func TestCalledGetsARefusedConnectionAsUnavailable(t *testing.T) {
+func TestReportingGivesARefusedConnectionAsUnavailable(t *testing.T) {
 	var h hearing
 	c := h.newClient(t, roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -33,18 +33,6 @@ type Config struct {
 	Now func() time.Time
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
 	Seed uint64
-	// Called is called after each request of a call, so that the poller of the same credential
-	// can count it and slow down with it. It may be nil.
-	//
-	// err is nil where the catalog answered with a 2xx header, whatever its body is; the
-	// [*Error] of the request, with Kind and RetryAfter, where it refused or did not answer;
-	// and the error of the caller's context where the caller left before either. Called is not
-	// called for a request that was never sent: its context was over, or no header can carry
-	// its API key. Each attempt is a request. Requests of [Client.Once] do not count.
-	//
-	// ctx is that of the call, or has its values. Called runs on the path of the call, with no
-	// lock held: it must be quick, and may be called by many at the same time.
-	Called func(ctx context.Context, cred Credential, err error)
 }
 
 // withDefaults fills in defaults for zero fields.
@@ -57,13 +45,8 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Called == nil {
-		cfg.Called = ignoreCall
-	}
 	return cfg
 }
-
-func ignoreCall(context.Context, Credential, error) {}
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
 // called at the same time.
@@ -89,7 +72,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	cfg = cfg.withDefaults()
 	upstream := retrier{
-		requester:   requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: cfg.Called, accepted: newAccepted()},
+		requester:   requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: func(context.Context, Credential, error) {}, accepted: newAccepted()},
 		attempts:    3,
 		jitter:      newJitter(cfg.Seed),
 		retryBudget: &retryBudget{tokens: budgetTokens},
@@ -101,13 +84,28 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Once gives the same client without inner retries, for pollers, which have a back-off of
-// their own and count their requests themselves: it does not call Called. Both clients share
+// Once gives the same client without inner retries, for those who have a back-off of their own. Both clients share
 // connections and the retry budget.
 func (c *Client) Once() *Client {
 	once := *c
-	once.upstream.attempts, once.upstream.called = 1, ignoreCall
+	once.upstream.attempts = 1
 	return &once
+}
+
+// Reporting gives the same client for calls: called hears of each of their requests, so that the poller of the same
+// credential can count it and slow down with it.
+//
+// err is nil where the catalog answered with a 2xx header, whatever its body is; the [*Error] of the request, with Kind
+// and RetryAfter, where it refused or did not answer; and the error of the caller's context where the caller left before
+// either. called does not hear of a request that was never sent: its context was over, or no header can carry its API
+// key. Each attempt is a request.
+//
+// ctx is that of the call, or has its values. called runs on the path of the call, with no lock held: it must be quick,
+// and may be called by many at the same time.
+func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
+	reporting := *c
+	reporting.upstream.called = called
+	return &reporting
 }
 
 // Jitter draws a time from 0 up to a limit, which must be above 0 and is never drawn itself, from the source of all waits.

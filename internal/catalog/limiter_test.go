@@ -99,11 +99,11 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // A8
 		var told atomic.Int32
 		client, err := New(Config{
 			BaseURL: "http://catalog.example", AllowInsecure: true, Transport: poolsOf(t, base), AttemptTimeout: 5 * time.Second,
-			Called: func(context.Context, Credential, error) { told.Add(1) },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		client = client.Reporting(func(context.Context, Credential, error) { told.Add(1) })
 		unread, err := client.Content(t.Context(), testCredential, "g", 0, "")
 		if err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
-// here, and [Config.Called] is called for each.
+// here, and the function of [Client.Reporting] hears of each.
 func (q requester) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, redactor, error) {
 	key := cred.APIKey().Reveal()
 	if !printable(key) {

@@ -8,7 +8,6 @@
 package events
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -25,29 +24,31 @@ type Team struct {
 // Teams are those of now, by name. The zero value has none.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
+	known   atomic.Pointer[map[string]ledger.Team]
 }
 
 // Set changes them.
-func (t *Teams) Set(teams map[string]Team) { t.inForce.Store(&teams) }
+func (t *Teams) Set(teams map[string]Team) {
+	known := make(map[string]ledger.Team, len(teams))
+	for name, team := range teams {
+		known[name] = ledger.Team{Limits: team.Limits, Told: team.URL != ""}
+	}
+	t.inForce.Store(&teams)
+	t.known.Store(&known)
+}
+
+// Known is the function of an [ledger.Outbox].
+func (t *Teams) Known() map[string]ledger.Team {
+	if known := t.known.Load(); known != nil {
+		return *known
+	}
+	return nil
+}
 
 // Get gives a team, if it is told.
 func (t *Teams) Get(name string) (team Team, told bool) {
 	team = t.all()[name]
 	return team, team.URL != ""
-}
-
-// Limits is the function of an [ledger.Outbox].
-func (t *Teams) Limits(name string) ledger.Limits { return t.all()[name].Limits }
-
-// Names are the names of those who are told.
-func (t *Teams) Names() (names []string) {
-	for name, team := range t.all() {
-		if team.URL != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 func (t *Teams) all() map[string]Team {

@@ -156,8 +156,8 @@ func newOffice(t *testing.T, url string, connector driver.Connector) *office {
 	o.tell("studio", "print")
 	var err error
 	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
-		Limits: o.teams.Limits, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
-		Budget: func(ledger.Budget) string { return "{}" }, Written: func() { o.sender.Wake() },
+		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
+		Budget: func(ledger.Budget) string { return "{}" },
 	}})
 	if err != nil {
 		t.Fatal(err)

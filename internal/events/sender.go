@@ -81,8 +81,8 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Wake says that an event was written. It does not wait.
-func (s *Sender) Wake() {
+// again has the sender look at once at what is due. It does not wait.
+func (s *Sender) again() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -100,11 +100,12 @@ func (s *Sender) Run(ctx context.Context) {
 	for {
 		select {
 		case <-s.wake:
+		case <-s.cfg.Ledger.Written():
 		case <-ticks.C:
 		case <-ctx.Done():
 			return
 		}
-		if told := s.cfg.Teams.Names(); len(told) > 0 {
+		if told := s.cfg.Ledger.Told(); len(told) > 0 {
 			s.look(ctx, sending, told)
 		}
 		s.tidy(ctx, time.Now())
@@ -248,7 +249,7 @@ func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 			return s.cfg.Ledger.GiveBackDuty(ctx, ledger.TellingDuty(e.Owner), s.holder)
 		})
 	}
-	s.Wake()
+	s.again()
 }
 
 // record records what has come of an attempt, and reports whether another may follow at once. An event whose arrival the

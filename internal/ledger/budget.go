@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -38,9 +39,47 @@ func (p period) most() int64 {
 	return *p.limit
 }
 
-// budget is the budget of a period that has a limit, with nothing spent.
-func (p period) budget() Budget {
-	return Budget{Period: p.name, Start: p.start, Reset: p.end, LimitCents: *p.limit}
+// budget is the budget of a period that has a limit.
+func (p period) budget(spent, reserved int64) Budget {
+	return Budget{Period: p.name, Start: p.start, Reset: p.end, LimitCents: *p.limit, SpentCents: spent, ReservedCents: reserved}
+}
+
+// Budget is what an owner has spent of a limit.
+type Budget struct {
+	// Period is "day" or "month", from Start until Reset.
+	Period       string
+	Start, Reset time.Time
+	// LimitCents is what SpentCents and ReservedCents together may reach.
+	LimitCents, SpentCents, ReservedCents int64
+}
+
+// LeftCents is what may still be spent or reserved.
+func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
+
+// Budgets gives the budgets of an owner that have a limit.
+func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
+	if limits == (Limits{}) {
+		return nil, nil
+	}
+	err = l.reading(ctx, func(tx *transaction) error {
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		for _, p := range limits.periods(time.UnixMicro(now).UTC()) {
+			if p.limit == nil {
+				continue
+			}
+			var spent, reserved int64
+			if err := tx.row(`SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
+				WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, p.name, p.start.UnixMicro()).Scan(&spent, &reserved); err != nil {
+				return err
+			}
+			all = append(all, p.budget(spent, reserved))
+		}
+		return nil
+	})
+	return all, err
 }
 
 // BudgetError is a budget that has no room for a price.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -58,6 +59,16 @@ type Ledger struct {
 	catalog string
 	durable bool // it outlives the process
 	outbox  *Outbox
+	written chan struct{} // has a value after an event was written
+
+	// Counts is what this process has found in the book since its start.
+	Counts Counts
+}
+
+// Counts count what operators should know of.
+type Counts struct {
+	Faults atomic.Int64 // two truths about an order
+	Dearer atomic.Int64 // charges above the quote
 }
 
 // IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
@@ -83,7 +94,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, durable: IsDurable(config.URL), outbox: config.Outbox,
+		catalog: config.Catalog, durable: IsDurable(config.URL), outbox: config.Outbox, written: make(chan struct{}, 1),
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
@@ -322,8 +333,11 @@ func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 	} else if err != nil {
 		return &Doubt{unusable(err)}
 	}
-	if t.told && l.outbox.Written != nil {
-		l.outbox.Written()
+	if t.told {
+		select {
+		case l.written <- struct{}{}:
+		default:
+		}
 	}
 	return nil
 }

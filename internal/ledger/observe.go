@@ -35,9 +35,6 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 // ownAtOnce bounds the generations of one query: a database takes some ten thousand parameters.
 const ownAtOnce = 4096
 
-// visibleAfter is how long after an order was placed a read may not find its generation.
-const visibleAfter = 30 * time.Second
-
 // Observation is what the catalog has said of a generation.
 type Observation struct {
 	lifecycle.Observation
@@ -103,11 +100,11 @@ func exceededBy(o Order, cents *int64) int64 {
 // observe records an observation of an order, and reports whether its generation counts as gone. The rows of the
 // budgets, for which others wait, come last.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
-	if soon := now.UnixMicro()-o.placed < visibleAfter.Microseconds(); seen.NotFound && soon {
+	if soon := now.UnixMicro()-o.placed < lifecycle.VisibleAfter.Microseconds(); seen.NotFound && soon {
 		seen.Observation = lifecycle.Observation{} // which says nothing
 	}
 	next := o
-	if seen.Status > o.Status || seen.Status == o.Status && seen.Record != "" {
+	if seen.Record != "" && o.Status.MayBecome(seen.Status) {
 		next.Record = seen.Record
 	}
 	next.Observed = o.After(seen.Observation, now, l.refunds)
@@ -156,7 +153,7 @@ func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) (all []
 			UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
 			WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $6 AND order_time > {now} - $7
 			) AS due ORDER BY observed_time, generation_id LIMIT $8`,
-			l.refunds.Microseconds(), quiet.Microseconds(), visibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(),
+			l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(),
 			settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 		if err != nil {
 			return err
@@ -216,39 +213,4 @@ func (l *Ledger) TakeDuty(ctx context.Context, name, holder string, d time.Durat
 		return err
 	})
 	return taken && err == nil, err
-}
-
-// Budget is what an owner has spent of a limit.
-type Budget struct {
-	// Period is "day" or "month", from Start until Reset.
-	Period       string
-	Start, Reset time.Time
-	// LimitCents is what SpentCents and ReservedCents together may reach.
-	LimitCents, SpentCents, ReservedCents int64
-}
-
-// Budgets gives the budgets of an owner that have a limit.
-func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
-	if limits == (Limits{}) {
-		return nil, nil
-	}
-	err = l.reading(ctx, func(tx *transaction) error {
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
-		for _, p := range limits.periods(time.UnixMicro(now).UTC()) {
-			if p.limit == nil {
-				continue
-			}
-			b := p.budget()
-			if err := tx.row(`SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
-				WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, p.name, p.start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents); err != nil {
-				return err
-			}
-			all = append(all, b)
-		}
-		return nil
-	})
-	return all, err
 }

@@ -14,16 +14,45 @@ import (
 // Outbox says what is told of events. Every state is written, whoever records it: who is told is decided when an event
 // is sent, by a process that knows. Its functions are called within transactions: none may ask the ledger, or wait.
 type Outbox struct {
-	// Limits are the budgets of an owner, as far as this process knows.
-	Limits func(owner string) Limits
+	// Teams are the owners that this process knows, by name.
+	Teams func() map[string]Team
 	// Generation is the data of an event about the generation of an order, as JSON. Text is that of its result,
 	// where it has one.
 	Generation func(o Order, text *string) string
 	// Budget is the data of an event about a budget, as JSON.
 	Budget func(Budget) string
-	// Written is called when an event was written. It may be nil.
-	Written func()
 }
+
+// Team is what a process knows of an owner.
+type Team struct {
+	Limits Limits
+	Told   bool // of events
+}
+
+// teams are the owners that this process knows.
+func (l *Ledger) teams() map[string]Team {
+	if l.outbox == nil {
+		return nil
+	}
+	return l.outbox.Teams()
+}
+
+// IsTold reports whether this process knows that an owner is told of events.
+func (l *Ledger) IsTold(owner string) bool { return l.teams()[owner].Told }
+
+// Told are the owners who are told of events, as far as this process knows.
+func (l *Ledger) Told() (owners []string) {
+	for name, team := range l.teams() {
+		if team.Told {
+			owners = append(owners, name)
+		}
+	}
+	slices.Sort(owners)
+	return owners
+}
+
+// Written has a value after this process has written an event.
+func (l *Ledger) Written() <-chan struct{} { return l.written }
 
 // The types of events.
 const (
@@ -99,7 +128,7 @@ func (t *transaction) tellBudgets(o Order, used []usage) error {
 	if t.l.outbox == nil {
 		return nil
 	}
-	for _, p := range t.l.outbox.Limits(o.Owner).periods(o.Time) {
+	for _, p := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
 		at := slices.IndexFunc(used, func(u usage) bool { return u.period == p.name })
 		if p.limit == nil || at < 0 {
 			continue
@@ -112,8 +141,7 @@ func (t *transaction) tellBudgets(o Order, used []usage) error {
 }
 
 func (t *transaction) tellBudget(owner string, p period, u usage) error {
-	b := p.budget()
-	b.SpentCents, b.ReservedCents = u.spent, u.reserved
+	b := p.budget(u.spent, u.reserved)
 	used := b.SpentCents + b.ReservedCents
 	for _, percent := range thresholds {
 		if percent <= u.told || used <= 0 || used*100 < b.LimitCents*percent {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
+		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(30)}))
 		for key, seen := range map[string]lifecycle.Observation{"g1": {Status: lifecycle.Succeeded, CostCents: cents(9)}, "g2": {Status: lifecycle.Refunded}, "g3": {Deleted: true}} {
 			conclude(t, l, write(t, l, request(key)), lifecycle.Named, key)
 			observe(t, l, key, seen)
@@ -24,8 +25,13 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		if err != nil || len(got.Owners) != 1 || got.Owners[0].OldestUnknown < time.Minute {
 			t.Fatalf("it is %+v, %v", got, err)
 		}
-		want := []ledger.OwnerSummary{{Owner: "studio", Orders: 3, Unknown: 1, OldestUnknown: got.Owners[0].OldestUnknown, SpentCents: 29, RefundedCents: 9, ReservedCents: 11, UnconfirmedCents: 11, DayCents: 31, MonthCents: 31}}
-		if !slices.Equal(got.Owners, want) || got.Unknown != 1 || got.OldestUnknown < time.Minute {
+		want := []ledger.OwnerSummary{{Owner: "studio", Orders: 3, Unknown: 1, OldestUnknown: got.Owners[0].OldestUnknown, SpentCents: 29, RefundedCents: 9, ReservedCents: 11, UnconfirmedCents: 11}}
+		budgets := got.Owners[0].Budgets
+		if len(budgets) != 2 || budgets[0].Period != "day" || budgets[0].LeftCents() != 69 || budgets[1].LeftCents() != 0 {
+			t.Errorf("the budgets are %+v", budgets)
+		}
+		got.Owners[0].Budgets = nil
+		if !reflect.DeepEqual(got.Owners, want) || got.Unknown != 1 || got.OldestUnknown < time.Minute {
 			t.Errorf("it is %+v, %v", got, err)
 		}
 	})

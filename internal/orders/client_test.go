@@ -12,6 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // client is one process that takes orders, with a ledger in memory.
@@ -35,7 +36,13 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = book.Close() })
-	return &client{orders.New(orders.Config{Ledger: book, Catalog: upstream, Logger: slog.New(slog.DiscardHandler)}), book}
+	recorder := orders.NewRecorder(book, slog.New(slog.DiscardHandler))
+	hub, err := watch.New(watch.Config{Upstream: upstream.Once(), Sighted: recorder.Sighted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hub.Close)
+	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), book}
 }
 
 // order is what a test orders.

@@ -16,15 +16,16 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 	inShop(t, 1000, func(s *shop) {
-		price, limit, told := s.price(), int64(500), 0
+		price, limit := s.price(), int64(500)
 		charge := price + 7
 		r := s.replica()
 		var logs strings.Builder
-		r.orders.Logger, r.orders.Dearer = slog.New(slog.NewTextHandler(&logs, nil)), func() { told++ }
+		r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 			return charging(s, answer, charge)
 		})
@@ -32,7 +33,7 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
 			s.Fatalf("it is answered %+v, %v", placed, err)
 		}
-		if told != 1 || !strings.Contains(logs.String(), "charged more than it quoted") {
+		if told := s.ledger.Counts.Dearer.Load(); told != 1 || !strings.Contains(logs.String(), "charged more than it quoted") {
 			s.Errorf("told %d times, and the log has %q", told, logs.String())
 		}
 		all, err := s.ledger.Budgets(s.Context(), "studio", ledger.Limits{DailyCents: &limit})
@@ -50,15 +51,16 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for quote, want := range map[int64]int{10: 1, 17: 0, 0: 0} {
 				inShop(t, 1000, func(s *shop) {
-					told, r := 0, s.replica()
+					r := s.replica()
 					var logs strings.Builder
-					r.orders.Logger, r.orders.Dearer = slog.New(slog.NewTextHandler(&logs, nil)), func() { told++ }
+					r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 					g := r.placeWithoutCharge(quote)
 					s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"costCents": 17}})
 					read(r, g)
 					r.poll(g)
 					line := fmt.Sprintf(`"the catalog has charged more than it quoted" generation=%s quoted_cents=%d cost_cents=17`, g.ID, quote)
-					if n := strings.Count(logs.String(), line); told != want || n != want || n != strings.Count(logs.String(), "charged more") {
+					told := s.ledger.Counts.Dearer.Load()
+					if n := strings.Count(logs.String(), line); told != int64(want) || n != want || n != strings.Count(logs.String(), "charged more") {
 						s.Errorf("quoted %d cents: told %d times, and the log has %q", quote, told, logs.String())
 					}
 					if one := s.list(ledger.Filter{})[0]; one.CostCents == nil || *one.CostCents != 17 {
@@ -93,7 +95,7 @@ func (r *replica) poll(g catalog.Generation) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.orders.Sighted(r.held("studio"), seen, false)
+	r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
 	r.record()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 const (
@@ -22,7 +23,7 @@ func (o *Orders) Follow(ctx context.Context, held catalog.Credential) {
 	f := &followed{orders: o, held: held, holder: rand.Text(), watched: map[string]bool{}}
 	defer f.end()
 	for sleep(ctx, followEvery) {
-		switch owners := o.Told(); {
+		switch owners := o.Ledger.Told(); {
 		case o.Catalog.Rejected(held.Tenant):
 			f.end()
 			f.giveBack(ctx)
@@ -104,7 +105,8 @@ func (f *followed) mark(id string) bool {
 
 // watch watches a generation until no money can move any more.
 func (f *followed) watch(id string) {
-	_ = f.orders.Watch(f.ctx, f.held, id)
+	request := watch.Request{Credential: f.held, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}
+	_ = f.orders.Hub.Watch(f.ctx, request, func(watch.Event) error { return nil })
 	sleep(f.ctx, settleEvery) // then it is watched again, if the ledger still has it unsettled
 	f.mu.Lock()
 	defer f.mu.Unlock()

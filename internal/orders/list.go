@@ -2,10 +2,10 @@ package orders
 
 import (
 	"context"
-	"slices"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // Listed is a generation as the ledger has recorded it.
@@ -37,13 +37,13 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 // state is not noted: it may be less than what a read says. Nor is an end of which it leaves something out, where the
 // settler reads it.
 func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog.Version) {
-	if recorded.State == catalog.StateDeleted || statuses[v.State] <= statuses[recorded.State] {
+	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State)) {
 		return
 	}
-	if cred.Held && !recorded.settled && leavesOut(v, slices.Contains(o.Told(), recorded.Owner)) {
+	if cred.Held && !recorded.settled && leavesOut(v, o.Ledger.IsTold(recorded.Owner)) {
 		return
 	}
-	o.Sighted(cred, v, false)
+	o.Sighted(watch.Sighting{Credential: cred, Version: v})
 }
 
 // mostReports is how many reports the ledger makes at a time.

@@ -16,7 +16,7 @@ import (
 func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	s.outbox = &ledger.Outbox{
-		Limits: func(string) (none ledger.Limits) { return none },
+		Teams: func() map[string]ledger.Team { return teamsTold(owners...) },
 		Generation: func(_ ledger.Order, text *string) string {
 			if text == nil {
 				text = new("")
@@ -29,8 +29,17 @@ func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 		s.Fatal(err)
 	}
 	s.open()
-	r.orders.Ledger, r.orders.Told = s.ledger, func() []string { return owners }
+	r.orders.Ledger = s.ledger
 	return texts
+}
+
+// teamsTold are owners who are told of events.
+func teamsTold(owners ...string) map[string]ledger.Team {
+	teams := map[string]ledger.Team{}
+	for _, owner := range owners {
+		teams[owner] = ledger.Team{Told: true}
+	}
+	return teams
 }
 
 // lists compares what is recorded with a list, as a caller's list does, and gives the state that is recorded then.

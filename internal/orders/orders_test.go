@@ -23,6 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -104,7 +105,6 @@ type replica struct {
 	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
 	before func(*http.Request) error                                   // happens before a request leaves
 	key    string
-	gone   []string // what its watchers were told to be deleted
 }
 
 func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
@@ -116,10 +116,33 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 	if err != nil {
 		s.Fatal(err)
 	}
-	cfg.Ledger, cfg.Catalog, cfg.Logger = s.ledger, client, slog.New(slog.DiscardHandler)
-	cfg.Gone = func(_ context.Context, _ catalog.Credential, id string) { r.gone = append(r.gone, id) }
+	cfg.Recorder, cfg.Catalog = orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler)), client
+	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Once(), Seed: 1, Sighted: func(seen watch.Sighting) { r.orders.Sighted(seen) }}); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(cfg.Hub.Close)
 	r.client, r.orders = client, orders.New(cfg)
 	return r
+}
+
+// watches watches a generation, and gives the states that were told when it is called.
+func (r *replica) watches(id string) (told func() []catalog.State) {
+	var states []catalog.State
+	var watching sync.WaitGroup
+	ctx, stop := context.WithCancel(r.Context())
+	watching.Go(func() {
+		_ = r.orders.Hub.Watch(ctx, watch.Request{Credential: r.held("studio"), IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(e watch.Event) error {
+			if e.Update != nil {
+				states = append(states, e.Update.Generation.State)
+			}
+			return nil
+		})
+	})
+	return func() []catalog.State {
+		stop()
+		watching.Wait()
+		return states
+	}
 }
 
 // RoundTrip calls the sandbox without a network.

@@ -174,14 +174,14 @@ func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generatio
 	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
 	seen := o.observation(cred, gone, false)
 	if err := o.recordDeletion(ctx, generationID, seen); err != nil {
-		o.recorder.put(sight{seen.APIKey, generationID}, seen)
+		o.put(sight{seen.APIKey, generationID}, seen)
 		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
 	}
 }
 
 func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen ledger.Observation) error {
 	key := sight{seen.APIKey, generationID}
-	for _, earlier := range o.recorder.of(key) {
+	for _, earlier := range o.of(key) {
 		if isGone(*earlier) {
 			continue // of which nothing more is known
 		}
@@ -200,13 +200,18 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	if failed != nil || !known || order.IsGone() {
 		return recorded, false
 	}
-	if catalog.IsAbsent(err) {
-		_, unwitnessed := o.Catalog.Account(ctx, cred)
-		if gone, failed := o.absent(ctx, cred, generationID, unwitnessed == nil); failed == nil && gone {
-			return recorded, false
-		}
+	if catalog.IsAbsent(err) && o.witnessed(ctx, cred, generationID) {
+		return recorded, false
 	}
 	return recordedVersion(order), true
+}
+
+// witnessed records that a read of a call has not found a generation, and reports whether it counts as gone: another read
+// tells whether the catalog answers.
+func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (gone bool) {
+	_, err := o.Catalog.Account(ctx, cred)
+	gone, failed := o.absent(ctx, cred, generationID, err == nil)
+	return gone && failed == nil
 }
 
 // absent records that a read has not found a generation, and lets its watchers know when it counts as gone.
@@ -215,7 +220,7 @@ func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generation
 	effect, err := o.observeEffect(ctx, generationID, seen)
 	if effect.Gone {
 		o.recorded.forget(sight{seen.APIKey, generationID})
-		o.Gone(ctx, cred, generationID)
+		o.Hub.Gone(ctx, cred, generationID)
 	}
 	return effect.Gone, err
 }

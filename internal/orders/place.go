@@ -1,5 +1,3 @@
-// Package orders is how an order gets from the ledger to the catalog and back: it is written down and
-// placed, sent again where its outcome is unknown, observed, and settled.
 package orders
 
 import (
@@ -8,95 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
-
-// ledgerTimeout bounds each question to the ledger.
-const ledgerTimeout = 5 * time.Second
-
-// Config has the dependencies of [Orders].
-type Config struct {
-	Ledger  *ledger.Ledger  // required
-	Catalog *catalog.Client // required
-	// Logger hears of faults of the book. Required.
-	Logger *slog.Logger
-	// Fault counts a fault of the book, and Dearer a charge above the quote. They may be nil.
-	Fault, Dearer func()
-	// Share gives watchers a state that was read to settle an order, Gone tells them that there was none, and Called
-	// counts the request. They may be nil.
-	Share  func(context.Context, catalog.Credential, catalog.Version)
-	Gone   func(ctx context.Context, cred catalog.Credential, generationID string)
-	Called func(catalog.Credential, error)
-	// Told are the owners who are told of events, and Watch watches a generation of theirs until no money can move any
-	// more. They may be nil: nobody is told.
-	Told  func() (owners []string)
-	Watch func(ctx context.Context, cred catalog.Credential, generationID string) error
-	// Ordered is called at the end of each series of attempts to send an order, whoever still waits for it. ctx has the
-	// values of the call that began the series; g is the paid generation where err is nil. It may be nil.
-	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
-	// exist says that it does not.
-	KeyFirst bool
-}
-
-// Orders takes orders through the ledger to the catalog.
-type Orders struct {
-	Config
-
-	placed   *recent[placedKey, placedOrder]
-	owned    *recent[ownedKey, attributed]
-	recorded *recent[sight, recordedState]
-	avoided  *recent[string, time.Time]
-	recorder *recorder
-	reports  *turns
-
-	work     sync.WaitGroup
-	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
-	stop     context.CancelFunc
-
-	mu          sync.Mutex
-	submissions map[string]*submission // by the id of the order
-	owners      map[string]int         // how many there are of each
-}
-
-// New makes Orders. It asks nobody.
-func New(cfg Config) *Orders {
-	if cfg.Fault == nil {
-		cfg.Fault = func() {}
-	}
-	if cfg.Dearer == nil {
-		cfg.Dearer = func() {}
-	}
-	if cfg.Share == nil {
-		cfg.Share = func(context.Context, catalog.Credential, catalog.Version) {}
-	}
-	if cfg.Gone == nil {
-		cfg.Gone = func(context.Context, catalog.Credential, string) {}
-	}
-	if cfg.Called == nil {
-		cfg.Called = func(catalog.Credential, error) {}
-	}
-	if cfg.Told == nil {
-		cfg.Told = func() []string { return nil }
-	}
-	if cfg.Ordered == nil {
-		cfg.Ordered = func(context.Context, catalog.Credential, string, catalog.Generation, error) {}
-	}
-	stopping, stop := context.WithCancel(context.Background())
-	return &Orders{
-		stopping: stopping, stop: stop, submissions: map[string]*submission{}, owners: map[string]int{},
-		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
-		recorded: newRecent[sight, recordedState](maxOwned), avoided: newRecent[string, time.Time](maxOwned), recorder: newRecorder(), reports: newTurns(mostReports),
-	}
-}
 
 // Request is an order of a caller.
 type Request struct {
@@ -142,45 +58,6 @@ func (r Request) terms() (Terms, error) {
 	}
 	return r.Terms()
 }
-
-// Outcome is what is known of an order that a call has not got placed.
-type Outcome string
-
-// The outcomes.
-const (
-	// Unknown is an order that may exist: the same idempotency key, sent again, finds out. A refusal by the catalog is
-	// one too where another process may have sent the idempotency key: some catalogs check money, models or inputs
-	// before they look it up.
-	Unknown Outcome = "unknown"
-	// NotPlacedByThisCall is an order of which this call has sent nothing. An earlier process may have, or another replica.
-	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
-	// NotPlaced is an order that there is not, as a durable ledger knows. It is never said where callers forward their
-	// own API keys, which may be used elsewhere.
-	NotPlaced Outcome = "not_placed"
-)
-
-// Error is an error of [Orders.Place]: why the order was not placed, and what is known of it.
-type Error struct {
-	Outcome Outcome
-	Err     error
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap gives the reason.
-func (e *Error) Unwrap() error { return e.Err }
-
-var (
-	// ErrModelNotAllowed means that the owner may not order from the model.
-	ErrModelNotAllowed = errors.New("the team may not order from this model")
-	// ErrResendWindow is the reason why an order of unknown outcome is not sent again. The account alone shows whether the
-	// order was placed.
-	ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
-
-	errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
-	// errTermsChanged means that the terms of the caller have changed while its order was quoted.
-	errTermsChanged = errors.New("the terms of the caller have changed")
-)
 
 const (
 	opCreate = "POST /generations"
@@ -396,9 +273,6 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// knowsAll reports whether the ledger knows of every order of an owner.
-func (o *Orders) knowsAll(cred catalog.Credential) bool { return cred.Held && o.Ledger.IsDurable() }
-
 // free asks in a transaction whether no order stands under an idempotency key.
 func (o *Orders) free(ctx context.Context, r ledger.Request) (free bool, err error) {
 	err = ask(ctx, func(ctx context.Context) error {
@@ -431,59 +305,6 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// start sends an order beside its callers.
-func (o *Orders) start(ctx context.Context, s *submission, release func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.submissions[s.order.ID] = s
-	o.owners[s.order.Owner]++
-	o.work.Go(func() {
-		defer release()
-		o.submit(ctx, s)
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.submissions, s.order.ID)
-		if o.owners[s.order.Owner]--; o.owners[s.order.Owner] == 0 {
-			delete(o.owners, s.order.Owner)
-		}
-		close(s.ended)
-	})
-}
-
-// joined is the submission of an order in this process, for which one more caller waits; nil where there is none.
-func (o *Orders) joined(orderID string, until time.Time) *submission {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	s := o.submissions[orderID]
-	if s != nil {
-		s.join(until)
-	}
-	return s
-}
-
-// underWay is how many orders of an owner this process sends.
-func (o *Orders) underWay(owner string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.owners[owner]
-}
-
-// Close waits for the orders on their way. When ctx ends before, no further attempt begins.
-func (o *Orders) Close(ctx context.Context) error {
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		o.work.Wait()
-	}()
-	select {
-	case <-finished:
-		return nil
-	case <-ctx.Done():
-		o.stop()
-		return fmt.Errorf("orders are still on their way: %w", ctx.Err())
-	}
-}
-
 // answer is what a caller is told of an order that is not sent now.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
@@ -496,27 +317,6 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 		return Receipt{}, &Error{Unknown, unknown(ErrResendWindow)}
 	}
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
-}
-
-// inDoubt turns a commit that may have been carried out into an unknown outcome. Any other error of the ledger stays:
-// nothing was recorded.
-func inDoubt(err error) error {
-	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
-		return unknown(err)
-	}
-	return err
-}
-
-// placedTime is when an order was written down, by the clock of this process.
-func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }
-
-// Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
-// API key itself.
-func Owner(cred catalog.Credential) string {
-	if cred.Held {
-		return cred.Owner
-	}
-	return cred.APIKeySum()
 }
 
 // ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept on disk: nobody
@@ -535,40 +335,6 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// provenTime is how long the catalog's acceptance of a forwarded API key opens the ledger.
-const provenTime = time.Minute
-
-// Proven makes sure that the catalog has accepted the API key lately: a made-up one never reaches the ledger.
-func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
-	if o.IsProven(cred) {
-		return nil
-	}
-	_, err := o.Catalog.Account(ctx, cred)
-	if o.IsProven(cred) { // the answer may be unreadable
-		return nil
-	}
-	return err
-}
-
-// IsProven reports whether the catalog has accepted the API key lately.
-func (o *Orders) IsProven(cred catalog.Credential) bool {
-	return cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime)
-}
-
-// ask bounds a question to the ledger. One that takes too long has no answer.
-func ask(ctx context.Context, question func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	err := question(bounded)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		var doubt *ledger.Doubt
-		if !errors.As(err, &doubt) {
-			return &ledger.Unavailable{Err: err}
-		}
-	}
-	return err
-}
-
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read
 // that does not find it says nothing.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
@@ -580,16 +346,11 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	if err == nil {
 		return read.Generation
 	}
-	if catalog.IsAbsent(err) && time.Since(receipt.Placed) > NotYetVisible {
-		if _, ok := o.NotFound(ctx, cred, nil, recorded.ID, err); !ok {
-			recorded.State = catalog.StateDeleted
-		}
+	if catalog.IsAbsent(err) && o.witnessed(ctx, cred, recorded.ID) {
+		recorded.State = catalog.StateDeleted
 	}
 	return recorded
 }
-
-// NotYetVisible is how long after an order a 404 of the catalog is no deletion.
-const NotYetVisible = 30 * time.Second
 
 // digestOf is the digest of model and inputs by value: members in any order, numbers by their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {

@@ -80,7 +80,6 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
 	_, err := r.orders.Catalog.Once().Account(ctx, r.held)
-	r.orders.Called(r.held, err)
 	return isOutage(err)
 }
 
@@ -170,16 +169,4 @@ func (o *outage) pause(least time.Duration) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return min(least<<min(o.failures, 10), outagePauseMax)
-}
-
-// sleep waits, and reports whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

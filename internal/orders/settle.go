@@ -88,7 +88,6 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	list, err := o.Catalog.Once().Generations(ctx, l.held)
-	o.Called(l.held, err)
 	switch {
 	case leaveAlone(err):
 		return nil, err
@@ -96,13 +95,13 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 		return due, nil
 	}
 	l.witnessed = true
-	listed, told := make(map[string]catalog.Version, len(list)), o.Told()
+	listed := make(map[string]catalog.Version, len(list))
 	for _, v := range list {
 		listed[v.ID] = v
 	}
 	for _, one := range due {
 		v, ok := listed[one.Generation]
-		if !ok || one.Last || leavesOut(v, slices.Contains(told, one.Owner)) {
+		if !ok || one.Last || leavesOut(v, o.Ledger.IsTold(one.Owner)) {
 			rest = append(rest, one)
 			continue
 		}
@@ -132,7 +131,6 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	cred := l.held
 	cred.Owner = one.Owner
 	read, err := o.Catalog.Once().Generation(ctx, cred, one.Generation)
-	o.Called(cred, err)
 	switch {
 	case catalog.IsAbsent(err):
 		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
@@ -144,7 +142,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return nil
 	}
 	l.witnessed = true
-	o.Share(ctx, cred, read)
+	o.Hub.Observe(ctx, cred, read)
 	seen := o.observation(cred, read, false)
 	seen.Whole = true
 	return l.observe(ctx, one.Generation, seen)
@@ -175,7 +173,6 @@ func (o *Orders) avoid(id string) { o.avoided.put(id, time.Now().Add(settleAvoid
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Once().Account(ctx, l.held)
-		l.orders.Called(l.held, err)
 		l.witnessed = err == nil
 	}
 	return l.witnessed

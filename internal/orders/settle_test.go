@@ -14,6 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // settles runs the settling of some replicas for a while.
@@ -96,12 +97,13 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 		if err := r.client.Delete(s.Context(), r.held("studio"), g.ID); err != nil {
 			s.Fatal(err)
 		}
+		told := r.watches(g.ID)
 		settles(3*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; !one.IsGone() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
 			s.Errorf("it is %+v", one)
 		}
-		if len(r.gone) != 1 || r.gone[0] != g.ID {
-			s.Errorf("watchers are told that %q are deleted", r.gone)
+		if states := told(); states[len(states)-1] != catalog.StateDeleted {
+			s.Errorf("a watcher is told %v", states)
 		}
 		again, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || again.Generation.State != catalog.StateDeleted {
@@ -198,7 +200,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.Context())
 		done := make(chan struct{})
 		go func() { r.orders.Record(ctx); close(done) }()
-		r.orders.Sighted(r.held("studio"), g.Version(), false)
+		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: g.Version()})
 		synctest.Wait()
 		cancel()
 		<-done
@@ -228,13 +230,13 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 			}
 			seen = all[0]
 			seen.State, seen.Status = catalog.StateSucceeded, "succeeded"
-			r.orders.Sighted(r.held("studio"), seen, false)
+			r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
 			synctest.Wait()
 			return answer, nil
 		})
 		mustPlace(s, r, "k", "a harbour")
 		time.Sleep(time.Minute)
-		r.orders.Sighted(r.held("studio"), seen, false) // the next poll
+		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
 		synctest.Wait()
 		cancel()
 		<-done
@@ -254,7 +256,7 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		gone := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
-		r.orders.Sighted(catalog.Forwarded(catalog.NewSecret("another")), gone, true)
+		r.orders.Sighted(watch.Sighting{Credential: catalog.Forwarded(catalog.NewSecret("another")), Version: gone, NotFound: true})
 		ctx, cancel := context.WithCancel(s.Context())
 		cancel()
 		r.orders.Record(ctx)
@@ -262,7 +264,7 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		if one := s.list(ledger.Filter{})[0]; one.IsGone() || one.Status != lifecycle.Unseen {
 			s.Errorf("it is %+v", one)
 		}
-		r.orders.Sighted(mine, gone, true)
+		r.orders.Sighted(watch.Sighting{Credential: mine, Version: gone, NotFound: true})
 		r.orders.Record(ctx)
 		if one := s.list(ledger.Filter{})[0]; !one.IsGone() {
 			s.Errorf("its own API key has seen its end, and it is %+v", one)

@@ -48,6 +48,43 @@ type submission struct {
 	err        error
 }
 
+// start sends an order beside its callers.
+func (o *Orders) start(ctx context.Context, s *submission, release func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.submissions[s.order.ID] = s
+	o.owners[s.order.Owner]++
+	o.work.Go(func() {
+		defer release()
+		o.submit(ctx, s)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.submissions, s.order.ID)
+		if o.owners[s.order.Owner]--; o.owners[s.order.Owner] == 0 {
+			delete(o.owners, s.order.Owner)
+		}
+		close(s.ended)
+	})
+}
+
+// joined is the submission of an order in this process, for which one more caller waits; nil where there is none.
+func (o *Orders) joined(orderID string, until time.Time) *submission {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.submissions[orderID]
+	if s != nil {
+		s.join(until)
+	}
+	return s
+}
+
+// underWay is how many orders of an owner this process sends.
+func (o *Orders) underWay(owner string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.owners[owner]
+}
+
 // submit sends an order again and again: renew the claim, post once, write down what has happened, until the order has
 // an outcome, the claim is lost, or the time of all who wait is over.
 func (o *Orders) submit(ctx context.Context, s *submission) {
@@ -187,7 +224,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 		err = unknown(failed)
 	case step.Answer == lifecycle.Replay:
 		s.generation, s.err = s.named(g, step), nil
-		s.orders.Ordered(ctx, s.cred, s.order.ModelID, s.generation, nil)
+		s.orders.ordered(ctx, s, nil)
 		return
 	case step.Answer == lifecycle.NotPlaced:
 		s.refused = s.orders.isFree(ctx, s.order)
@@ -196,7 +233,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 		err = unknown(err)
 	}
 	s.err = &Error{s.outcome(err), err}
-	s.orders.Ordered(ctx, s.cred, s.order.ModelID, catalog.Generation{}, err)
+	s.orders.ordered(ctx, s, err)
 }
 
 // outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
@@ -267,16 +304,18 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 	return g
 }
 
-// dearer tells of a charge above the quote.
-func (o *Orders) dearer(generation string, quoted, cost int64) {
-	o.Logger.Warn("the catalog has charged more than it quoted", "generation", generation, "quoted_cents", quoted, "cost_cents", cost)
-	o.Dearer()
+// ordered lets the hub and the configuration know of the end of a series of attempts.
+func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
+	o.Hub.Ordered(s.cred)
+	if o.Ordered != nil {
+		o.Ordered(ctx, s.cred, s.order.ModelID, s.generation, err)
+	}
 }
 
 // fault tells of two truths that meet.
 func (s *submission) fault(what, generation string) {
 	s.orders.Logger.Error("a fault of the book: "+what, "order", s.order.ID, "generation", generation)
-	s.orders.Fault()
+	s.orders.Ledger.Counts.Faults.Add(1)
 }
 
 // join lets a caller wait.

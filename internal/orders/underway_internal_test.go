@@ -7,6 +7,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAnOwnerHasSoManyOrdersOnTheirWayAndNoMore(t *testing.T) { // A6
@@ -19,7 +20,12 @@ func TestAnOwnerHasSoManyOrdersOnTheirWayAndNoMore(t *testing.T) { // A6
 		t.Fatal(err)
 	}
 	defer func() { _ = book.Close() }()
-	o := New(Config{Ledger: book, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	hub, err := watch.New(watch.Config{Upstream: client.Once()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	o := New(Config{Recorder: NewRecorder(book, slog.New(slog.DiscardHandler)), Catalog: client, Hub: hub})
 	place := func(owner string) (*submission, error) {
 		p := &placing{orders: o, request: ledger.Request{Namespace: owner, Owner: owner, IdempotencyKey: "k", UpstreamKey: owner, ModelID: "m", Digest: "d"}, asked: Request{Inputs: []byte("{}")}}
 		ctx, cancel := context.WithCancel(t.Context())

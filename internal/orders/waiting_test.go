@@ -12,6 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // tells opens the ledger again, with an outbox for studio. It gives the status and the deletion that each event tells.
@@ -24,7 +25,7 @@ func (s *shop) tells() (told *[]string) {
 	l, err := ledger.Open(s.Context(), ledger.Config{
 		URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow,
 		Outbox: &ledger.Outbox{
-			Limits: func(string) (none ledger.Limits) { return none },
+			Teams: func() map[string]ledger.Team { return nil },
 			Generation: func(o ledger.Order, _ *string) string {
 				*told = append(*told, fmt.Sprint(o.Status, " ", o.IsGone()))
 				return "{}"
@@ -61,16 +62,16 @@ func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
 		told []string
 	}{
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
-			r.orders.Sighted(cred, gone(g), false)
+			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateSucceeded, 7)})
+			r.orders.Sighted(watch.Sighting{Credential: cred, Version: gone(g)})
 		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(cred, ended(g, catalog.StateSucceeded, 7), false)
+			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateSucceeded, 7)})
 			r.orders.Deleted(r.Context(), cred, g.ID)
 		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(cred, ended(g, catalog.StateFailed, 7), false)
-			r.orders.Sighted(cred, ended(g, catalog.StateRefunded, 7), false)
+			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateFailed, 7)})
+			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateRefunded, 7)})
 		}, []string{fmt.Sprint(lifecycle.Failed, " false"), fmt.Sprint(lifecycle.Refunded, " false")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +96,7 @@ func TestADeletionWaitsWhileTheLedgerIsAway(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
-		r.orders.Sighted(r.held("studio"), ended(g, catalog.StateSucceeded, 7), false)
+		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: ended(g, catalog.StateSucceeded, 7)})
 		away, cancel := context.WithCancel(s.Context())
 		cancel()
 		r.orders.Deleted(away, r.held("studio"), g.ID)
@@ -114,14 +115,14 @@ func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
 				mine, g := placeForwarded(r, "a harbour")
 				seen := ended(g, catalog.StateSucceeded, 7)
 				if recordBetween {
-					r.orders.Sighted(another, seen, false)
+					r.orders.Sighted(watch.Sighting{Credential: another, Version: seen})
 					r.recordAll()
 					time.Sleep(time.Second)
-					r.orders.Sighted(mine, seen, false)
+					r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
 				} else {
-					r.orders.Sighted(mine, seen, false)
+					r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
 					time.Sleep(time.Second)
-					r.orders.Sighted(another, ended(g, catalog.StateSucceeded, 8), false)
+					r.orders.Sighted(watch.Sighting{Credential: another, Version: ended(g, catalog.StateSucceeded, 8)})
 				}
 				r.recordAll()
 				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
@@ -138,7 +139,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 		mine, g := placeForwarded(r, "a harbour")
 		seen := ended(g, catalog.StateFailed, 7)
 		for range 30 { // reads
-			r.orders.Sighted(mine, seen, false)
+			r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
 			r.recordAll()
 			time.Sleep(time.Minute)
 		}

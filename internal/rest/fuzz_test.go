@@ -98,7 +98,7 @@ func restHandler(f *testing.F) http.Handler {
 	must(err)
 	book, err := ledger.Open(context.Background(), ledger.Config{URL: ledger.InMemory, Catalog: "http://localhost"})
 	must(err)
-	taken := orders.New(orders.Config{Ledger: book, Catalog: client, Logger: slog.New(slog.DiscardHandler)})
+	taken := orders.New(orders.Config{Recorder: orders.NewRecorder(book, slog.New(slog.DiscardHandler)), Catalog: client, Hub: hub})
 	services, err := service.New(service.Config{Catalog: client, Hub: hub, Orders: taken})
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())

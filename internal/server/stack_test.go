@@ -89,29 +89,29 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	up := s.upstream(o.memory)
 	client, err := catalog.New(catalog.Config{
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
-		Called: func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) },
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
-	o.hub.Sighted = func(seen watch.Sighting) { o.service.Orders.Sighted(seen.Credential, seen.Version, seen.NotFound) }
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
+	must(err)
+	recorder := orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler))
+	o.hub.Sighted = recorder.Sighted
 	s.hub, err = watch.New(o.hub)
 	must(err)
+	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
 	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	s.teams = o.service.Callers != nil
-	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
-	must(err)
 	o.service.Orders = orders.New(orders.Config{
-		Ledger: s.ledger, Catalog: client, Logger: slog.New(slog.DiscardHandler),
+		Recorder: recorder, Catalog: client, Hub: s.hub,
 		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
-			s.hub.Ordered(cred)
 			observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
 		},
 	})
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
-	recording.Go(func() { o.service.Orders.Record(record) })
+	recording.Go(func() { recorder.Record(record) })
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services

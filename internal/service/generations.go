@@ -10,6 +10,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -93,7 +94,7 @@ func withFailureTimeout(ctx context.Context) context.Context {
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
 // than what it has.
 func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
-	if receipt.Replayed && time.Since(receipt.Placed) > orders.NotYetVisible {
+	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Generation: receipt.Generation, Etag: receipt.Generation.Etag()}
 	}
 	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)

@@ -210,7 +210,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "an order of this process may be missing at once",
-		edits:  []edit{{serviceDir, "generations.noted", "h.Created(c, k, g, _, _)", "h.Observe(c, k, g.Version())"}},
+		edits:  []edit{{watchDir, "entry.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "entry.exists", "e.ordered || _ || _", "false"}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"trouble of the catalog ends no watch", "no state is delivered that the catalog never had"},
 	},
@@ -286,7 +286,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a refund is a step backwards",
-		edits:  []edit{{watchDir, "entry.mayBecome", "_ == catalog.StateFailed && n == catalog.StateRefunded", "false"}},
+		edits:  []edit{{lifecycleDir, "Status.MayBecome", "slices.Contains(follows[s], n)", "n != Refunded && slices.Contains(follows[s], n)"}},
 		jobs:   seeds("only-S3", 1, 2, 3, 4),
 		breaks: []string{"OK means that the goal is reached"},
 	},
@@ -594,9 +594,9 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"what is called not placed is not placed", "a refused order is not charged"},
 	},
 	{
-		name:   "a refusal is told to whoever has joined",
-		edits:  []edit{{ordersDir, "placing.await", "s.refused && !began", "false"}},
-		jobs:   seeds("ledger-M2j", 1, 2, 3, 4, 5, 6),
+		name:   "an order above the most that it may cost is placed",
+		edits:  []edit{{ordersDir, "placing.price", "quote.PriceCents > *most", "false"}},
+		jobs:   seeds("only-U20", 1, 2, 3),
 		breaks: []string{"limits hold, and are reported at once"},
 	},
 	{
@@ -613,7 +613,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an event is written by who tells its owner alone",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || t.l.outbox.Limits(a.Owner) == (Limits{})"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsTold(a.Owner)"}},
 		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},

@@ -239,6 +239,10 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
 			return "", false
 		}
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // it was sent under an API key that is no more in force
+			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			return "", false
+		}
 		c.pause(max(retryDelay(err), min(time.Duration(attempt)*300*time.Millisecond, 5*time.Second)))
 	}
 	return "", false

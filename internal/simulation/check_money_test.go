@@ -106,7 +106,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			if r.at > e.at {
 				continue
 			}
-			if e.outcome == notPlacedByThisCall && (r.at >= e.since && o.isOwn(e, r) || o.mayHaveTaken(r) && !o.plan.Ledger) {
+			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) {
 				say(e, "and it was sent at %v", r.at)
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&

@@ -196,24 +196,17 @@ func outageIsProbed(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// callsRetryLittle compares the attempts of calls that read with the calls there were: each
-// call is repeated at most while the bucket of retries lasts.
+// callsRetryLittle counts the repeats of calls that read: each is repeated at most while the bucket of retries lasts.
 func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || o.mixed(f) {
 			continue
 		}
 		repeats := map[string]int{}
-		last := map[string]request{}
 		for _, r := range o.sent() {
-			if r.poll || r.at < f.from || r.at > f.to || r.op == routePlace || o.plan.Ledger && r.op == routeQuote { // of different orders
-				continue
-			}
-			name := r.process + r.path + r.tenant
-			if before, ok := last[name]; ok && r.at-before.end < 800*time.Millisecond && before.status == 0 {
+			if r.at >= f.from && r.at <= f.to && r.op != routePlace && r.attempt > 1 {
 				repeats[r.process]++
 			}
-			last[name] = r
 		}
 		for process, n := range repeats {
 			if n > 12 {
@@ -227,7 +220,7 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 	if o.plan.Events { // a team that is told watches
 		return
 	}
-	if o.plan.Ledger {
+	if o.plan.Held { // orders are settled
 		settlingIsCheap(o, say)
 		return
 	}

@@ -74,13 +74,13 @@ func (p *process) outbox(w *world) *ledger.Outbox {
 	p.teams = &events.Teams{}
 	p.teams.Set(w.teamsTold())
 	data := service.EventData{Catalog: "http://catalog" + sandbox.BasePath}
-	return &ledger.Outbox{Limits: p.teams.Limits, Generation: data.Generation, Budget: data.Budget, Written: func() { p.sender.Wake() }}
+	return &ledger.Outbox{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
 // tell sends events as easel serve does.
 func (p *process) tell(ctx context.Context, w *world) {
-	p.sender = events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}})
-	p.followers.Go(func() { p.sender.Run(ctx) })
+	sender := events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}})
+	p.followers.Go(func() { sender.Run(ctx) })
 }
 
 func (w *world) writeSecret(dir string) error {

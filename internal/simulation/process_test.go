@@ -34,6 +34,7 @@ type replica struct {
 // process is one run of Easel.
 type process struct {
 	name      string
+	world     *world
 	uplink    *link
 	transport *catalog.TransportPools
 	services  *service.Service
@@ -42,8 +43,7 @@ type process struct {
 	gateway   *gateway // to the database; nil where the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams // who is told; nil where nobody is
-	sender    *events.Sender
+	teams     *events.Teams  // who is told; nil where nobody is
 	followers sync.WaitGroup // of orders
 	recording sync.WaitGroup
 	recorded  context.CancelFunc // ends it
@@ -57,7 +57,7 @@ func (r *replica) boot() error {
 	defer r.mu.Unlock()
 	r.count++
 	w := r.world
-	p := &process{name: fmt.Sprintf("%s%d", r.name, r.count), uplink: newLink(), stopped: make(chan struct{})}
+	p := &process{name: fmt.Sprintf("%s%d", r.name, r.count), world: w, uplink: newLink(), stopped: make(chan struct{})}
 	transport := catalog.NewTransport()
 	transport.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if addr != catalogAddr {
@@ -67,30 +67,31 @@ func (r *replica) boot() error {
 		return p.uplink.dial(ctx, &w.address)
 	}
 	p.transport = catalog.NewTransportPools(transport)
-	var err error
-	p.client, err = catalog.New(catalog.Config{
+	upstream, err := catalog.New(catalog.Config{
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),
 		Transport: &tap{
 			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
 			tenants: w.keys, times: map[string]int{}, owner: p, world: w,
 		},
-		Called: func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) },
 	})
 	if err != nil {
 		return err
 	}
+	if p.book, err = p.openLedger(w); err != nil {
+		return err
+	}
+	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
-		Upstream: polls{p.client.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: p.sighted,
+		Upstream: polls{upstream.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted,
 	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	if err := p.openLedger(ctx, w); err != nil {
-		return err
-	}
+	p.client = upstream.Reporting(func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) })
+	p.order(ctx, w, recorder)
 	front, err := r.frontend(ctx, p)
 	if err != nil {
 		return err
@@ -181,6 +182,7 @@ func (p *process) end() {
 	p.recording.Wait()
 	p.hub.Close()
 	p.transport.CloseIdleConnections()
+	p.world.count(p)
 	_ = p.book.Close()
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // A world with a ledger has teams: each is a tenant whose calls bring a service token, and all of them share
@@ -82,58 +81,44 @@ func (w *world) enlist(name string) *tenant {
 	return t
 }
 
-// openLedger opens the ledger for a process, the one of all replicas or one in memory, and follows its orders until the
-// process stops.
-func (p *process) openLedger(ctx context.Context, w *world) (err error) {
+// openLedger opens the ledger for a process, the one of all replicas or one in memory.
+func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
 	if w.plan.Ledger {
 		p.gateway = w.database.gateway(p.name)
 		at.URL, at.Connector, at.Outbox = "sqlite:simulated", p.gateway, p.outbox(w)
 	}
-	if p.book, err = ledger.Open(ctx, at); err != nil {
-		return err
-	}
-	if p.gateway != nil {
+	if book, err = ledger.Open(context.Background(), at); err == nil && p.gateway != nil {
 		p.gateway.open = true
 	}
+	return book, err
+}
+
+// order takes orders through the ledger, and follows them until the process stops.
+func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	if w.plan.Events {
 		p.tell(ctx, w)
 	}
-	p.orders = orders.New(orders.Config{
-		Told: func() []string {
-			if p.teams == nil {
-				return nil
-			}
-			return p.teams.Names()
-		},
-		Watch: func(ctx context.Context, cred catalog.Credential, id string) error {
-			return p.hub.Watch(ctx, watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(watch.Event) error { return nil })
-		},
-		Ledger: p.book, Catalog: p.client, Logger: w.logger(), Fault: func() { w.problem("%s found a fault of the book", p.name) }, Dearer: func() { w.dearer.Add(1) }, Called: p.hub.Called,
-		Share: func(ctx context.Context, cred catalog.Credential, read catalog.Version) {
-			p.hub.Observe(ctx, cred, read)
-		},
-		Ordered: func(_ context.Context, cred catalog.Credential, _ string, _ catalog.Generation, _ error) {
-			p.hub.Ordered(cred)
-		},
-		Gone: func(ctx context.Context, cred catalog.Credential, id string) { p.hub.Gone(ctx, cred, id) },
-	})
+	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	var recording context.Context
 	recording, p.recorded = context.WithCancel(context.Background())
-	p.recording.Go(func() { p.orders.Record(recording) })
+	p.recording.Go(func() { recorder.Record(recording) })
 	p.followers.Go(func() { p.orders.Tidy(ctx) })
-	if !w.plan.Held {
-		return nil
+	if w.plan.Held {
+		held := catalog.Held(w.heldKey)
+		p.followers.Go(func() { p.orders.Recover(ctx, held) })
+		p.followers.Go(func() { p.orders.Settle(ctx, held) })
+		p.followers.Go(func() { p.orders.Follow(ctx, held) })
 	}
-	held := catalog.Held(w.heldKey)
-	p.followers.Go(func() { p.orders.Recover(ctx, held) })
-	p.followers.Go(func() { p.orders.Settle(ctx, held) })
-	p.followers.Go(func() { p.orders.Follow(ctx, held) })
-	return nil
 }
 
-// sighted hands what the hub sees to the ledger.
-func (p *process) sighted(s watch.Sighting) { p.orders.Sighted(s.Credential, s.Version, s.NotFound) }
+// count counts what a process has found in the book.
+func (w *world) count(p *process) {
+	w.dearer.Add(p.book.Counts.Dearer.Load())
+	if n := p.book.Counts.Faults.Load(); n > 0 {
+		w.problem("%s found %d faults of the book", p.name, n)
+	}
+}
 
 // withCallers completes the configuration of the services.
 func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {

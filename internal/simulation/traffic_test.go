@@ -28,6 +28,7 @@ type request struct {
 	poll    bool   // nobody's call: the hub made it
 	key     string // Idempotency-Key
 	status  int    // 0: no answer
+	attempt int    // of its call
 	cut     bool   // its own context ended it
 
 	undialed bool // there was no connection for it
@@ -87,7 +88,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	tenant := t.tenants[apiKey]
 	note := request{
 		at: t.traffic.history.since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
-		poll: r.Context().Value(pollKey{}) != nil, key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
+		poll: r.Context().Value(pollKey{}) != nil, attempt: catalog.Attempt(r.Context()), key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
 	}
 	resp, err := t.send(r, tenant)
 	note.end = t.traffic.history.since()

@@ -5,47 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Ledger is the book of orders in sum, as it was read last.
-type Ledger struct {
-	Up            bool // the last read was answered
-	Owners        []LedgerOwner
-	Unknown       int64 // orders
-	OldestUnknown time.Duration
-	Faults        int64 // of the book
-	Dearer        int64 // charges above the quote
-	Events        []LedgerEvents
-	EventOutcomes map[string]map[string]int64 // of attempts to send, by owner and outcome
-}
+// measuredOwners is how many owners have metrics of their own, at most.
+const measuredOwners = 200
 
-// LedgerEvents are the events of an owner that were not sent.
-type LedgerEvents struct {
-	Owner            string
-	Pending, GivenUp int64
-	Oldest           time.Duration // of those that are pending
-}
-
-// LedgerOwner is the money of an owner.
-type LedgerOwner struct {
-	Name                                                       string
-	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
-	Budgets                                                    []LedgerBudget
-}
-
-// LedgerBudget is a budget that has a limit.
-type LedgerBudget struct {
-	Window                string // day or month
-	LimitCents, LeftCents int64
-}
-
-// MeasureLedger measures the book of orders at each collection, until stop is called. read asks no database.
-func MeasureLedger(read func() Ledger) (stop func(), err error) {
+// MeasureLedger measures the book of orders at each collection, until stop is called, and the outcomes of attempts to
+// send events, by owner and outcome. read and events ask no database.
+func MeasureLedger(read func() ledger.Reading, events func() map[string]map[string]int64) (stop func(), err error) {
 	meter := otel.Meter(scope)
 	gauges := map[string]metric.Float64ObservableGauge{}
 	counters := map[string]metric.Float64ObservableCounter{}
@@ -81,14 +54,14 @@ func MeasureLedger(read func() Ledger) (stop func(), err error) {
 		gauge("easel.ledger.orders.oldest", l.OldestUnknown.Seconds())
 		out.ObserveFloat64(counters["easel.ledger.faults"], float64(l.Faults))
 		out.ObserveFloat64(counters["easel.ledger.dearer"], float64(l.Dearer))
-		for _, o := range l.Owners {
-			o.measure(gauge)
+		for _, o := range l.Owners[:min(len(l.Owners), measuredOwners)] {
+			measureOwner(o, gauge)
 		}
-		for _, e := range l.Events {
+		for _, e := range l.Events[:min(len(l.Events), measuredOwners)] {
 			gauge("easel.events.pending", float64(e.Pending), with(owner, e.Owner)...)
 			gauge("easel.events.oldest", e.Oldest.Seconds(), with(owner, e.Owner)...)
 		}
-		for name, outcomes := range l.EventOutcomes {
+		for name, outcomes := range events() {
 			for outcome, n := range outcomes {
 				labels := append(with(owner, name), with(eventOutcome, outcome)...)
 				out.ObserveFloat64(counters["easel.events"], float64(n), metric.WithAttributes(labels...))
@@ -106,15 +79,15 @@ func MeasureLedger(read func() Ledger) (stop func(), err error) {
 	}, nil
 }
 
-// measure measures the money of an owner.
-func (o LedgerOwner) measure(gauge func(string, float64, ...attribute.KeyValue)) {
-	name := with(owner, o.Name)
+// measureOwner measures the money of an owner.
+func measureOwner(o ledger.OwnerSummary, gauge func(string, float64, ...attribute.KeyValue)) {
+	name := with(owner, o.Owner)
 	for i, cents := range []int64{o.SpentCents, o.RefundedCents, o.ReservedCents, o.UnconfirmedCents} {
 		gauge("easel.ledger.cents", float64(cents), append(slices.Clone(name), with(money, money.Values[i])...)...)
 	}
 	for _, b := range o.Budgets {
-		labels := append(slices.Clone(name), with(window, b.Window)...)
+		labels := append(slices.Clone(name), with(window, b.Period)...)
 		gauge("easel.ledger.budget.limit", float64(b.LimitCents), labels...)
-		gauge("easel.ledger.budget.left", float64(b.LeftCents), labels...)
+		gauge("easel.ledger.budget.left", float64(b.LeftCents()), labels...)
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// visibilityGrace is how long after a create of this process a 404 means "not visible yet", not "gone".
-const visibilityGrace = 30 * time.Second
-
 // entry is the newest state of one generation, and when it is polled. The tenant's mutex guards it.
 type entry struct {
 	id          string
@@ -19,7 +16,7 @@ type entry struct {
 
 	state         catalog.Generation // the newest; its zero State means that none is known
 	etag          string             // of the record as it was read, before anything was filled in
-	rank          int                // the highest rank of its states
+	status        lifecycle.Status   // the newest of its states that the ledger has
 	missing       bool               // the catalog has never shown it
 	deleted       bool               // by a call of ours: no answer brings it back
 	ordered       bool               // there is an order of it, though nobody has seen it here
@@ -113,7 +110,7 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	e.absence = lifecycle.Absence{}
 	if e.goneByNotFound() {
 		// The 404 was wrong or too early: the deletion is undone.
-		e.state, e.rank, e.ended, e.observed, e.fresh = catalog.Generation{}, 0, time.Time{}, false, false
+		e.state, e.status, e.ended, e.observed, e.fresh = catalog.Generation{}, lifecycle.Unseen, time.Time{}, false, false
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
@@ -122,7 +119,7 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	}
 	changed = etag != e.etag || !e.fresh
 	e.etag, e.fresh, e.missing = etag, true, false
-	e.rank = max(e.rank, ranks[g.State])
+	e.status = max(e.status, StatusOf(g.State))
 	e.state = e.fillIn(g)
 	return changed, false
 }
@@ -150,23 +147,26 @@ func (e *entry) knownOtherwise(listed string) bool {
 // would keep the whole list in memory.
 func (e *entry) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// mayBecome reports whether the state next may come after the states before. A terminal state stays,
-// except that failed may become refunded, and each state may become deleted.
+// mayBecome reports whether the state next may come after the states before: as [lifecycle.Status.MayBecome] says of those
+// that it has. Each may become deleted, and a state that this build does not know is no end.
 func (e *entry) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
 		return true
-	case e.state.State.Terminal():
-		return next == e.state.State || e.state.State == catalog.StateFailed && next == catalog.StateRefunded
+	case e.state.State == catalog.StateDeleted:
+		return false
 	case next == catalog.StateUnrecognized:
-		return true
+		return !e.state.State.Terminal()
 	}
-	return ranks[next] >= e.rank
+	return e.status.MayBecome(StatusOf(next))
 }
 
-// ranks orders the states that follow each other. An unrecognized state has no rank.
-var ranks = map[catalog.State]int{
-	catalog.StateQueued: 1, catalog.StateRunning: 2, catalog.StateSucceeded: 3, catalog.StateFailed: 3, catalog.StateRefunded: 4, catalog.StateDeleted: 5,
+// StatusOf is a state of the catalog as the ledger has it. One that was deleted, or that this build does not know, has none.
+func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
+
+var statuses = map[catalog.State]lifecycle.Status{
+	catalog.StateQueued: lifecycle.Queued, catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded,
+	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,
 }
 
 // fillIn fills the gaps of a record with what this process knows.
@@ -197,7 +197,7 @@ func (e *entry) markGone(now time.Time) {
 	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
 	gone.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
-	e.fresh, e.rank = true, ranks[catalog.StateDeleted]
+	e.fresh = true
 	e.state = e.fillIn(gone)
 }
 
@@ -213,7 +213,7 @@ func (e *entry) goneByNotFound() bool { return e.state.State == catalog.StateDel
 func (e *entry) notYetVisible(now time.Time) bool { return e.state.State != 0 && e.justCreated(now) }
 
 // justCreated reports whether a 404 of the order says nothing yet.
-func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < visibilityGrace }
+func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < lifecycle.VisibleAfter }
 
 // reached reports whether the goal is met at now.
 func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // viewer is one watch of a random run, and what it got.
@@ -121,10 +122,10 @@ func (w *world) checkSaid(u Update) {
 // catalog has denied may come back from the dead, and is as new then.
 func (s *viewer) checkDelivered() {
 	for id, one := range s.generations {
-		high := 0
+		high := lifecycle.Unseen
 		for i, state := range one.states {
 			if i > 0 && one.states[i-1] == catalog.StateDeleted {
-				high = 0
+				high = lifecycle.Unseen
 			}
 			before := catalog.State(0)
 			if i > 0 {
@@ -132,10 +133,10 @@ func (s *viewer) checkDelivered() {
 			}
 			ended := before.Terminal() && before != catalog.StateDeleted && state != before &&
 				state != catalog.StateRefunded && state != catalog.StateDeleted
-			if ended || ranks[state] > 0 && ranks[state] < high {
+			if ended || StatusOf(state) < high && state != catalog.StateUnrecognized && state != catalog.StateDeleted {
 				s.t.Errorf("%s: %s went %v", s.name, id, one.states)
 			}
-			high = max(high, ranks[state])
+			high = max(high, StatusOf(state))
 		}
 	}
 }

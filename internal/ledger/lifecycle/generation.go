@@ -1,11 +1,17 @@
 package lifecycle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Status is the newest state of a generation. A later one is never followed by an earlier one.
+// VisibleAfter is how long after an order a read may not find its generation.
+const VisibleAfter = 30 * time.Second
+
+// Status is the newest state of a generation: see [Status.MayBecome].
 type Status int
 
-// The states of a generation, in the order in which they may follow each other.
+// The states of a generation.
 const (
 	Unseen Status = iota
 	Queued
@@ -18,6 +24,19 @@ const (
 func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
+
+// follows is what may follow what, for watchers and for the ledger: an end stays, but for a refund after a failure.
+var follows = map[Status][]Status{
+	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
+	Queued:    {Queued, Running, Failed, Succeeded, Refunded},
+	Running:   {Running, Failed, Succeeded, Refunded},
+	Failed:    {Failed, Refunded},
+	Succeeded: {Succeeded},
+	Refunded:  {Refunded},
+}
+
+// MayBecome reports whether a state may follow this one, or is the same.
+func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
 // Observed is what was seen of the generation of an order, as far as its end and its money go.
 type Observed struct {
@@ -69,7 +88,9 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	case o.Status != Unseen:
 		g.Absence = Absence{} // it lives
 	}
-	g.Status = max(g.Status, o.Status)
+	if g.Status.MayBecome(o.Status) {
+		g.Status = o.Status
+	}
 	if o.CostCents != nil && (g.ChargedCents == nil || *o.CostCents > *g.ChargedCents) {
 		g.ChargedCents = o.CostCents
 	}

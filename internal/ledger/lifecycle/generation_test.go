@@ -88,6 +88,8 @@ func (s seen) broken(before seen, look Observation) string {
 		return "the charge is not the highest that was seen"
 	case s.Status < before.Status:
 		return "a state went back"
+	case before.Status >= Failed && s.Status != before.Status && (before.Status != Failed || s.Status != Refunded):
+		return "an end became another one"
 	case look.Status != Unseen && !s.deleted && s.IsGone():
 		return "a generation that was just seen counts as gone"
 	case s.deleted && !s.IsGone():

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.
@@ -56,12 +58,6 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// statuses are the states of the catalog as the ledger has them.
-var statuses = map[catalog.State]lifecycle.Status{
-	catalog.StateQueued: lifecycle.Queued, catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded,
-	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,
-}
-
 // Told is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
 // result, if it has one.
 func Told(order ledger.Order, text *string) (catalog.Version, Attribution) {
@@ -77,13 +73,13 @@ const mostText = 64 << 10
 
 // observation is a state as the ledger records it. notFound means that reads alone say that it is deleted, and have said
 // so for long enough.
-func (o *Orders) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
-	seen := ledger.Observation{Observation: lifecycle.Observation{Status: statuses[v.State], CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
+func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
+	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
 	seen.Whole = !cred.Held              // of a forwarded API key's orders nobody asks for more
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}
-	if v.Text != nil && len(*v.Text) <= mostText && len(o.Told()) > 0 {
+	if v.Text != nil && len(*v.Text) <= mostText && len(r.Ledger.Told()) > 0 {
 		seen.Text = v.Text
 	}
 	seen.APIKey = forwardedSum(cred)
@@ -108,9 +104,14 @@ const (
 // sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
 type sight struct{ apiKey, generationID string }
 
-// recorder keeps the states that wait for the ledger: of each sight those that each tell something, in order.
-type recorder struct {
-	wake chan struct{}
+// Recorder writes what is seen of generations into the ledger: the states that wait for it, of each sight those that each
+// tell something, in order.
+type Recorder struct {
+	Ledger *ledger.Ledger
+	Logger *slog.Logger // hears of faults of the book
+
+	recorded *recent[sight, recordedState]
+	wake     chan struct{}
 
 	mu      sync.Mutex
 	waiting map[sight][]*ledger.Observation
@@ -120,13 +121,17 @@ type recorder struct {
 	texts   int // bytes
 }
 
-func newRecorder() *recorder {
-	return &recorder{wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{}}
+// NewRecorder makes a Recorder. It asks nobody.
+func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
+	return &Recorder{
+		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxOwned),
+		wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{},
+	}
 }
 
 // put lets a state wait. Where too many do, it takes the place of the newest state of its generation, and what else is
 // new is not taken: it is left for the next poll and the settler.
-func (r *recorder) put(key sight, seen ledger.Observation) (taken bool) {
+func (r *Recorder) put(key sight, seen ledger.Observation) (taken bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.waiting[key]
@@ -179,7 +184,7 @@ type postponed struct {
 // first gives the oldest state of the generation that has waited for longest, of those that may be recorded now. It waits
 // until it is recorded: whoever records a later state of the generation meanwhile has to know of it. Where there is none,
 // another may be recorded after a time.
-func (r *recorder) first(now time.Time) (key sight, seen *ledger.Observation, after time.Duration) {
+func (r *Recorder) first(now time.Time) (key sight, seen *ledger.Observation, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	after = recordRetryMax
@@ -194,14 +199,14 @@ func (r *recorder) first(now time.Time) (key sight, seen *ledger.Observation, af
 }
 
 // of gives what waits of a generation.
-func (r *recorder) of(key sight) []*ledger.Observation {
+func (r *Recorder) of(key sight) []*ledger.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.waiting[key])
 }
 
 // done removes a state that was recorded, unless another has taken its place.
-func (r *recorder) done(key sight, seen *ledger.Observation) {
+func (r *Recorder) done(key sight, seen *ledger.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := slices.Index(r.waiting[key], seen)
@@ -231,7 +236,7 @@ func textBytes(seen ledger.Observation) int {
 }
 
 // postpone lets other generations go first, after one that could not be recorded, and one that is locked for a while.
-func (r *recorder) postpone(key sight, locked bool) {
+func (r *Recorder) postpone(key sight, locked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if locked {
@@ -243,24 +248,23 @@ func (r *recorder) postpone(key sight, locked bool) {
 	}
 }
 
-// Sighted notes a state that this process has seen, for [Orders.Record]. It does not wait. notFound means that reads alone
-// say that the generation is deleted, and have said so for long enough.
-func (o *Orders) Sighted(cred catalog.Credential, v catalog.Version, notFound bool) {
-	key := sight{forwardedSum(cred), v.ID}
-	if last, ok := o.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
+// Sighted notes a state that this process has seen, for [Recorder.Record]. It does not wait.
+func (r *Recorder) Sighted(s watch.Sighting) {
+	v, key := s.Version, sight{forwardedSum(s.Credential), s.ID}
+	if last, ok := r.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}
 	if v.State == catalog.StateDeleted {
-		o.recorded.forget(key) // it may be seen again as it was
+		r.recorded.forget(key) // it may be seen again as it was
 	} else { // before the ledger is asked, which may have no order of it
 		noted := recordedState{etag: v.Etag}
 		if v.State.Terminal() {
 			noted.until = time.Now().Add(endPause)
 		}
-		o.recorded.put(key, noted)
+		r.recorded.put(key, noted)
 	}
-	if !o.recorder.put(key, o.observation(cred, v, notFound)) {
-		o.recorded.forget(key)
+	if !r.put(key, r.observation(s.Credential, v, s.NotFound)) {
+		r.recorded.forget(key)
 	}
 }
 
@@ -279,29 +283,29 @@ const unorderedPause = 10 * time.Second
 const endPause = 10 * time.Minute
 
 // unordered notes that the ledger had no order of a state.
-func (o *Orders) unordered(key sight) {
-	if last, ok := o.recorded.get(key); ok {
-		o.recorded.put(key, recordedState{last.etag, time.Now().Add(unorderedPause)})
+func (r *Recorder) unordered(key sight) {
+	if last, ok := r.recorded.get(key); ok {
+		r.recorded.put(key, recordedState{last.etag, time.Now().Add(unorderedPause)})
 	}
 }
 
 // Record writes the noted states into the ledger, one after the other, until ctx ends, and then what is left as long as
 // the ledger takes it. While the ledger is away they wait.
-func (o *Orders) Record(ctx context.Context) {
-	defer o.recordRest(context.WithoutCancel(ctx))
+func (r *Recorder) Record(ctx context.Context) {
+	defer r.recordRest(context.WithoutCancel(ctx))
 	for pause := recordRetry; ctx.Err() == nil; {
-		key, seen, after := o.recorder.first(time.Now())
+		key, seen, after := r.first(time.Now())
 		if seen == nil {
-			o.recorder.await(ctx, after)
+			r.await(ctx, after)
 			continue
 		}
-		err := o.recordWaiting(ctx, key, seen, true)
+		err := r.recordWaiting(ctx, key, seen, true)
 		if err == nil {
 			pause = recordRetry
 			continue
 		}
 		away, ok := errors.AsType[*ledger.Unavailable](err)
-		o.recorder.postpone(key, ok && away.Locked)
+		r.postpone(key, ok && away.Locked)
 		if ok && away.Locked { // others are not
 			continue
 		}
@@ -311,7 +315,7 @@ func (o *Orders) Record(ctx context.Context) {
 }
 
 // await waits for a state, or for a time.
-func (r *recorder) await(ctx context.Context, d time.Duration) {
+func (r *Recorder) await(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -322,43 +326,49 @@ func (r *recorder) await(ctx context.Context, d time.Duration) {
 }
 
 // recordRest records what is left at the end.
-func (o *Orders) recordRest(ctx context.Context) {
+func (r *Recorder) recordRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		key, seen, _ := o.recorder.first(time.Now())
-		if seen == nil || o.recordWaiting(ctx, key, seen, true) != nil {
+		key, seen, _ := r.first(time.Now())
+		if seen == nil || r.recordWaiting(ctx, key, seen, true) != nil {
 			return
 		}
 	}
 }
 
 // recordWaiting records a state that waits, at once or when nobody else has the order locked.
-func (o *Orders) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation, atOnce bool) error {
+func (r *Recorder) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation, atOnce bool) error {
 	now := *seen
 	now.AtOnce = atOnce
-	err := o.observe(ctx, key.generationID, now)
+	err := r.observe(ctx, key.generationID, now)
 	if err == nil {
-		o.recorder.done(key, seen)
+		r.done(key, seen)
 	}
 	return err
 }
 
-func (o *Orders) observe(ctx context.Context, id string, seen ledger.Observation) error {
-	_, err := o.observeEffect(ctx, id, seen)
+func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) error {
+	_, err := r.observeEffect(ctx, id, seen)
 	return err
 }
 
-func (o *Orders) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
+func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
 	err = ask(ctx, func(ctx context.Context) (err error) {
-		effect, err = o.Ledger.Observe(ctx, id, seen)
+		effect, err = r.Ledger.Observe(ctx, id, seen)
 		return err
 	})
 	if err == nil && !effect.Ordered {
-		o.unordered(sight{seen.APIKey, id})
+		r.unordered(sight{seen.APIKey, id})
 	}
 	if effect.ExceededCents > 0 {
-		o.dearer(id, effect.ExceededCents, *seen.CostCents)
+		r.dearer(id, effect.ExceededCents, *seen.CostCents)
 	}
 	return effect, err
+}
+
+// dearer tells of a charge above the quote.
+func (r *Recorder) dearer(generation string, quoted, cost int64) {
+	r.Logger.Warn("the catalog has charged more than it quoted", "generation", generation, "quoted_cents", quoted, "cost_cents", cost)
+	r.Ledger.Counts.Dearer.Add(1)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
@@ -61,7 +62,7 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 }
 
 func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
-	r := newRecorder()
+	r := NewRecorder(nil, nil)
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: new(int64(7))}})
 	r.put(sight{generationID: "g2"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
 	key, seen, _ := r.first(time.Now())
@@ -88,7 +89,7 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 
 func TestALockedGenerationKeepsNoOthersWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRecorder()
+		r := NewRecorder(nil, nil)
 		for _, id := range []string{"locked", "free"} {
 			r.put(sight{generationID: id}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
 		}
@@ -109,7 +110,7 @@ func TestALockedGenerationKeepsNoOthersWaiting(t *testing.T) {
 }
 
 func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
-	r := newRecorder()
+	r := NewRecorder(nil, nil)
 	text := "four"
 	failed, refunded, gone := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}, Text: &text}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Refunded}}, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}
 	for range 2 * maxUnrecorded / 100 {
@@ -133,7 +134,7 @@ func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 }
 
 func TestSoManyStatesWaitForTheLedger(t *testing.T) {
-	r := newRecorder()
+	r := NewRecorder(nil, nil)
 	for n := range maxUnrecorded + 10 {
 		r.put(sight{generationID: time.Duration(n).String()}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}})
 	}
@@ -151,10 +152,10 @@ func TestSoManyStatesWaitForTheLedger(t *testing.T) {
 
 // Else the ledger, which has no order of it yet, is asked before it is noted, and nothing records the state again.
 func TestAStateIsNotedBeforeTheLedgerIsAsked(t *testing.T) {
-	o, seen := New(Config{}), catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()
-	o.recorder.mu.Lock() // nothing is recorded
+	o, seen := NewRecorder(nil, nil), watch.Sighting{Credential: catalog.Credential{Held: true}, Version: catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()}
+	o.mu.Lock() // nothing is recorded
 	done := make(chan struct{})
-	go func() { o.Sighted(catalog.Credential{Held: true}, seen, false); close(done) }()
+	go func() { o.Sighted(seen); close(done) }()
 	for start := time.Now(); ; runtime.Gosched() {
 		if _, ok := o.recorded.get(sight{generationID: "g"}); ok {
 			break
@@ -164,19 +165,19 @@ func TestAStateIsNotedBeforeTheLedgerIsAsked(t *testing.T) {
 			break
 		}
 	}
-	o.recorder.mu.Unlock()
+	o.mu.Unlock()
 	<-done
 }
 
 func TestAStateThatFoundNoPlaceIsTakenLater(t *testing.T) {
-	o, seen := New(Config{}), catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()
-	o.recorder.states = maxUnrecorded
-	o.Sighted(catalog.Credential{Held: true}, seen, false)
-	o.recorder.states = 0
+	o, seen := NewRecorder(nil, nil), watch.Sighting{Credential: catalog.Credential{Held: true}, Version: catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()}
+	o.states = maxUnrecorded
+	o.Sighted(seen)
+	o.states = 0
 	for range 2 {
-		o.Sighted(catalog.Credential{Held: true}, seen, false)
-		if o.recorder.states != 1 {
-			t.Errorf("%d states wait", o.recorder.states)
+		o.Sighted(seen)
+		if o.states != 1 {
+			t.Errorf("%d states wait", o.states)
 		}
 	}
 }
