@@ -95,7 +95,7 @@ type ordersListCmd struct {
 func (*ordersListCmd) Help() string {
 	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It is for operators: the admin address asks for no credential.
 
-An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt. What is still unknown after that is for easel orders resolve.
+An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt. What is still unknown after that is for easel orders resolve. PROBLEM is what its last attempt has met: a catalog that refuses a repeat may have the order all the same.
 
 Examples:
 
@@ -120,14 +120,14 @@ func ordersTable(all []admin.Order) string {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST")
+	_, _ = fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tPROBLEM")
 	for _, o := range all {
 		cost := ""
 		if o.CostCents != nil {
 			cost = cli.Money(*o.CostCents, "")
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
-			o.GenerationID, cli.Money(o.ReservedCents, ""), cost)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
+			o.GenerationID, cli.Money(o.ReservedCents, ""), cost, o.Problem)
 	}
 	_ = table.Flush() // into memory
 	return terminal.Sanitize(text.String())
@@ -275,6 +275,6 @@ func operatorsOrder(o ledger.Order) admin.Order {
 	}
 	return admin.Order{
 		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
-		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents,
+		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents, Problem: o.Problem,
 	}
 }

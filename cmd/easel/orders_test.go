@@ -34,7 +34,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 		if err != nil || !free {
 			t.Fatal(free, err)
 		}
-		if _, err := book.Conclude(t.Context(), o.ID, 1, lifecycle.Uncertain, "", nil); err != nil {
+		if _, err := book.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain, Problem: "HTTP 402, insufficient balance: no money"}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, o.ID)
@@ -58,6 +58,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 		}
 	}
 	run(exitOK, rotated, "list", "--unknown")
+	run(exitOK, "HTTP 402, insufficient balance: no money", "list", "--unknown")
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
 	run(exitOK, "There are none", "list")
 	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")

@@ -28,6 +28,7 @@ type Order struct {
 	State          string    `json:"state"`
 	ReservedCents  int64     `json:"reserved_cents"`
 	CostCents      *int64    `json:"cost_cents,omitempty"`
+	Problem        string    `json:"problem,omitempty"` // why it has no outcome yet
 }
 
 // Resolution is what an operator says of an order.

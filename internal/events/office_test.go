@@ -220,7 +220,7 @@ func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
 	order, free, err := o.book.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
 	if err == nil && free {
-		_, err = o.book.Conclude(o.Context(), order.ID, 1, lifecycle.Named, generation, nil)
+		_, err = o.book.Conclude(o.Context(), order.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
 	}
 	for _, status := range seen {
 		if err == nil {

@@ -64,7 +64,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
 	t.Helper()
 	cost := int64(9)
-	step, err := l.Conclude(t.Context(), o.ID, o.Claims, outcome, generation, &cost)
+	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("a")), lifecycle.Named, "g1")
 		o := write(t, l, request("b"))
-		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g1", nil); !errors.Is(err, ledger.ErrGenerationTaken) {
+		if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
 			t.Errorf("the error is %v", err)
 		}
 		if again, step := call(t, l, request("b")); step.Action != lifecycle.Submit || again.Generation != "" {
@@ -275,7 +275,7 @@ func TestABudgetIsNeverPassed(t *testing.T) { // T5
 					return
 				}
 				placed.Add(1)
-				if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g-"+o.ID, &o.ReservedCents); err != nil {
+				if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g-" + o.ID, CostCents: &o.ReservedCents}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -25,7 +25,7 @@ func several(t *testing.T, l *ledger.Ledger) {
 		if n == 4 {
 			continue
 		}
-		if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, fmt.Sprint("g", n), cents(int64(10+n))); err != nil {
+		if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: fmt.Sprint("g", n), CostCents: cents(int64(10 + n))}); err != nil {
 			t.Fatal(err)
 		}
 		status := lifecycle.Succeeded

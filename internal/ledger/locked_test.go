@@ -34,7 +34,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
 			vanishes.Hang(t, statement)
 			begin := time.Now()
 			for err := error(nil); ; {
-				if _, err = l.Conclude(t.Context(), open.ID, open.Claims, lifecycle.Named, "g1", cents(9)); err == nil {
+				if _, err = l.Conclude(t.Context(), open.ID, open.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(9)}); err == nil {
 					break
 				}
 				if time.Since(begin) > lockedFor {

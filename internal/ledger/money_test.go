@@ -40,7 +40,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 			onEach(t, func(t *testing.T, url string) {
 				l := open(t, url)
 				o := write(t, l, request("k"))
-				if _, err := l.Conclude(t.Context(), o.ID, 1, lifecycle.Named, "g1", nil); err != nil {
+				if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); err != nil {
 					t.Fatal(err)
 				}
 				for _, seen := range row.seen {
@@ -82,7 +82,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
 			onEach(t, func(t *testing.T, url string) {
 				l, r := open(t, url), request("k")
 				r.PriceCents = row.reserved
-				if _, err := l.Conclude(t.Context(), write(t, l, r).ID, 1, lifecycle.Named, "g1", row.answered); err != nil {
+				if _, err := l.Conclude(t.Context(), write(t, l, r).ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: row.answered}); err != nil {
 					t.Fatal(err)
 				}
 				for n, seen := range row.seen {

@@ -114,7 +114,7 @@ func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // M10
 			}
 		}
 		held := write(t, l, request("k"))
-		if _, err := l.Conclude(t.Context(), held.ID, held.Claims, lifecycle.Named, "g1", nil); !errors.Is(err, ledger.ErrGenerationTaken) {
+		if _, err := l.Conclude(t.Context(), held.ID, held.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
 			t.Errorf("a held API key has named it too: %v", err)
 		}
 	})

@@ -76,6 +76,9 @@ type Order struct {
 	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
 	Labels map[string]string
 
+	// Problem is why it has no outcome yet, in words: what its last attempt has met.
+	Problem string
+
 	placed int64 // when its generation was recorded; 0 where there is none
 }
 
@@ -95,7 +98,7 @@ func (o Order) money() lifecycle.Money {
 // columns are what scan reads.
 const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
 	claimed_until > {now}, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
-	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, placed_time, failed_time`
+	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, placed_time, failed_time, problem`
 
 // order reads and locks the order that a condition names, under the API key of now. It is nil where there
 // is none.
@@ -130,7 +133,7 @@ func (l *Ledger) scan(rows *sql.Rows, apiKey string) (o Order, err error) {
 	if err := rows.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
 		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
-		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed); err != nil {
+		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed, &o.Problem); err != nil {
 		return o, err
 	}
 	o.Claimed = o.Claimed && o.State == lifecycle.Open
@@ -381,13 +384,23 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 // is not stored.
 var ErrGenerationTaken = errors.New("the catalog has named a generation that belongs to another order")
 
-// Conclude records the outcome of the attempts under a claim, and gives what may be said then. Generation
-// and cost are those of an outcome that is [lifecycle.Named]; the cost is nil where it can't be read yet.
-func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lifecycle.Outcome, generation string, cost *int64) (step lifecycle.Step, err error) {
+// Conclusion is what a claim has come to.
+type Conclusion struct {
+	Outcome lifecycle.Outcome
+	// Generation is the one of an outcome that is [lifecycle.Named], and CostCents what it was charged, nil where that
+	// can't be read yet.
+	Generation string
+	CostCents  *int64
+	// Problem is why there is no outcome, in words.
+	Problem string
+}
+
+// Conclude records the outcome of the attempts under a claim, and gives what may be said then.
+func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
 	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		outcome := outcome
-		o, other, err := l.orderAndHolder(tx, "", id, generation)
+		outcome := c.Outcome
+		o, other, err := l.orderAndHolder(tx, "", id, c.Generation)
 		if err != nil {
 			return err
 		}
@@ -397,8 +410,8 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, outcome lif
 		if taken = other; taken {
 			outcome = lifecycle.Uncertain
 		}
-		step = o.Concluded(claim, outcome, generation)
-		return l.record(tx, *o, step.Order, cost)
+		step = o.Concluded(claim, outcome, c.Generation)
+		return l.record(tx, *o, step.Order, c)
 	})
 	if taken && err == nil {
 		err = ErrGenerationTaken
@@ -432,7 +445,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 		} else if other != nil && next.State == lifecycle.Placed {
 			return ErrKeyTaken
 		}
-		return l.record(tx, *o, next, nil)
+		return l.record(tx, *o, next, Conclusion{})
 	})
 	return before, possible && err == nil, err
 }
@@ -443,7 +456,7 @@ func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 }
 
 // record writes what has become of an order, and moves its money with it.
-func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *int64) error {
+func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
 	}
@@ -452,13 +465,13 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, cost *in
 		return err
 	}
 	if next.State == lifecycle.Open {
-		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1 WHERE id = $2`, retryDelay(next.Claims).Microseconds(), o.ID)
+		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Claims).Microseconds(), c.Problem, o.ID)
 		return err
 	}
 	placed := placedOrders(next) - placedOrders(o.Order)
 	after := o // of which nothing was seen: what was seen is of another generation
-	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: cost}
-	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL,
+	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
+	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -193,6 +194,38 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
 			})
 		})
 	}
+}
+
+func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
+		r, first := s.replica(), true
+		var logs strings.Builder
+		r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
+		r.befores(func(req *http.Request) error {
+			if isOrder(req) && first {
+				first = false
+				return errors.New("the connection is gone")
+			}
+			return nil
+		})
+		if _, err := r.place("studio", "k", "a harbour"); !isUnknown(err) {
+			s.Fatalf("it is told %v", err)
+		}
+		r.recover(5 * time.Minute)
+		why := "HTTP 402, insufficient balance: no money"
+		if all := s.list(ledger.Filter{Unresolved: true}); len(all) != 1 || all[0].Problem != why {
+			s.Errorf("the ledger has %+v", all)
+		}
+		if n := strings.Count(logs.String(), fmt.Sprintf("refusal=%q", why)); n != 1 || n != strings.Count(logs.String(), "\n") {
+			s.Errorf("logged is %s", logs.String())
+		}
+		s.box.ClearFaults()
+		r.recover(2 * time.Minute)
+		if all := s.list(ledger.Filter{}); len(all) != 1 || all[0].Problem != "" {
+			s.Errorf("once it is placed the ledger has %+v", all)
+		}
+	})
 }
 
 // What answers need not be the catalog, and what is refused need not be the order.

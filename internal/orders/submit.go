@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -218,7 +220,8 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case refusal != nil:
 		outcome, err = lifecycle.KeyRefused, refusal
 	}
-	step, failed := s.record(ctx, outcome, g)
+	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: problem(err)}
+	step, failed := s.record(ctx, conclusion)
 	switch {
 	case failed != nil:
 		err = unknown(failed)
@@ -232,8 +235,36 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	if !s.refused && !leavesOpen[catalog.KindOf(err)] {
 		err = unknown(err)
 	}
+	s.logRefusal(ctx, err)
 	s.err = &Error{s.outcome(err), err}
 	s.orders.ordered(ctx, s, err)
+}
+
+// logRefusal tells of an order that may exist and whose repeat is refused: once for each thing that refuses it.
+func (s *submission) logRefusal(ctx context.Context, err error) {
+	refusal, ok := errors.AsType[*catalog.Error](err)
+	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
+		s.orders.Logger.WarnContext(ctx, "the catalog refuses a repeat of an order that may exist", "order", s.order.ID, "owner", s.order.Owner, "refusal", why)
+	}
+}
+
+// mostProblem is how long a problem may be, in bytes.
+const mostProblem = 256
+
+// problem is an error of the catalog in short, for operators.
+func problem(err error) string {
+	e, ok := errors.AsType[*catalog.Error](err)
+	if !ok {
+		return ""
+	}
+	text := cmp.Or(e.Withheld, e.Kind).String()
+	if e.Status != 0 {
+		text = fmt.Sprintf("HTTP %d, %s", e.Status, text)
+	}
+	if e.Message != "" && e.Message != cmp.Or(e.Withheld, e.Kind).String() {
+		text += ": " + e.Message
+	}
+	return strings.ToValidUTF8(text[:min(len(text), mostProblem)], "")
 }
 
 // outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
@@ -268,15 +299,15 @@ var afterTheKey = map[catalog.Kind]bool{
 }
 
 // record records an outcome. While the ledger fails it tries again, for as long as the claim may last.
-func (s *submission) record(ctx context.Context, outcome lifecycle.Outcome, g catalog.Generation) (step lifecycle.Step, err error) {
+func (s *submission) record(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		err = ask(ctx, func(ctx context.Context) (err error) {
-			step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, outcome, g.ID, g.CostCents)
+			step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
 			return err
 		})
 		if errors.Is(err, ledger.ErrGenerationTaken) {
-			s.fault("the catalog has given two orders one generation", g.ID)
+			s.fault("the catalog has given two orders one generation", c.Generation)
 			return step, err
 		}
 		if err == nil || time.Now().Add(pause).After(end) {
