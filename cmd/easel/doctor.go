@@ -11,17 +11,19 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/doctor"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 type doctorCmd struct {
-	UpstreamURL      string        `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string        `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
-	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the API key travel over http to a host that is not loopback."`
-	Model            string        `placeholder:"MODEL" help:"Look at this model, and price it. Without it the first one of the list."`
-	Inputs           []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. Without any they are made up from what the model says."`
-	Timeout          time.Duration `default:"2m" placeholder:"TIME" help:"Longest time for all of it."`
-	Output           string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
-	Quiet            bool          `group:"output" short:"q" help:"Only what could not be read."`
+	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the API key travel over http to a host that is not loopback."`
+	ledgerFlags
+	Model   string        `placeholder:"MODEL" help:"Look at this model, and price it. Without it the first one of the list."`
+	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. Without any they are made up from what the model says."`
+	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Longest time for all of it."`
+	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	Quiet   bool          `group:"output" short:"q" help:"Only what could not be read."`
 }
 
 // Help says what it does, and what it never does.
@@ -47,8 +49,9 @@ func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the p
 
 func (c *doctorCmd) Faults() []string {
 	list := &cli.FaultList{}
-	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure}
+	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure, ledgerFlags: c.ledgerFlags}
 	serve.upstreamFaults(list)
+	serve.ledgerFaults(list)
 	list.Require(c.Timeout > 0, "--timeout must be above 0")
 	return *list
 }
@@ -63,6 +66,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	defer cancel()
 	report, err := doctor.Examine(ctx, doctor.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: c.typedInputs(),
+		Ledger: ledger.Meaning(c.LedgerURL),
 	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)

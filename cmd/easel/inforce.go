@@ -23,7 +23,7 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"upstream", hostOf(c.UpstreamURL),
 		"api_key", c.apiKeyInForce(),
 		"callers", c.callersInForce(),
-		"ledger", c.ledgerInForce(),
+		"ledger", ledger.Kind(c.LedgerURL),
 		"durable", ledger.IsDurable(c.LedgerURL), // else all orders are forgotten at a stop
 		"tls", c.TLSCertFile != "",
 		"client_certificates", c.clientCertificates(),
@@ -60,12 +60,6 @@ func (c *serveCmd) callersInForce() string {
 		return "certified"
 	}
 	return "loopback"
-}
-
-// ledgerInForce is the kind of the ledger; its address may hold a password.
-func (c *serveCmd) ledgerInForce() string {
-	kind, _, _ := strings.Cut(c.LedgerURL, ":")
-	return kind
 }
 
 // clientCertificates says whether clients must show a certificate.
@@ -112,7 +106,7 @@ func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
 	if file, ok := strings.CutPrefix(c.LedgerURL, "sqlite:"); ok {
 		files = append(files, secretFile{"EASEL_LEDGER_URL", file})
 	}
-	if strings.HasPrefix(c.ledgerInForce(), "postgres") {
+	if strings.HasPrefix(ledger.Kind(c.LedgerURL), "postgres") {
 		files = append(files, secretFile{"PGPASSFILE", os.Getenv("PGPASSFILE")})
 	}
 	for _, name := range slices.Sorted(maps.Keys(told.Known())) {

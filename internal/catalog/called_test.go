@@ -153,7 +153,7 @@ func TestReportingGivesARefusedConnectionAsUnavailable(t *testing.T) {
 	c := h.newClient(t, roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	}))
-	_ = calls[opCreate](t.Context(), c)
+	_ = calls[OpCreate](t.Context(), c)
 	if want := []Kind{KindUnavailable}; !slices.Equal(h.kinds(), want) {
 		t.Errorf("told %v, want %v", h.kinds(), want)
 	}

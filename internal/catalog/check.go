@@ -39,7 +39,7 @@ func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "
 
 func checkIdempotencyKey(key string) error {
 	if !printable(key) || len(key) > maxIDBytes {
-		return invalid(opCreate, "idempotency_key", fmt.Sprintf("must have 1 to %d visible ASCII characters", maxIDBytes))
+		return invalid(OpCreate, "idempotency_key", fmt.Sprintf("must have 1 to %d visible ASCII characters", maxIDBytes))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
 		"with a number, around another spelled": `{"_id":7,"state":"ok","Render":{"UUID":"g1","state":"Queued"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			created, err := readCreated(answerOf(opCreate, body))
+			created, err := readCreated(answerOf(OpCreate, body))
 			if err != nil || created.ID != "g1" || created.State != StateQueued {
 				t.Errorf("an order is answered with %q in %v, %v", created.ID, created.State, err)
 			}
@@ -50,7 +50,7 @@ func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
 		"a word that nobody knows":       `{"id":"a","status":"ok","data":{"id":"b","status":"hibernating"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if g, err := readCreated(answerOf(opCreate, body)); KindOf(err) != KindMalformed {
+			if g, err := readCreated(answerOf(OpCreate, body)); KindOf(err) != KindMalformed {
 				t.Errorf("got %q, %v, want a malformed answer", g.ID, err)
 			}
 			client := newTestClient(t, answering(201, "application/json", body))

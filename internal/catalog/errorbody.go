@@ -259,7 +259,7 @@ func contractField(op, field string) string {
 		steps = steps[1:]
 	}
 	first := fold(steps[0])
-	takesInputs := op == opQuote || op == opCreate
+	takesInputs := op == opQuote || op == OpCreate
 	switch {
 	case len(steps) > 1 && slices.Contains(inputsFieldNames, first):
 		return "inputs." + strings.Join(steps[1:], ".")

@@ -30,7 +30,7 @@ var routeStatuses = map[string]map[int]Kind{
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opDelete:     {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opQuote:      {http.StatusRequestEntityTooLarge: KindInputsTooLarge},
-	opCreate: {
+	OpCreate: {
 		http.StatusRequestEntityTooLarge: KindInputsTooLarge,
 		http.StatusConflict:              KindInProgress,
 		http.StatusTooEarly:              KindInProgress,
@@ -59,7 +59,7 @@ func answerError(op string, resp *http.Response, redact redactor, now time.Time)
 		Code:       detail.code,
 		Message:    detail.message,
 		Own:        detail.own,
-		AboutKey:   op == opCreate && detail.mentions(aboutKey),
+		AboutKey:   op == OpCreate && detail.mentions(aboutKey),
 		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if e.Kind == KindInvalidInput {
@@ -105,11 +105,11 @@ func kindOfCode(op string, status int, code string) Kind {
 	switch kind := codes[code]; {
 	case kind != 0:
 		return kind
-	case op == opCreate && strings.Contains(code, aboutKey):
+	case op == OpCreate && strings.Contains(code, aboutKey):
 		return KindKeyReused
 	case op == opContent:
 		return contentCodes[code]
-	case (op == opQuote || op == opCreate) && status == http.StatusNotFound && slices.Contains(modelCodes, code):
+	case (op == opQuote || op == OpCreate) && status == http.StatusNotFound && slices.Contains(modelCodes, code):
 		return KindNotFound
 	}
 	return 0

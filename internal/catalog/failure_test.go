@@ -45,21 +45,21 @@ type statusRow struct {
 func TestEveryStatusHasItsKind(t *testing.T) {
 	rows := []statusRow{
 		{every, 300, ``, KindRedirect},
-		{opCreate, 300, ``, KindOutcomeUnknown},
+		{OpCreate, 300, ``, KindOutcomeUnknown},
 		{every, 301, ``, KindRedirect},
-		{opCreate, 301, ``, KindOutcomeUnknown},
+		{OpCreate, 301, ``, KindOutcomeUnknown},
 		{every, 302, ``, KindRedirect},
-		{opCreate, 302, ``, KindOutcomeUnknown},
+		{OpCreate, 302, ``, KindOutcomeUnknown},
 		{every, 303, ``, KindRedirect},
-		{opCreate, 303, ``, KindOutcomeUnknown},
+		{OpCreate, 303, ``, KindOutcomeUnknown},
 		{every, 304, ``, KindRedirect},
-		{opCreate, 304, ``, KindOutcomeUnknown},
+		{OpCreate, 304, ``, KindOutcomeUnknown},
 		{every, 305, ``, KindRedirect},
-		{opCreate, 305, ``, KindOutcomeUnknown},
+		{OpCreate, 305, ``, KindOutcomeUnknown},
 		{every, 307, ``, KindRedirect},
 		{every, 308, ``, KindRedirect},
 		{every, 399, ``, KindRedirect},
-		{opCreate, 399, ``, KindOutcomeUnknown},
+		{OpCreate, 399, ``, KindOutcomeUnknown},
 		{every, 400, ``, KindInvalidInput},
 		{every, 401, ``, KindCredentialRejected},
 		{every, 402, ``, KindInsufficientFunds},
@@ -70,48 +70,48 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{opContent, 404, ``, KindNotFound},
 		{opDelete, 404, ``, KindNotFound},
 		{opQuote, 404, `{"code":"MODEL_NOT_FOUND"}`, KindNotFound},
-		{opCreate, 404, `{"code":"MODEL_NOT_FOUND"}`, KindNotFound},
+		{OpCreate, 404, `{"code":"MODEL_NOT_FOUND"}`, KindNotFound},
 		{opContent, 404, `{"code":"NO_CONTENT"}`, KindNoContent},
 		{every, 405, ``, KindContract},
 		{every, 406, ``, KindContract},
 		{every, 407, ``, KindContract},
 		{every, 408, ``, KindUnavailable},
-		{opCreate, 408, ``, KindOutcomeUnknown},
+		{OpCreate, 408, ``, KindOutcomeUnknown},
 		{every, 409, ``, KindContract},
-		{opCreate, 409, ``, KindInProgress},
-		{opCreate, 409, `{"code":"IN_PROGRESS"}`, KindInProgress},
+		{OpCreate, 409, ``, KindInProgress},
+		{OpCreate, 409, `{"code":"IN_PROGRESS"}`, KindInProgress},
 		{opContent, 409, ``, KindContentNotReady},
 		{every, 409, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 409, `{"error":{"code":"API_KEY_DAILY_CAP","message":"x"}}`, KindDailyCap},
-		{opCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
-		{opCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
-		{opCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
-		{opCreate, 409, `{"name":"API_KEY_DAILY_CAP"}`, KindInProgress},          // A12
-		{opCreate, 409, `{"reason":"API_KEY_DAILY_CAP"}`, KindInProgress},        // A12
-		{opCreate, 409, `{"error":"no answer for: sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
-		{opCreate, 409, `{"error":"sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
-		{opCreate, 409, `{"type":"no answer for /API_KEY_DAILY_CAP"}`, KindInProgress},
-		{opCreate, 409, `{"type":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 408, `{"code":"API_KEY_DAILY_CAP"}`, KindOutcomeUnknown},
-		{opCreate, 425, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindInProgress},
-		{opCreate, 409, `{"errorType":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 409, `{"code":"apiKeyDailyCap"}`, KindDailyCap},
-		{opCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
-		{opCreate, 409, `API_KEY_DAILY_CAP`, KindDailyCap},
-		{opCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindInProgress},
-		{opCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
-		{opCreate, 409, `{"message":"the prompt API_KEY_DAILY_CAP is under way"}`, KindInProgress},    // A12
-		{opCreate, 409, `the prompt API_KEY_DAILY_CAP is under way`, KindInProgress},                  // A12
-		{opCreate, 400, `{"message":"no IDEMPOTENCY_KEY_REUSED please"}`, KindInvalidInput},           // A12
-		{opCreate, 429, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
-		{opCreate, 409, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
-		{opCreate, 422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
-		{opCreate, 400, `{"code":"idempotency-key-mismatch"}`, KindKeyReused},
-		{opCreate, 422, `{"code":"IDEMPOTENCY_CONFLICT"}`, KindKeyReused},
-		{opCreate, 400, `{"error":{"type":"idempotency_error"}}`, KindKeyReused},
-		{opCreate, 422, `{"type":"https://x/errors/IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
-		{opCreate, 422, `IDEMPOTENCY_KEY_REUSED: x`, KindKeyReused},
+		{OpCreate, 409, `{"error":{"code":"API_KEY_DAILY_CAP","message":"x"}}`, KindDailyCap},
+		{OpCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{OpCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
+		{OpCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
+		{OpCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{OpCreate, 409, `{"name":"API_KEY_DAILY_CAP"}`, KindInProgress},          // A12
+		{OpCreate, 409, `{"reason":"API_KEY_DAILY_CAP"}`, KindInProgress},        // A12
+		{OpCreate, 409, `{"error":"no answer for: sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
+		{OpCreate, 409, `{"error":"sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
+		{OpCreate, 409, `{"type":"no answer for /API_KEY_DAILY_CAP"}`, KindInProgress},
+		{OpCreate, 409, `{"type":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{OpCreate, 408, `{"code":"API_KEY_DAILY_CAP"}`, KindOutcomeUnknown},
+		{OpCreate, 425, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindInProgress},
+		{OpCreate, 409, `{"errorType":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{OpCreate, 409, `{"code":"apiKeyDailyCap"}`, KindDailyCap},
+		{OpCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
+		{OpCreate, 409, `API_KEY_DAILY_CAP`, KindDailyCap},
+		{OpCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindInProgress},
+		{OpCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{OpCreate, 409, `{"message":"the prompt API_KEY_DAILY_CAP is under way"}`, KindInProgress},    // A12
+		{OpCreate, 409, `the prompt API_KEY_DAILY_CAP is under way`, KindInProgress},                  // A12
+		{OpCreate, 400, `{"message":"no IDEMPOTENCY_KEY_REUSED please"}`, KindInvalidInput},           // A12
+		{OpCreate, 429, `{"code":"API_KEY_DAILY_CAP"}`, KindDailyCap},
+		{OpCreate, 409, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{OpCreate, 422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{OpCreate, 400, `{"code":"idempotency-key-mismatch"}`, KindKeyReused},
+		{OpCreate, 422, `{"code":"IDEMPOTENCY_CONFLICT"}`, KindKeyReused},
+		{OpCreate, 400, `{"error":{"type":"idempotency_error"}}`, KindKeyReused},
+		{OpCreate, 422, `{"type":"https://x/errors/IDEMPOTENCY_KEY_REUSED"}`, KindKeyReused},
+		{OpCreate, 422, `IDEMPOTENCY_KEY_REUSED: x`, KindKeyReused},
 		{every, 410, ``, KindContract},
 		{opModel, 410, ``, KindNotFound},
 		{opGeneration, 410, ``, KindNotFound},
@@ -119,7 +119,7 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{opDelete, 410, ``, KindNotFound},
 		{every, 413, ``, KindContract},
 		{opQuote, 413, ``, KindInputsTooLarge},
-		{opCreate, 413, ``, KindInputsTooLarge},
+		{OpCreate, 413, ``, KindInputsTooLarge},
 		{every, 414, ``, KindContract},
 		{every, 415, ``, KindContract},
 		{every, 416, ``, KindContract},
@@ -127,7 +127,7 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{every, 418, ``, KindContract},
 		{every, 422, ``, KindInvalidInput},
 		{every, 425, ``, KindContract},
-		{opCreate, 425, ``, KindInProgress},
+		{OpCreate, 425, ``, KindInProgress},
 		{opContent, 425, ``, KindContentNotReady},
 		{every, 429, ``, KindRateLimited},
 		{every, 431, ``, KindContract},
@@ -138,14 +138,14 @@ func TestEveryStatusHasItsKind(t *testing.T) {
 		{every, 503, ``, KindUnavailable},
 		{every, 504, ``, KindUnavailable},
 		{every, 599, ``, KindUnavailable},
-		{opCreate, 500, ``, KindOutcomeUnknown},
-		{opCreate, 501, ``, KindOutcomeUnknown},
-		{opCreate, 502, ``, KindOutcomeUnknown},
-		{opCreate, 503, ``, KindOutcomeUnknown},
-		{opCreate, 504, ``, KindOutcomeUnknown},
-		{opCreate, 599, ``, KindOutcomeUnknown},
+		{OpCreate, 500, ``, KindOutcomeUnknown},
+		{OpCreate, 501, ``, KindOutcomeUnknown},
+		{OpCreate, 502, ``, KindOutcomeUnknown},
+		{OpCreate, 503, ``, KindOutcomeUnknown},
+		{OpCreate, 504, ``, KindOutcomeUnknown},
+		{OpCreate, 599, ``, KindOutcomeUnknown},
 		{every, 999, ``, KindContract},
-		{opCreate, 999, ``, KindOutcomeUnknown},
+		{OpCreate, 999, ``, KindOutcomeUnknown},
 	}
 	own := func(op string, row statusRow) bool {
 		return slices.ContainsFunc(rows, func(r statusRow) bool { return r.op == op && r.status == row.status && r.body == row.body })
@@ -180,7 +180,7 @@ func TestAWrongBaseURLIsSaid(t *testing.T) {
 func TestAnUnreadableAnswerToAnOrderLeavesTheOutcomeOpen(t *testing.T) {
 	for _, status := range []int{200, 201, 202, 204, 206} {
 		for _, body := range []string{``, `{}`, `<html>`, `{"id":null,"status":"queued"}`, `{"id":"g`} {
-			err := calls[opCreate](t.Context(), newTestClient(t, answering(status, "application/json", body)))
+			err := calls[OpCreate](t.Context(), newTestClient(t, answering(status, "application/json", body)))
 			if e := asError(t, err); e.Kind != KindOutcomeUnknown || e.Err == nil || e.Status != status {
 				t.Errorf("%d %s: got %+v", status, body, e)
 			}
@@ -326,7 +326,7 @@ func FuzzReadError(f *testing.F) { // U11 U22
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
-		said := readErrorBody(opCreate, contentType, []byte(body), newRedactor(testKey))
+		said := readErrorBody(OpCreate, contentType, []byte(body), newRedactor(testKey))
 		all := said.code + said.message
 		for _, v := range said.violations {
 			all += v.Field + v.Description

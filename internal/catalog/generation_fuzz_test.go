@@ -45,7 +45,7 @@ func fuzzedGenerations(body string) []Generation {
 	if g, err := readGeneration(answerOf(opGeneration, body), "g1"); err == nil {
 		all = append(all, g)
 	}
-	if g, err := readCreated(answerOf(opCreate, body)); err == nil {
+	if g, err := readCreated(answerOf(OpCreate, body)); err == nil {
 		all = append(all, g)
 	}
 	return all

@@ -426,14 +426,14 @@ func TestACreatedGenerationNeedsAnIdentifierOnly(t *testing.T) {
 		`{"status":"success","data":{"generationId":"g1"}}`:       {ID: "g1", State: StateQueued},
 		`{"success":true,"generation":{"id":"g1","status":"up"}}`: {ID: "g1", State: StateUnrecognized, Status: "up"},
 	} {
-		got, err := readCreated(answerOf(opCreate, body))
+		got, err := readCreated(answerOf(OpCreate, body))
 		got.Extra, want.ObserveTime = nil, observed
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", body, err, diff)
 		}
 	}
 	for _, body := range []string{``, `{}`, `{"status":"queued"}`, `[]`, `{"id":null}`, `{"id":{}}`, `"g1"`, `<html>`} {
-		if _, err := readCreated(answerOf(opCreate, body)); KindOf(err) != KindMalformed {
+		if _, err := readCreated(answerOf(OpCreate, body)); KindOf(err) != KindMalformed {
 			t.Errorf("%s: got %v, want a malformed response", body, err)
 		}
 	}

@@ -61,7 +61,7 @@ var calls = map[string]func(context.Context, *Client) error{
 		_, err := c.Quote(ctx, testCredential, "a/b", []byte(`{}`))
 		return err
 	},
-	opCreate: func(ctx context.Context, c *Client) error {
+	OpCreate: func(ctx context.Context, c *Client) error {
 		_, _, err := c.Post(ctx, testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
 		return err
 	},

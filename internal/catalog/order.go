@@ -39,7 +39,7 @@ const (
 // transport does not send a request again. The error of an attempt that is [Unknown] is [KindOutcomeUnknown], with the
 // reason in Err or Status, [KindInProgress] or [KindKeyReused], or speaks of the idempotency key.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
-	body, err := orderBody(opCreate, o.ModelID, o.Inputs)
+	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
 		err = checkIdempotencyKey(o.IdempotencyKey)
 	}
@@ -49,7 +49,7 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	if err != nil {
 		return Generation{}, NotSent, err
 	}
-	a, err := c.upstream.attempt(withAttempt(ctx, o.Attempt), cred, request{op: opCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	a, err := c.upstream.attempt(withAttempt(ctx, o.Attempt), cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	c.upstream.retryBudget.note(err)
 	var g Generation
 	if err == nil {
@@ -111,7 +111,7 @@ func unknownOutcome(err error) error {
 	}
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
-		return &Error{Kind: KindOutcomeUnknown, Op: opCreate, Err: err}
+		return &Error{Kind: KindOutcomeUnknown, Op: OpCreate, Err: err}
 	}
 	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !certainlyRefused(e.Status) {
 		open := *e

@@ -18,7 +18,7 @@ import (
 func TestEachClassOfRequestHasItsPool(t *testing.T) {
 	pools := NewTransportPools(NewTransport())
 	for route, want := range map[string]*pool{
-		opCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
+		OpCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
 	} {
 		if pools.pool(route) != want {
 			t.Errorf("%q goes by another pool", route)

@@ -117,7 +117,7 @@ func TestARequestHasItsHeadersAndBody(t *testing.T) {
 		if sent.Header.Get("Authorization") != "Bearer "+testKey || sent.Header.Get("Accept-Encoding") != "identity" {
 			t.Errorf("%s: sent with %v", op, sent.Header)
 		}
-		if (sent.Header.Get("Idempotency-Key") == "k") != (op == opCreate) {
+		if (sent.Header.Get("Idempotency-Key") == "k") != (op == OpCreate) {
 			t.Errorf("%s: idempotency key %q", op, sent.Header.Get("Idempotency-Key"))
 		}
 	}
@@ -193,7 +193,7 @@ func TestNoRedirectIsFollowed(t *testing.T) { // U17
 			for op, call := range calls {
 				load++
 				want := KindRedirect
-				if op == opCreate && code != 307 && code != 308 {
+				if op == OpCreate && code != 307 && code != 308 {
 					want = KindOutcomeUnknown
 				}
 				if e := asError(t, call(t.Context(), c)); e.Kind != want || e.Status != int(code) || !strings.Contains(e.Message, "base URL") {
@@ -235,10 +235,10 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // U14
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		c := w.client(t, Config{})
-		if err := calls[opCreate](t.Context(), c); err != nil {
+		if err := calls[OpCreate](t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		err := calls[opCreate](t.Context(), c) // on the same connection
+		err := calls[OpCreate](t.Context(), c) // on the same connection
 		if KindOf(err) != KindOutcomeUnknown || posts.Load() != 2 {
 			t.Errorf("got %v after %d requests", err, posts.Load())
 		}
@@ -375,7 +375,7 @@ func TestABodyCutShortIsNoAnswer(t *testing.T) { // U16
 			if err := calls[opGeneration](t.Context(), c); KindOf(err) != KindUnavailable {
 				t.Errorf("%q: got %v", raw, err)
 			}
-			if err := calls[opCreate](t.Context(), c); KindOf(err) != KindOutcomeUnknown {
+			if err := calls[OpCreate](t.Context(), c); KindOf(err) != KindOutcomeUnknown {
 				t.Errorf("%q: got %v", raw, err)
 			}
 		}

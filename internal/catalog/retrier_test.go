@@ -64,7 +64,7 @@ func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &failing{status: status}
 				expected := want
-				if op == opCreate {
+				if op == OpCreate {
 					expected = 1
 				}
 				err := call(t.Context(), newTestClient(t, upstream))
@@ -166,7 +166,7 @@ func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // U2
 			start := time.Now()
 			err := call(t.Context(), c)
 			want := KindUnavailable
-			if op == opCreate {
+			if op == OpCreate {
 				want = KindOutcomeUnknown
 			}
 			if e := asError(t, err); e.Kind != want || !strings.Contains(err.Error(), "no answer in time") || time.Since(start) != 15*time.Second {
@@ -185,7 +185,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == opCreate { // it was under way
+			if op == OpCreate { // it was under way
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}

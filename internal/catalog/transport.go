@@ -90,7 +90,7 @@ func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *TransportPools) pool(route string) *pool {
 	switch route {
-	case opCreate:
+	case OpCreate:
 		return t.orders
 	case opContent:
 		return t.results

@@ -163,7 +163,7 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // U17
 		client := w.client(t, Config{})
 		for op, call := range calls {
 			want := KindContract
-			if op == opCreate {
+			if op == OpCreate {
 				want = KindOutcomeUnknown
 			}
 			began := time.Now()

@@ -33,6 +33,9 @@ type Config struct {
 	Credential    catalog.Credential
 	Model         string // to look at and to price; "" is the first one of the list
 
+	// Ledger says in words which book of orders the settings name. It is not opened.
+	Ledger string
+
 	// Inputs gives the inputs to price for a model. Nil makes them up from what the model says.
 	Inputs func(model string) (json.RawMessage, error)
 }
@@ -48,7 +51,9 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	d := &examination{ctx: ctx, client: client, cred: cfg.Credential, transport: transport, model: cfg.Model, inputs: cfg.Inputs}
 	d.examine()
-	return newReport(cfg.BaseURL, d.checks), nil
+	report := newReport(cfg.BaseURL, d.checks)
+	report.Ledger = cfg.Ledger
+	return report, nil
 }
 
 // examination looks at a catalog.

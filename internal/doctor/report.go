@@ -14,6 +14,7 @@ type Report struct {
 	OK        bool    `json:"ok"`
 	RulesFile string  `json:"rulesFile"`
 	Upstream  string  `json:"upstream"`
+	Ledger    string  `json:"ledger,omitempty"`
 }
 
 // Check is one question, and what came of it.
@@ -64,6 +65,9 @@ func (r *Report) Failure() *Failure {
 func (r *Report) Print(console *terminal.Console, quiet bool) {
 	if !quiet {
 		console.Print(console.OutStyle.Paint(terminal.Bold, terminal.OneLine(r.Upstream)))
+		if r.Ledger != "" {
+			console.Print("the ledger is " + r.Ledger)
+		}
 	}
 	for _, c := range r.Checks {
 		if !quiet || !c.OK {

@@ -90,6 +90,23 @@ const sqliteInMemory = ":memory:"
 // IsDurable reports whether a URL names a ledger that outlives its process.
 func IsDurable(url string) bool { return url != InMemory }
 
+// Kind is the kind of ledger that a URL names, whose address may hold a password.
+func Kind(url string) string {
+	kind, _, _ := strings.Cut(url, ":")
+	return kind
+}
+
+// Meaning says what it means for operators that a URL names the ledger.
+func Meaning(url string) string {
+	switch {
+	case !IsDurable(url):
+		return "in memory: a stop forgets every order, and no two processes know of each other's"
+	case Kind(url) == "sqlite":
+		return "in a file, for one process: it outlives a stop"
+	}
+	return "in a database, for any number of processes: it outlives a stop"
+}
+
 // Check says what is wrong with a URL, without the password in it.
 func Check(url string) error {
 	_, err := parse(url)

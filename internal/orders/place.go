@@ -60,8 +60,6 @@ func (r Request) terms() (Terms, error) {
 }
 
 const (
-	opCreate = "POST /generations"
-
 	rowPause     = 200 * time.Millisecond // before the row of an order is read again that another process sends
 	mostUnderWay = 10_000                 // orders of one owner in this process
 )
@@ -91,7 +89,7 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	}
 	digest, err := digestOf(r.ModelID, r.Inputs)
 	if err != nil {
-		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: opCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}
+		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: catalog.OpCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}
 	}
 	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
 	defer cancel()
@@ -203,7 +201,7 @@ func (p *placing) unasked(err error) error {
 // where another has written one meanwhile, or the terms have changed.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	if p.orders.underWay(p.request.Owner) >= mostUnderWay {
-		return nil, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: opCreate, Message: "too many orders of this caller are on their way"}}
+		return nil, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: "too many orders of this caller are on their way"}}
 	}
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
@@ -252,7 +250,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	}
 	quote, err := p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
 	if err == nil && most != nil && quote.PriceCents > *most {
-		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: opCreate, PriceCents: quote.PriceCents}
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents}
 	}
 	if ctx.Err() != nil {
 		err = unknown(ctx.Err())
@@ -312,7 +310,7 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 		p.orders.remember(order, order.Generation)
 		return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil
 	case lifecycle.Reused:
-		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: opCreate}}
+		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: catalog.OpCreate}}
 	case lifecycle.Unresolved:
 		return Receipt{}, &Error{Unknown, unknown(ErrResendWindow)}
 	}

@@ -176,13 +176,13 @@ func (s *submission) withheld(err error) error {
 // outcomeUnknown is an unknown outcome with what the catalog has said in an answer of another kind.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
-		Kind: catalog.KindOutcomeUnknown, Op: opCreate, Status: said.Status, Code: said.Code,
+		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
 		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
 	}
 }
 
 func unknown(err error) *catalog.Error {
-	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: opCreate, Err: err}
+	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
 }
 
 // backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.

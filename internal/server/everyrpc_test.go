@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/easel-grpc/easel/internal/server"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // notResent are the unary calls that a client's library must not send again by itself.
@@ -49,8 +48,8 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"name its service there",
 			},
 			{
-				service.Visibilities[full] != "", "internal/service/ownership.go", "Visibilities",
-				"say who may see its answer, and let visits in internal/server/tenants_test.go try it",
+				visits[name] != nil, "internal/server/tenants_test.go", "visits",
+				"try that nothing of one owner is visible to another, and hide it as internal/service/ownership.go does",
 			},
 			{
 				retried[name] != (m.IsStreamingServer() || alone), "proto/easel/v1/service_config.json", "retryPolicy",

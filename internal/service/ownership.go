@@ -13,36 +13,6 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Visibility says who may see the answer of a method.
-type Visibility string
-
-const (
-	// Everybody may see what is the same for all callers.
-	Everybody Visibility = "everybody"
-	// ByOwner is an answer about generations: the owner's alone, and everybody's for operators.
-	ByOwner Visibility = "by owner"
-	// ForOperators is an answer in which the account's money is for operators.
-	ForOperators Visibility = "for operators"
-)
-
-// Visibilities has every method of the contract.
-var Visibilities = map[string]Visibility{
-	easelv1.AccountService_GetAccount_FullMethodName:            ForOperators,
-	easelv1.AccountService_WatchAccount_FullMethodName:          ForOperators,
-	easelv1.AccountService_ListUsage_FullMethodName:             ByOwner,
-	easelv1.ModelService_ListModels_FullMethodName:              Everybody,
-	easelv1.ModelService_GetModel_FullMethodName:                Everybody,
-	easelv1.GenerationService_QuoteGeneration_FullMethodName:    ForOperators,
-	easelv1.GenerationService_CreateGeneration_FullMethodName:   ByOwner,
-	easelv1.GenerationService_GetGeneration_FullMethodName:      ByOwner,
-	easelv1.GenerationService_ListGenerations_FullMethodName:    ByOwner,
-	easelv1.GenerationService_WaitGeneration_FullMethodName:     ByOwner,
-	easelv1.GenerationService_WatchGeneration_FullMethodName:    ByOwner,
-	easelv1.GenerationService_WatchGenerations_FullMethodName:   ByOwner,
-	easelv1.GenerationService_DownloadGeneration_FullMethodName: ByOwner,
-	easelv1.GenerationService_DeleteGeneration_FullMethodName:   ByOwner,
-}
-
 // viewer is whose generations a call sees; nil is everybody's.
 func viewer(ctx context.Context) *string {
 	if c := who(ctx); c.operator || c.everybody {
