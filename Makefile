@@ -158,6 +158,9 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
+one-order: ## Count our files and functions that one CreateGeneration runs through
+	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order
+
 bench: build .build/bench ## Measure the facade beside one of stock parts (ten minutes); bench-counts only counts (a minute)
 	.build/bench
 

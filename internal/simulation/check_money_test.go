@@ -109,6 +109,9 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) {
 				say(e, "and it was sent at %v", r.at)
 			}
+			if !o.plan.Held && e.outcome == notPlacedByThisCall { // its API key could not be proved, and the ledger was not asked
+				continue
+			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
 				r.end < e.since && o.mayHaveTaken(r) {
 				say(e, "it is told of an order that this process sent at %v, and that may exist", r.at)
