@@ -20,7 +20,7 @@ SEED    ?= 1
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs bench bench-counts bench-schedule \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs one-order bench bench-counts bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 

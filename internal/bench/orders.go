@@ -17,12 +17,14 @@ import (
 
 const orderCount = 1000 // one after the other
 
-// An order is measured where easel has a ledger, beside easel without one.
+// An order is measured through each ledger, beside the peer, which has none: it prices the order and posts it.
 var (
-	sqliteOrders   = &measurement{sides: sides{heldKey, inSQLite}, measure: measureOrders("sqlite-order")}
-	sqliteRate     = &measurement{sides: sides{heldKey, inSQLite}, measure: measureOrderRate("sqlite-rate")}
-	postgresOrders = &measurement{sides: sides{heldKey, inPostgres}, measure: measureOrders("postgres-order")}
-	postgresRate   = &measurement{sides: sides{heldKey, inPostgres}, measure: measureOrderRate("postgres-rate")}
+	memoryOrders   = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrders("memory-order")}
+	memoryRate     = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrderRate("memory-rate")}
+	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite-order")}
+	sqliteRate     = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrderRate("sqlite-rate")}
+	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres-order")}
+	postgresRate   = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrderRate("postgres-rate")}
 
 	ownerCalls = &measurement{sides: sides{heldKey, inSQLite}, measure: func(ctx context.Context, s *scene) (figures, error) {
 		if err := s.order(ctx); err != nil {

@@ -48,6 +48,15 @@ func (f *peer) GetGeneration(ctx context.Context, request *easelv1.GetGeneration
 	return &easelv1.GetGenerationResponse{Generation: g}, nil
 }
 
+// CreateGeneration implements easelv1.GenerationServiceServer.
+func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
+	g, err := f.catalog.order(ctx, authorization(ctx), request)
+	if err != nil {
+		return nil, err
+	}
+	return &easelv1.CreateGenerationResponse{Generation: g}, nil
+}
+
 // WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call is the
 // watcher: it sends the newest state, and waits for a newer one.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -40,6 +41,34 @@ func (c *peerCatalog) generation(ctx context.Context, authorization, id string) 
 	if err != nil {
 		return nil, err
 	}
+	return readGeneration(response)
+}
+
+// order prices an order, and places it.
+func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{"modelId": r.GetModelId(), "inputs": json.RawMessage(r.GetInputsJson())})
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "the inputs are no JSON")
+	}
+	priced, err := c.post(ctx, authorization, "/quote", "", body)
+	if err != nil {
+		return nil, err
+	}
+	defer priced.Body.Close()
+	var quote struct{ CostCents int64 }
+	if err := json.NewDecoder(io.LimitReader(priced.Body, peerLongest)).Decode(&quote); err != nil || quote.CostCents > r.GetMaxCostCents() {
+		return nil, status.Error(codes.FailedPrecondition, "the price is above the limit")
+	}
+	response, err := c.post(ctx, authorization, "/generations", r.GetIdempotencyKey(), body)
+	if err != nil {
+		return nil, err
+	}
+	return readGeneration(response)
+}
+
+func readGeneration(response *http.Response) (*easelv1.Generation, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, peerLongest))
 	if err != nil {
@@ -62,6 +91,22 @@ func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*htt
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "the id makes no path")
 	}
+	return c.send(request, authorization)
+}
+
+func (c *peerCatalog) post(ctx context.Context, authorization, path, idempotencyKey string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, status.Error(codes.Internal, "the request can't be made")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if idempotencyKey != "" {
+		request.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	return c.send(request, authorization)
+}
+
+func (c *peerCatalog) send(request *http.Request, authorization string) (*http.Response, error) {
 	request.Header.Set("Authorization", authorization)
 	response, err := c.client.Do(request)
 	if err != nil {

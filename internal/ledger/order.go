@@ -209,15 +209,19 @@ func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
 	return l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> 3`, r.Namespace, r.IdempotencyKey)
 }
 
+// lookUpKey seeks by the indexes of idempotency keys: that of namespaces, and those of callers.
+const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
+	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $4 AND namespace <> $5 AND state <> 3 AND second = 0)
+	OR EXISTS (SELECT 1 FROM orders WHERE caller = $6 AND idempotency_key = $7 AND namespace <> $8 AND state <> 3 AND second = 1)`
+
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
 // transaction that writes the order finds out too.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere := false
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(`SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
-			EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $4 AND namespace <> $5 AND state <> 3)`,
-			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
+		return tx.row(lookUpKey,
+			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
 	})
 	if elsewhere {
 		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
