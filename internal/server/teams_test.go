@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
@@ -26,8 +27,10 @@ func databases() map[string]func(*testing.T) string {
 	if testing.Short() { // the goroutines are the same: make test has both without the race detector
 		return map[string]func(*testing.T) string{"PostgreSQL": postgresLedger}
 	}
-	return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
+	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 }
+
+func memoryLedger(*testing.T) string { return ledger.InMemory }
 
 func postgresLedger(t *testing.T) string { return proctest.Database(t) }
 
