@@ -46,9 +46,6 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 	o.Sighted(watch.Sighting{Credential: cred, Version: v})
 }
 
-// mostReports is how many reports the ledger makes at a time.
-const mostReports = 2
-
 // Usage counts orders and money. One report of an owner is made at a time, and two in all: others wait for their turn.
 func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) (all []ledger.Usage, err error) {
 	owner := "" // everybody, as no owner is called

@@ -9,36 +9,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// maxOwned is how many generations are known to belong to somebody.
-const maxOwned = 100_000
-
-// ownedKey is a generation and who asks for it.
-type ownedKey struct {
-	owner        string
-	everybody    bool // an operator asks
-	generationID string
-}
-
-func keyOfOwned(owner *string, id string) ownedKey {
-	if owner == nil {
-		return ownedKey{everybody: true, generationID: id}
-	}
-	return ownedKey{owner: *owner, generationID: id}
-}
-
-// Attribution says whose a generation is, and what was ordered. Only an operator's word changes it.
-type Attribution struct {
-	Owner, Caller, Model string
-	Labels               map[string]string
-}
-
-// attributed is what was read of a generation, and when.
-type attributed struct {
-	Attribution
-	at   time.Time
-	none bool // it has no order
-}
-
 // attributedFor is how long that counts, while the ledger answers, and unattributedFor how long that there is no order.
 const (
 	attributedFor   = time.Minute

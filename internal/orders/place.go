@@ -271,24 +271,6 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// free asks in a transaction whether no order stands under an idempotency key.
-func (o *Orders) free(ctx context.Context, r ledger.Request) (free bool, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
-		free, err = o.Ledger.IsFree(ctx, r)
-		return err
-	})
-	return free, err
-}
-
-// isFree asks it of an order that was refused.
-func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
-	free, err := o.free(ctx, ledger.Request{
-		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,
-		APIKey: order.APIKey, ModelID: order.ModelID, Digest: order.Digest,
-	})
-	return err == nil && free
-}
-
 // begin begins to send an order whose claim this call has.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time, wrote bool) *submission {
 	inputs := json.RawMessage(order.Inputs)
@@ -331,6 +313,26 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 		request.InputsDigest = hex.EncodeToString(sum[:])
 	}
 	return request
+}
+
+// provenTime is how long the catalog's acceptance of a forwarded API key opens the ledger.
+const provenTime = time.Minute
+
+// Proven makes sure that the catalog has accepted the API key lately: a made-up one never reaches the ledger.
+func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
+	if o.IsProven(cred) {
+		return nil
+	}
+	_, err := o.Catalog.Account(ctx, cred)
+	if o.IsProven(cred) { // the answer may be unreadable
+		return nil
+	}
+	return err
+}
+
+// IsProven reports whether the catalog has accepted the API key lately.
+func (o *Orders) IsProven(cred catalog.Credential) bool {
+	return cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime)
 }
 
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read

@@ -1,9 +1,7 @@
 package orders
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -15,58 +13,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch"
 )
-
-// encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.
-func encodeRecord(v catalog.Version) string {
-	v.Inputs, v.Text = nil, nil
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "" // what was read from JSON can be written as JSON
-	}
-	return string(text)
-}
-
-// decodeRecord reads what encodeRecord has written.
-func decodeRecord(text string) (v catalog.Version, ok bool) {
-	decoder := json.NewDecoder(bytes.NewBufferString(text))
-	decoder.UseNumber()
-	return v, text != "" && decoder.Decode(&v) == nil
-}
-
-// recordedVersion is what the ledger has of the generation of a placed order, with the etag of the state that was seen:
-// the record is less than that. It was never seen later than now, or nothing that is seen after it would count: whoever
-// has recorded it may have another clock.
-func recordedVersion(order ledger.Order) catalog.Version {
-	v, seen := decodeRecord(order.Record)
-	if !seen { // the ledger's time of the order is the same each time
-		v = catalog.Version{Generation: catalog.Generation{State: catalog.StateQueued, CreateTime: order.Time, ObserveTime: placedTime(order)}}
-	}
-	if now := time.Now(); v.ObserveTime.After(now) {
-		v.ObserveTime = now
-	}
-	v.ID, v.ModelID = order.Generation, order.ModelID
-	if v.CostCents == nil {
-		v.CostCents = order.CostCents
-	}
-	switch {
-	case order.IsGone(): // its etag is the one that every watch gives
-		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
-		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
-	case !seen:
-		v.Etag = v.Generation.Etag()
-	}
-	return v
-}
-
-// Told is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
-// result, if it has one.
-func Told(order ledger.Order, text *string) (catalog.Version, Attribution) {
-	v := recordedVersion(order)
-	if order.Record != "" && !order.IsGone() {
-		v.Text = text
-	}
-	return v, Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
-}
 
 // mostText is how long a text may be that is told.
 const mostText = 64 << 10

@@ -1,12 +1,9 @@
 package orders
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -154,10 +151,6 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// leavesOpen are the errors of an order of unknown outcome that say so themselves. A catalog that has another order
-// under the idempotency key has it from elsewhere, or from an attempt that nobody knows of.
-var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
-
 // withheld turns a refusal into an unknown outcome while an attempt may have been taken: a caller that believed it would
 // order again under a new idempotency key.
 func (s *submission) withheld(err error) error {
@@ -171,18 +164,6 @@ func (s *submission) withheld(err error) error {
 	open := outcomeUnknown(said, err)
 	open.RetryAfter = max(said.RetryAfter, refusalPause)
 	return open
-}
-
-// outcomeUnknown is an unknown outcome with what the catalog has said in an answer of another kind.
-func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
-	return &catalog.Error{
-		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
-		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
-	}
-}
-
-func unknown(err error) *catalog.Error {
-	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
 }
 
 // backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
@@ -248,25 +229,6 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 	}
 }
 
-// mostProblem is how long a problem may be, in bytes.
-const mostProblem = 256
-
-// problem is an error of the catalog in short, for operators.
-func problem(err error) string {
-	e, ok := errors.AsType[*catalog.Error](err)
-	if !ok {
-		return ""
-	}
-	text := cmp.Or(e.Withheld, e.Kind).String()
-	if e.Status != 0 {
-		text = fmt.Sprintf("HTTP %d, %s", e.Status, text)
-	}
-	if e.Message != "" && e.Message != cmp.Or(e.Withheld, e.Kind).String() {
-		text += ": " + e.Message
-	}
-	return strings.ToValidUTF8(text[:min(len(text), mostProblem)], "")
-}
-
 // outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
 // order, nothing is said of other calls.
 func (s *submission) outcome(err error) Outcome {
@@ -278,6 +240,9 @@ func (s *submission) outcome(err error) Outcome {
 	}
 	return Unknown
 }
+
+// knowsAll reports whether the ledger knows of every order of an owner.
+func (o *Orders) knowsAll(cred catalog.Credential) bool { return cred.Held && o.Ledger.IsDurable() }
 
 // keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
 // that looks at the idempotency key before all else. Nil where there is none.
@@ -427,3 +392,43 @@ func failureTimeout(ctx context.Context) time.Duration {
 
 // lookAgain is how often a caller looks for a failed attempt when its failure timeout is over.
 const lookAgain = 100 * time.Millisecond
+
+// free asks in a transaction whether no order stands under an idempotency key.
+func (o *Orders) free(ctx context.Context, r ledger.Request) (free bool, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		free, err = o.Ledger.IsFree(ctx, r)
+		return err
+	})
+	return free, err
+}
+
+// isFree asks it of an order that was refused.
+func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
+	free, err := o.free(ctx, ledger.Request{
+		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,
+		APIKey: order.APIKey, ModelID: order.ModelID, Digest: order.Digest,
+	})
+	return err == nil && free
+}
+
+// maxPlaced is how many placed orders are known in memory, for when the ledger is away.
+const maxPlaced = 10_000
+
+type placedKey struct{ namespace, idempotencyKey, digest string }
+
+// placedOrder is what a repeat of an order is answered with.
+type placedOrder struct {
+	generationID string
+	placed       time.Time
+}
+
+// remember keeps that an order was placed.
+func (o *Orders) remember(order ledger.Order, generationID string) {
+	o.placed.put(placedKey{order.Namespace, order.IdempotencyKey, order.Digest}, placedOrder{generationID, placedTime(order)})
+}
+
+// remembered answers a repeat of an order while the ledger is away.
+func (o *Orders) remembered(r ledger.Request) (Receipt, bool) {
+	p, ok := o.placed.get(placedKey{r.Namespace, r.IdempotencyKey, r.Digest})
+	return Receipt{catalog.Generation{ID: p.generationID, ModelID: r.ModelID, State: catalog.StateQueued, ObserveTime: p.placed}, p.placed, true}, ok
+}

@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// mostReports is how many reports the ledger makes at a time.
+const mostReports = 2
+
 // turns lets one of each name in at a time, and no more than there are seats in all. Others wait.
 type turns struct {
 	seats chan struct{}

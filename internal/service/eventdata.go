@@ -21,7 +21,7 @@ type EventData struct {
 // Generation is the data of an event about the generation of an order: as the ledger has recorded it, without its
 // inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
-	version, whose := orders.Told(o, text)
+	version, whose := orders.Published(o, text)
 	g := attributed(generationMessage(version.Generation, version.Etag), whose)
 	g.Inputs = nil
 	hide := d.hider()

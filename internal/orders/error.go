@@ -1,0 +1,94 @@
+package orders
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Outcome is what is known of an order that a call has not got placed.
+type Outcome string
+
+// The outcomes.
+const (
+	// Unknown is an order that may exist: the same idempotency key, sent again, finds out. A refusal by the catalog is
+	// one too where another process may have sent the idempotency key: some catalogs check money, models or inputs
+	// before they look it up.
+	Unknown Outcome = "unknown"
+	// NotPlacedByThisCall is an order of which this call has sent nothing. An earlier process may have, or another replica.
+	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
+	// NotPlaced is an order that there is not, as a durable ledger knows. It is never said where callers forward their
+	// own API keys, which may be used elsewhere.
+	NotPlaced Outcome = "not_placed"
+)
+
+// Error is an error of [Orders.Place]: why the order was not placed, and what is known of it.
+type Error struct {
+	Outcome Outcome
+	Err     error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrModelNotAllowed means that the owner may not order from the model.
+	ErrModelNotAllowed = errors.New("the team may not order from this model")
+	// ErrResendWindow is the reason why an order of unknown outcome is not sent again. The account alone shows whether the
+	// order was placed.
+	ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
+
+	errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
+	// errTermsChanged means that the terms of the caller have changed while its order was quoted.
+	errTermsChanged = errors.New("the terms of the caller have changed")
+)
+
+// leavesOpen are the errors of an order of unknown outcome that say so themselves. A catalog that has another order
+// under the idempotency key has it from elsewhere, or from an attempt that nobody knows of.
+var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
+
+// outcomeUnknown is an unknown outcome with what the catalog has said in an answer of another kind.
+func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
+	return &catalog.Error{
+		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
+		Message: cmp.Or(said.Message, said.Kind.String()), Withheld: said.Kind, RetryAfter: said.RetryAfter, Err: err,
+	}
+}
+
+func unknown(err error) *catalog.Error {
+	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
+}
+
+// inDoubt turns a commit that may have been carried out into an unknown outcome. Any other error of the ledger stays:
+// nothing was recorded.
+func inDoubt(err error) error {
+	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
+		return unknown(err)
+	}
+	return err
+}
+
+// mostProblem is how long a problem may be, in bytes.
+const mostProblem = 256
+
+// problem is an error of the catalog in short, for operators.
+func problem(err error) string {
+	e, ok := errors.AsType[*catalog.Error](err)
+	if !ok {
+		return ""
+	}
+	text := cmp.Or(e.Withheld, e.Kind).String()
+	if e.Status != 0 {
+		text = fmt.Sprintf("HTTP %d, %s", e.Status, text)
+	}
+	if e.Message != "" && e.Message != cmp.Or(e.Withheld, e.Kind).String() {
+		text += ": " + e.Message
+	}
+	return strings.ToValidUTF8(text[:min(len(text), mostProblem)], "")
+}

@@ -1,0 +1,104 @@
+package orders
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Attribution says whose a generation is, and what was ordered. Only an operator's word changes it.
+type Attribution struct {
+	Owner, Caller, Model string
+	Labels               map[string]string
+}
+
+// encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.
+func encodeRecord(v catalog.Version) string {
+	v.Inputs, v.Text = nil, nil
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "" // what was read from JSON can be written as JSON
+	}
+	return string(text)
+}
+
+// decodeRecord reads what encodeRecord has written.
+func decodeRecord(text string) (v catalog.Version, ok bool) {
+	decoder := json.NewDecoder(bytes.NewBufferString(text))
+	decoder.UseNumber()
+	return v, text != "" && decoder.Decode(&v) == nil
+}
+
+// recordedVersion is what the ledger has of the generation of a placed order, with the etag of the state that was seen:
+// the record is less than that. It was never seen later than now, or nothing that is seen after it would count: whoever
+// has recorded it may have another clock.
+func recordedVersion(order ledger.Order) catalog.Version {
+	v, seen := decodeRecord(order.Record)
+	if !seen { // the ledger's time of the order is the same each time
+		v = catalog.Version{Generation: catalog.Generation{State: catalog.StateQueued, CreateTime: order.Time, ObserveTime: placedTime(order)}}
+	}
+	if now := time.Now(); v.ObserveTime.After(now) {
+		v.ObserveTime = now
+	}
+	v.ID, v.ModelID = order.Generation, order.ModelID
+	if v.CostCents == nil {
+		v.CostCents = order.CostCents
+	}
+	switch {
+	case order.IsGone(): // its etag is the one that every watch gives
+		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
+		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
+	case !seen:
+		v.Etag = v.Generation.Etag()
+	}
+	return v
+}
+
+// Published is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
+// result, if it has one.
+func Published(order ledger.Order, text *string) (catalog.Version, Attribution) {
+	v := recordedVersion(order)
+	if order.Record != "" && !order.IsGone() {
+		v.Text = text
+	}
+	return v, Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
+}
+
+// placedTime is when an order was written down, by the clock of this process.
+func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }
+
+// Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
+// API key itself.
+func Owner(cred catalog.Credential) string {
+	if cred.Held {
+		return cred.Owner
+	}
+	return cred.APIKeySum()
+}
+
+// maxOwned is how many generations are known to belong to somebody.
+const maxOwned = 100_000
+
+// ownedKey is a generation and who asks for it.
+type ownedKey struct {
+	owner        string
+	everybody    bool // an operator asks
+	generationID string
+}
+
+func keyOfOwned(owner *string, id string) ownedKey {
+	if owner == nil {
+		return ownedKey{everybody: true, generationID: id}
+	}
+	return ownedKey{owner: *owner, generationID: id}
+}
+
+// attributed is what was read of a generation, and when.
+type attributed struct {
+	Attribution
+	at   time.Time
+	none bool // it has no order
+}
