@@ -2,59 +2,12 @@ package ledger
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
-
-// Limits are what an owner may spend, in cents; nil is no limit. Days and months are UTC.
-type Limits struct{ DailyCents, MonthlyCents *int64 }
-
-// period is the time that a budget is for.
-type period struct {
-	name       string
-	start, end time.Time
-	limit      *int64
-}
-
-// periods are those of an order, the day before the month: whoever reserves takes their rows in this order.
-func (l Limits) periods(at time.Time) []period {
-	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
-	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
-	return []period{
-		{"day", day, day.AddDate(0, 0, 1), l.DailyCents},
-		{"month", month, month.AddDate(0, 1, 0), l.MonthlyCents},
-	}
-}
-
-// most is the most that may be spent.
-func (p period) most() int64 {
-	if p.limit == nil {
-		return math.MaxInt64
-	}
-	return *p.limit
-}
-
-// budget is the budget of a period that has a limit.
-func (p period) budget(spent, reserved int64) Budget {
-	return Budget{Period: p.name, Start: p.start, Reset: p.end, LimitCents: *p.limit, SpentCents: spent, ReservedCents: reserved}
-}
-
-// Budget is what an owner has spent of a limit.
-type Budget struct {
-	// Period is "day" or "month", from Start until Reset.
-	Period       string
-	Start, Reset time.Time
-	// LimitCents is what SpentCents and ReservedCents together may reach.
-	LimitCents, SpentCents, ReservedCents int64
-}
-
-// LeftCents is what may still be spent or reserved.
-func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
 
 // Budgets gives the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
@@ -80,19 +33,6 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 		return nil
 	})
 	return all, err
-}
-
-// BudgetError is a budget that has no room for a price.
-type BudgetError struct {
-	// Period is "day" or "month", and ends at Reset.
-	Period string
-	Reset  time.Time
-	// PriceCents is more than RemainingCents.
-	PriceCents, RemainingCents int64
-}
-
-func (e *BudgetError) Error() string {
-	return fmt.Sprintf("the budget of the %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
 // reserve takes the price of an order out of its owner's budgets, if they have room for it. Budgets without a

@@ -18,56 +18,6 @@ const (
 	resendLeast, resendAtMost = time.Second, 10 * time.Minute
 )
 
-// EventState is what has become of an event.
-type EventState int
-
-// What becomes of an event.
-const (
-	EventPending EventState = iota
-	EventSent
-	EventGivenUp
-)
-
-func (s EventState) String() string { return [...]string{"pending", "sent", "given up"}[s] }
-
-// Event is something that an owner is told.
-type Event struct {
-	// ID is the same whenever and however often the event is sent.
-	ID, Owner, Type string
-	// Subject is the generation, or the budget. Of one subject the events are sent one after the other.
-	Subject string
-	// Percent is the threshold of a budget.
-	Percent int64
-	// Data is a document as JSON.
-	Data string
-	// Time is when it was written, with what it tells of.
-	Time     time.Time
-	State    EventState
-	Attempts int64
-	// Problem is why the last attempt has failed.
-	Problem string
-}
-
-const eventColumns = `id, owner, type, subject, percent, data, event_time, state, attempts, problem`
-
-// events reads the events that a condition names.
-func (t *transaction) events(condition string, args ...any) (all []Event, err error) {
-	rows, err := t.rows(`SELECT `+eventColumns+` FROM events AS e WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		e, written := Event{}, int64(0)
-		if err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem); err != nil {
-			return nil, err
-		}
-		e.Time = time.UnixMicro(written).UTC()
-		all = append(all, e)
-	}
-	return all, rows.Err()
-}
-
 // DueEventOwners are those of some owners who have to be told something now.
 func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []string, err error) {
 	if len(told) == 0 {

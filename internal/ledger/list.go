@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,34 +31,6 @@ type Position struct {
 	Time time.Time
 	ID   string
 }
-
-// clauses collects the conditions of a query, with their arguments in the order in which they stand.
-type clauses struct {
-	all  []string
-	args []any
-}
-
-// add adds a condition, in which each %s is an argument.
-func (c *clauses) add(condition string, args ...any) {
-	names := make([]any, len(args))
-	for n := range args {
-		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
-	}
-	c.all = append(c.all, fmt.Sprintf(condition, names...))
-	c.args = append(c.args, args...)
-}
-
-// among adds the condition that a column has one of some values. The last one is repeated up to a power of two: each
-// number of values would else be another statement to prepare.
-func (c *clauses) among(column string, values []string) {
-	var args []any
-	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
-		args = append(args, values[min(n, len(values)-1)])
-	}
-	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
-}
-
-func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
 // clauses are the conditions of a filter.
 func (f Filter) clauses() *clauses {
@@ -136,31 +105,4 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) (owners []string, err err
 		return rows.Err()
 	})
 	return owners, err
-}
-
-// labelled reads the orders that conditions name, with their labels.
-func (l *Ledger) labelled(tx *transaction, c *clauses) (all []Order, err error) {
-	all, err = l.orders(tx, "", c.String(), c.args...)
-	if err != nil || len(all) == 0 {
-		return all, err
-	}
-	of, ids := map[string]map[string]string{}, &clauses{}
-	for n := range all {
-		all[n].Labels = map[string]string{}
-		of[all[n].ID] = all[n].Labels
-	}
-	ids.among("order_id", slices.Collect(maps.Keys(of)))
-	rows, err := tx.rows(`SELECT order_id, name, value FROM labels WHERE `+ids.String(), ids.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		var id, name, value string
-		if err := rows.Scan(&id, &name, &value); err != nil {
-			return nil, err
-		}
-		of[id][name] = value
-	}
-	return all, rows.Err()
 }

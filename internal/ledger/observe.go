@@ -119,14 +119,6 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	return next.IsGone(), countMove(tx, o, next.Money, 0)
 }
 
-// number is how both databases keep a truth.
-func number(truth bool) int {
-	if truth {
-		return 1
-	}
-	return 0
-}
-
 // settleDaily is the age of an order after which it is looked at once in as long.
 const settleDaily = 24 * time.Hour
 

@@ -18,152 +18,6 @@ const (
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
-// Request is an order as a caller sends it.
-type Request struct {
-	// Namespace says whose idempotency keys these are: the owner's behind a held API key, else the
-	// API key's.
-	Namespace string
-	// Owner is whom the order belongs to, and Caller who sends it.
-	Owner, Caller string
-	// IdempotencyKey is the caller's name for the order, and UpstreamKey what the catalog gets.
-	IdempotencyKey, UpstreamKey string
-	// APIKey is the SHA-256, in hex, of the API key that the order is sent under.
-	APIKey string
-	// ModelID is the model.
-	ModelID string
-	// Inputs are the bytes that go to the catalog. They are not stored where they are empty.
-	Inputs string
-	// Digest is the SHA-256, in hex, of model and inputs by value.
-	Digest string
-	// InputsDigest is that of the bytes that go to the catalog, where they are not stored.
-	InputsDigest string
-	// Labels are for people and reports.
-	Labels map[string]string
-	// PriceCents is the price that is reserved until the catalog says what the order has cost.
-	PriceCents int64
-	// Limits are the budgets that the price has to fit into.
-	Limits Limits
-	// Agreed is asked last in the transaction that writes the order: whether its caller, its model and its limits are
-	// still those. Its error ends the transaction. Nil agrees.
-	Agreed func() error
-}
-
-// Disagreed is the error of a [Request.Agreed]: nothing was written.
-type Disagreed struct{ Err error }
-
-func (e *Disagreed) Error() string { return e.Err.Error() }
-
-// Unwrap gives the error.
-func (e *Disagreed) Unwrap() error { return e.Err }
-
-// Order is what the ledger has of an order.
-type Order struct {
-	lifecycle.Order
-
-	// ID is the ledger's own name for the order. Recovery and operators use it.
-	ID string
-	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and the digests are those of its
-	// [Request].
-	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string
-	// Time is when the order was written down, and Age how long ago that was. Both are by the database's clock.
-	Time time.Time
-	Age  time.Duration
-	// Money is what the book counts for the order.
-	lifecycle.Money
-	// Observed is what was seen of its generation, and Record what the catalog said in its newest state, as JSON.
-	lifecycle.Observed
-	Record string
-	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
-	Labels map[string]string
-
-	// Problem is why it has no outcome yet, in words: what its last attempt has met.
-	Problem string
-
-	placed int64 // when its generation was recorded; 0 where there is none
-}
-
-// money is what follows from what is recorded of an order.
-func (o Order) money() lifecycle.Money {
-	switch {
-	case o.State == lifecycle.Placed:
-		return o.Observed.Money()
-	case o.State == lifecycle.Refused:
-		return lifecycle.Money{}
-	case o.Expired: // nobody finds out any more by sending it again
-		return lifecycle.Money{UnconfirmedCents: o.PriceCents}
-	}
-	return lifecycle.Money{ReservedCents: o.PriceCents}
-}
-
-// columns are what scan reads.
-const columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
-	claimed_until > {now}, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
-	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, placed_time, failed_time, problem`
-
-// order reads and locks the order that a condition names, under the API key of now. It is nil where there
-// is none.
-func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
-	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return &all[0], nil
-}
-
-// orders reads the orders that a condition names.
-func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) (all []Order, err error) {
-	rows, err := tx.rows(`SELECT `+columns+` FROM orders WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		o, err := l.scan(rows, apiKey)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, o)
-	}
-	return all, rows.Err()
-}
-
-// scan reads a row of the columns.
-func (l *Ledger) scan(rows *sql.Rows, apiKey string) (o Order, err error) {
-	var age, written, absent, failed int64
-	if err := rows.Scan(
-		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
-		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
-		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed, &o.Problem); err != nil {
-		return o, err
-	}
-	o.Claimed = o.Claimed && o.State == lifecycle.Open
-	o.Expired = age >= l.window.Microseconds()
-	o.Rotated = o.APIKey != apiKey
-	o.Time, o.Age = time.UnixMicro(written).UTC(), time.Duration(age)*time.Microsecond
-	o.Deleted = o.Deleted && !o.Absence.Lasting
-	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(failed), o.CostCents
-	if o.CostCents == nil { // the program of before has written no price
-		o.PriceCents = max(o.PriceCents, o.ReservedCents+o.UnconfirmedCents)
-	}
-	return o, nil
-}
-
-// fromMicros is a time of the book, in which 0 is none.
-func fromMicros(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
-}
-
-// micros is a time as the book has it.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
 // Get gives an order by its id, with its labels.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -384,10 +238,6 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	return moved, err
 }
 
-// ErrGenerationTaken is a fault of the book: the catalog has named a generation that another order has. It
-// is not stored.
-var ErrGenerationTaken = errors.New("the catalog has named a generation that belongs to another order")
-
 // Conclusion is what a claim has come to.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
@@ -422,9 +272,6 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	}
 	return step, err
 }
-
-// ErrKeyTaken means that the idempotency key of an order has become that of another one.
-var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
 
 // Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
 // "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
@@ -497,9 +344,6 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	}
 	return o, taken, err
 }
-
-// isForwarded reports whether an order is of a forwarded API key.
-func (o Order) isForwarded() bool { return o.Namespace == o.APIKey }
 
 // retryDelay is the pause before the recovery of an order after so many claims.
 func retryDelay(claims int) time.Duration {

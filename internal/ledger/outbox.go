@@ -11,49 +11,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outbox says what is told of events. Every state is written, whoever records it: who is told is decided when an event
-// is sent, by a process that knows. Its functions are called within transactions: none may ask the ledger, or wait.
-type Outbox struct {
-	// Teams are the owners that this process knows, by name.
-	Teams func() map[string]Team
-	// Generation is the data of an event about the generation of an order, as JSON. Text is that of its result,
-	// where it has one.
-	Generation func(o Order, text *string) string
-	// Budget is the data of an event about a budget, as JSON.
-	Budget func(Budget) string
-}
-
-// Team is what a process knows of an owner.
-type Team struct {
-	Limits Limits
-	Told   bool // of events
-}
-
-// teams are the owners that this process knows.
-func (l *Ledger) teams() map[string]Team {
-	if l.outbox == nil {
-		return nil
-	}
-	return l.outbox.Teams()
-}
-
-// IsTold reports whether this process knows that an owner is told of events.
-func (l *Ledger) IsTold(owner string) bool { return l.teams()[owner].Told }
-
-// Told are the owners who are told of events, as far as this process knows.
-func (l *Ledger) Told() (owners []string) {
-	for name, team := range l.teams() {
-		if team.Told {
-			owners = append(owners, name)
-		}
-	}
-	slices.Sort(owners)
-	return owners
-}
-
-// Written has a value after this process has written an event.
-func (l *Ledger) Written() <-chan struct{} { return l.written }
-
 // The types of events.
 const (
 	EventSucceeded = "easel.generation.succeeded"
@@ -62,6 +19,56 @@ const (
 	EventDeleted   = "easel.generation.deleted"
 	EventBudget    = "easel.budget.threshold"
 )
+
+// EventState is what has become of an event.
+type EventState int
+
+// What becomes of an event.
+const (
+	EventPending EventState = iota
+	EventSent
+	EventGivenUp
+)
+
+func (s EventState) String() string { return [...]string{"pending", "sent", "given up"}[s] }
+
+// Event is something that an owner is told.
+type Event struct {
+	// ID is the same whenever and however often the event is sent.
+	ID, Owner, Type string
+	// Subject is the generation, or the budget. Of one subject the events are sent one after the other.
+	Subject string
+	// Percent is the threshold of a budget.
+	Percent int64
+	// Data is a document as JSON.
+	Data string
+	// Time is when it was written, with what it tells of.
+	Time     time.Time
+	State    EventState
+	Attempts int64
+	// Problem is why the last attempt has failed.
+	Problem string
+}
+
+const eventColumns = `id, owner, type, subject, percent, data, event_time, state, attempts, problem`
+
+// events reads the events that a condition names.
+func (t *transaction) events(condition string, args ...any) (all []Event, err error) {
+	rows, err := t.rows(`SELECT `+eventColumns+` FROM events AS e WHERE `+condition, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		e, written := Event{}, int64(0)
+		if err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem); err != nil {
+			return nil, err
+		}
+		e.Time = time.UnixMicro(written).UTC()
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
 
 // eventTypes are those of states.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
@@ -95,32 +102,6 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 		}
 	}
 	return nil
-}
-
-// usage is what is used of a budget, as the statement gives it that has changed it.
-type usage struct {
-	period                string
-	spent, reserved, told int64
-}
-
-// usageColumns are what a statement gives that changes budgets.
-const usageColumns = `budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
-
-// usages carries a statement out that gives them.
-func (t *transaction) usages(statement string, args ...any) (all []usage, err error) {
-	rows, err := t.rows(statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		var u usage
-		if err := rows.Scan(&u.period, &u.spent, &u.reserved, &u.told); err != nil {
-			return nil, err
-		}
-		all = append(all, u)
-	}
-	return all, rows.Err()
 }
 
 // tellBudgets writes the events of the budgets of the time of an order, each threshold once.

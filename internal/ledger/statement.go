@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"sync"
 )
@@ -73,4 +74,40 @@ func (s *statements) of(text string) (prepared *sql.Stmt, words string) {
 		s.kept[text], s.wanted = nil, append(s.wanted, text)
 	}
 	return nil, s.words.Replace(text)
+}
+
+// clauses collects the conditions of a query, with their arguments in the order in which they stand.
+type clauses struct {
+	all  []string
+	args []any
+}
+
+// add adds a condition, in which each %s is an argument.
+func (c *clauses) add(condition string, args ...any) {
+	names := make([]any, len(args))
+	for n := range args {
+		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
+	}
+	c.all = append(c.all, fmt.Sprintf(condition, names...))
+	c.args = append(c.args, args...)
+}
+
+// among adds the condition that a column has one of some values. The last one is repeated up to a power of two: each
+// number of values would else be another statement to prepare.
+func (c *clauses) among(column string, values []string) {
+	var args []any
+	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
+		args = append(args, values[min(n, len(values)-1)])
+	}
+	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
+}
+
+func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
+
+// number is how both databases keep a truth.
+func number(truth bool) int {
+	if truth {
+		return 1
+	}
+	return 0
 }

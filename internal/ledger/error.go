@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Unavailable is an error of a ledger that does not answer: nothing was recorded.
+type Unavailable struct {
+	Err error
+	// Locked means that it does, and somebody else has locked a row for long.
+	Locked bool
+}
+
+func (e *Unavailable) Error() string { return "the ledger does not answer: " + e.Err.Error() }
+
+// Unwrap gives what the database said.
+func (e *Unavailable) Unwrap() error { return e.Err }
+
+// Doubt is an error of a commit: what it would have recorded may be recorded, or not.
+type Doubt struct{ Err error }
+
+func (e *Doubt) Error() string {
+	return "it is not known whether the ledger has recorded it: " + e.Err.Error()
+}
+
+// Unwrap gives what the database said.
+func (e *Doubt) Unwrap() error { return e.Err }
+
+// Disagreed is the error of a [Request.Agreed]: nothing was written.
+type Disagreed struct{ Err error }
+
+func (e *Disagreed) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error.
+func (e *Disagreed) Unwrap() error { return e.Err }
+
+// ErrGenerationTaken is a fault of the book: the catalog has named a generation that another order has. It
+// is not stored.
+var ErrGenerationTaken = errors.New("the catalog has named a generation that belongs to another order")
+
+// ErrKeyTaken means that the idempotency key of an order has become that of another one.
+var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
+
+// BudgetError is a budget that has no room for a price.
+type BudgetError struct {
+	// Period is "day" or "month", and ends at Reset.
+	Period string
+	Reset  time.Time
+	// PriceCents is more than RemainingCents.
+	PriceCents, RemainingCents int64
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("the budget of the %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+}
