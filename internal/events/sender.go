@@ -18,14 +18,13 @@ import (
 )
 
 const (
-	lookEvery     = time.Second      // how often the ledger is asked what is due; what this process writes wakes it
-	ledgerTimeout = 5 * time.Second  // of one question to the ledger
-	sendTimeout   = 10 * time.Second // of one attempt
-	stopTimeout   = 2 * time.Second  // of the attempts that are under way at the end
-	forgetEvery   = time.Hour
-	tidyEvery     = 10 * time.Minute
-	giveUpEvery   = time.Minute // for those who are told no more
-	mostAnswer    = 64 << 10    // bytes of an answer that are read, to use the connection again
+	lookEvery   = time.Second      // how often the ledger is asked what is due; what this process writes wakes it
+	sendTimeout = 10 * time.Second // of one attempt
+	stopTimeout = 2 * time.Second  // of the attempts that are under way at the end
+	forgetEvery = time.Hour
+	tidyEvery   = 10 * time.Minute
+	giveUpEvery = time.Minute // for those who are told no more
+	mostAnswer  = 64 << 10    // bytes of an answer that are read, to use the connection again
 )
 
 // What comes of an attempt to send an event.
@@ -114,11 +113,7 @@ func (s *Sender) Run(ctx context.Context) {
 
 // look sends what is due to those who are told. While the ledger is away nothing is sent.
 func (s *Sender) look(ctx, sending context.Context, told []string) {
-	var owners []string
-	_ = ask(ctx, func(ctx context.Context) (err error) {
-		owners, err = s.cfg.Ledger.DueEventOwners(ctx, told)
-		return err
-	})
+	owners, _ := s.cfg.Ledger.DueEventOwners(ctx, told)
 	for _, owner := range owners {
 		if team, ok := s.cfg.Teams.Get(owner); ok {
 			s.serve(ctx, sending, owner, team)
@@ -133,11 +128,7 @@ func (s *Sender) claim(ctx context.Context, owner string) bool {
 	if now.Before(until.Add(-ledger.ClaimTime / 2)) {
 		return true
 	}
-	taken := false
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		taken, err = s.cfg.Ledger.TakeDuty(ctx, ledger.TellingDuty(owner), s.holder, ledger.ClaimTime)
-		return err
-	})
+	taken, err := s.cfg.Ledger.TakeDuty(ctx, ledger.TellingDuty(owner), s.holder, ledger.ClaimTime)
 	if taken {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -159,11 +150,7 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 		return
 	}
 	s.tidyAt = now.Add(tidyEvery)
-	var owners []string
-	_ = ask(ctx, func(ctx context.Context) (err error) {
-		owners, err = s.cfg.Ledger.AbandonedEventOwners(ctx)
-		return err
-	})
+	owners, _ := s.cfg.Ledger.AbandonedEventOwners(ctx)
 	for _, owner := range owners {
 		// The count begins at 0, and grows the next time: a metric has to be seen before that.
 		if s.cfg.Count(owner, OutcomeGivenUp, 0); s.abandoned[owner] {
@@ -179,12 +166,9 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 
 // forget deletes old events, some at a time.
 func (s *Sender) forget(ctx context.Context) {
-	for more := true; more && ctx.Err() == nil; {
-		if err := ask(ctx, func(ctx context.Context) (err error) {
-			more, err = s.cfg.Ledger.ForgetEvents(ctx)
-			return err
-		}); err != nil {
-			return // the next time does it too
+	for {
+		if more, err := s.cfg.Ledger.ForgetEvents(ctx); err != nil || !more {
+			return // the next time goes on
 		}
 	}
 }
@@ -196,10 +180,8 @@ func (s *Sender) serve(ctx, sending context.Context, owner string, team Team) {
 		return
 	}
 	var due []ledger.Event
-	if err := ask(ctx, func(ctx context.Context) (err error) {
-		due, err = s.cfg.Ledger.DueEvents(ctx, owner, most)
-		return err
-	}); err != nil {
+	due, err := s.cfg.Ledger.DueEvents(ctx, owner, most)
+	if err != nil {
 		return
 	}
 	for _, e := range due {
@@ -245,9 +227,7 @@ func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 	left := s.receivers[e.Owner].done(e.ID, ok, err == nil, time.Now())
 	s.mu.Unlock()
 	if left {
-		_ = ask(ctx, func(ctx context.Context) error {
-			return s.cfg.Ledger.GiveBackDuty(ctx, ledger.TellingDuty(e.Owner), s.holder)
-		})
+		_ = s.cfg.Ledger.GiveBackDuty(ctx, ledger.TellingDuty(e.Owner), s.holder)
 	}
 	s.again()
 }
@@ -257,13 +237,13 @@ func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool {
 	if failed == nil {
 		s.cfg.Count(e.Owner, OutcomeSent, 1)
-		return ask(ctx, func(ctx context.Context) error { return s.cfg.Ledger.Sent(ctx, e.ID) }) == nil
+		return s.cfg.Ledger.Sent(ctx, e.ID) == nil
 	}
 	s.cfg.Count(e.Owner, OutcomeFailed, 1)
 	if e.Attempts == 0 {
 		s.cfg.Logger.WarnContext(ctx, "an event was not taken; it is sent again", "team", e.Owner, "event", e.ID, "type", e.Type, "error", failed)
 	}
-	_ = ask(ctx, func(ctx context.Context) error { return s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error()) })
+	_ = s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error())
 	s.giveUp(ctx, e.Owner, false)
 	return false
 }
@@ -271,10 +251,7 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool 
 // giveUp gives up what could not be sent in time: what was tried, or all.
 func (s *Sender) giveUp(ctx context.Context, owner string, all bool) {
 	given := int64(0)
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		given, err = s.cfg.Ledger.GiveUp(ctx, owner, all)
-		return err
-	})
+	given, err := s.cfg.Ledger.GiveUp(ctx, owner, all)
 	if err == nil && given > 0 {
 		s.cfg.Count(owner, OutcomeGivenUp, given)
 		s.cfg.Logger.ErrorContext(ctx, "events were given up: easel events replay sends them again", "team", owner, "events", given)
@@ -353,11 +330,4 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 func CheckSecrets(file string) error {
 	_, err := reload.Open("secret of events", slog.New(slog.DiscardHandler), ParseSecrets, file)
 	return err
-}
-
-// ask bounds a question to the ledger.
-func ask(ctx context.Context, question func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	return question(ctx)
 }

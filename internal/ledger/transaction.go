@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -19,6 +20,9 @@ type transaction struct {
 	told bool // an event was written
 }
 
+// AnswerTime bounds each question to the ledger, all repeats of it together: a database that takes longer does not answer.
+const AnswerTime = 5 * time.Second
+
 // attempts is how often a transaction is carried out that the database has given up for another's sake.
 const attempts = 5
 
@@ -26,8 +30,10 @@ const attempts = 5
 // [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], and a
 // [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
+	defer cancel()
 	for range attempts {
-		if err = l.once(ctx, do); !givenUp(err) {
+		if err = l.once(bounded, do); !givenUp(err) {
 			break
 		}
 	}
@@ -82,8 +88,10 @@ func saysOf(err error, code string) bool {
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
 // alone, as in PostgreSQL it does in a transaction too.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
-	l.reads.statements.prepare(ctx)
-	return unanswered(ctx, do(&transaction{ctx: ctx, tx: l.reads.DB, statements: l.reads.statements, in: func(s *sql.Stmt) carrier { return s }, l: l}))
+	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
+	defer cancel()
+	l.reads.statements.prepare(bounded)
+	return unanswered(ctx, do(&transaction{ctx: bounded, tx: l.reads.DB, statements: l.reads.statements, in: func(s *sql.Stmt) carrier { return s }, l: l}))
 }
 
 // unanswered is the error of a transaction that was not committed, or may not have been.

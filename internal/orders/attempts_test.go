@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -384,10 +383,11 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
 	s := openStore(t, 1000)
 	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
-	ctx, cancel := context.WithTimeout(orders.WithFailureTimeout(t.Context(), 300*time.Millisecond), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	began := time.Now()
-	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	began, o := time.Now(), s.order("k")
+	o.FailAfter = 300 * time.Millisecond
+	_, err := s.client.Create(ctx, s.cred, o)
 	s.wantKind(err, catalog.KindOutcomeUnknown)
 	var failed *catalog.Error
 	if took := time.Since(began); !errors.As(err, &failed) || failed.Status != http.StatusServiceUnavailable || took < 300*time.Millisecond || took > 30*time.Second {
@@ -406,9 +406,11 @@ func TestAFailedAttemptSaysWhatTheCatalogSaid(t *testing.T) {
 	s.sandbox.Inject(sandbox.Fault{
 		Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
 	})
-	ctx, cancel := context.WithTimeout(orders.WithFailureTimeout(t.Context(), 10*time.Millisecond), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := s.client.Create(ctx, s.cred, s.order("k"))
+	o := s.order("k")
+	o.FailAfter = 10 * time.Millisecond
+	_, err := s.client.Create(ctx, s.cred, o)
 	s.wantKind(err, catalog.KindInProgress)
 	var failed *catalog.Error
 	if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || !isUnknown(err) {

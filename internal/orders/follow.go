@@ -50,15 +50,12 @@ type followed struct {
 }
 
 // onDuty reports whether this process follows for all. While the ledger is away it goes on with what it has.
-func (f *followed) onDuty(ctx context.Context) (taken bool) {
+func (f *followed) onDuty(ctx context.Context) bool {
 	now := time.Now()
 	if now.Before(f.until.Add(-ledger.ClaimTime / 2)) {
 		return true
 	}
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		taken, err = f.orders.Ledger.TakeDuty(ctx, followDuty, f.holder, ledger.ClaimTime)
-		return err
-	})
+	taken, err := f.orders.Ledger.TakeDuty(ctx, followDuty, f.holder, ledger.ClaimTime)
 	if taken {
 		f.until = now.Add(ledger.ClaimTime)
 	}
@@ -69,17 +66,14 @@ func (f *followed) onDuty(ctx context.Context) (taken bool) {
 func (f *followed) giveBack(ctx context.Context) {
 	if !f.until.IsZero() {
 		f.until = time.Time{}
-		_ = ask(ctx, func(ctx context.Context) error { return f.orders.Ledger.GiveBackDuty(ctx, followDuty, f.holder) })
+		_ = f.orders.Ledger.GiveBackDuty(ctx, followDuty, f.holder)
 	}
 }
 
 // begin watches what is not watched yet.
 func (f *followed) begin(ctx context.Context, owners []string) {
-	var all []string
-	if err := ask(ctx, func(ctx context.Context) (err error) {
-		all, err = f.orders.Ledger.Followed(ctx, owners, followAtMost)
-		return err
-	}); err != nil {
+	all, err := f.orders.Ledger.Followed(ctx, owners, followAtMost)
+	if err != nil {
 		return
 	}
 	if f.stop == nil {

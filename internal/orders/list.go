@@ -20,11 +20,7 @@ type Listed struct {
 
 // List gives the newest generations whose orders a filter chooses, after a position.
 func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, most int) (all []Listed, err error) {
-	var found []ledger.Order
-	err = ask(ctx, func(ctx context.Context) (err error) {
-		found, err = o.Ledger.List(ctx, f, after, most)
-		return err
-	})
+	found, err := o.Ledger.List(ctx, f, after, most)
 	for _, order := range found {
 		all = append(all, Listed{
 			recordedVersion(order), Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}, ledger.Position{Time: order.Time, ID: order.ID}, order.Settled,
@@ -47,31 +43,25 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 }
 
 // Usage counts orders and money. One report of an owner is made at a time, and two in all: others wait for their turn.
-func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) (all []ledger.Usage, err error) {
+func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) ([]ledger.Usage, error) {
 	owner := "" // everybody, as no owner is called
 	if q.Owner != nil {
 		owner = *q.Owner
 	}
-	err = ask(ctx, func(ctx context.Context) error {
-		leave, err := o.reports.enter(ctx, owner)
-		if err != nil {
-			return &catalog.Error{Kind: catalog.KindBusy, Op: "usage", Message: "other reports take too long"}
-		}
-		defer leave()
-		all, err = o.Ledger.Usage(ctx, q)
-		return err
-	})
-	return all, err
+	waiting, cancel := context.WithTimeout(ctx, ledger.AnswerTime)
+	defer cancel()
+	leave, err := o.reports.enter(waiting, owner)
+	if err != nil {
+		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: "usage", Message: "other reports take too long"}
+	}
+	defer leave()
+	return o.Ledger.Usage(ctx, q)
 }
 
 // Budgets gives the budgets of an owner that have a limit.
-func (o *Orders) Budgets(ctx context.Context, owner string, limits ledger.Limits) (all []ledger.Budget, err error) {
+func (o *Orders) Budgets(ctx context.Context, owner string, limits ledger.Limits) ([]ledger.Budget, error) {
 	if limits == (ledger.Limits{}) {
 		return nil, nil
 	}
-	err = ask(ctx, func(ctx context.Context) (err error) {
-		all, err = o.Ledger.Budgets(ctx, owner, limits)
-		return err
-	})
-	return all, err
+	return o.Ledger.Budgets(ctx, owner, limits)
 }

@@ -74,7 +74,7 @@ func (o *Orders) maybeOrdered(owner *string, generationIDs []string) (asked []st
 
 // OwnedNow is [Orders.Owned] by the ledger of now.
 func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	found, err := o.find(ctx, owner, generationIDs...)
+	found, err := o.Ledger.Own(ctx, owner, generationIDs...)
 	own := make(map[string]Attribution, len(found))
 	for _, id := range generationIDs {
 		order, ok := found[id]
@@ -97,21 +97,12 @@ func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...s
 		return nil
 	}
 	standing := make(map[string]bool, len(asked))
-	found, err := o.find(ctx, owner, asked...)
+	found, err := o.Ledger.Own(ctx, owner, asked...)
 	for _, id := range asked {
 		order, known := found[id]
 		standing[id] = err != nil || known && !order.IsGone()
 	}
 	return standing
-}
-
-// find gives the orders of generations, of an owner or of anybody.
-func (o *Orders) find(ctx context.Context, owner *string, generationIDs ...string) (found map[string]ledger.Order, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
-		found, err = o.Ledger.Own(ctx, owner, generationIDs...)
-		return err
-	})
-	return found, err
 }
 
 // maxUnsettled is how many generations a watch of everything covers that the catalog need not list.
@@ -120,20 +111,17 @@ const maxUnsettled = 10_000
 // Unsettled gives the newest generations that a filter chooses, of any state, whose money may still move.
 func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
 	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, false, false, true
-	err = ask(ctx, func(ctx context.Context) error {
-		all, err := o.Ledger.List(ctx, f, ledger.Position{}, maxUnsettled)
-		for _, order := range all {
-			generationIDs = append(generationIDs, order.Generation)
-		}
-		return err
-	})
+	all, err := o.Ledger.List(ctx, f, ledger.Position{}, maxUnsettled)
+	for _, order := range all {
+		generationIDs = append(generationIDs, order.Generation)
+	}
 	return generationIDs, err
 }
 
 // IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does
 // not know the generation, nothing of it is to be settled.
 func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {
-	found, err := o.find(ctx, nil, generationID)
+	found, err := o.Ledger.Own(ctx, nil, generationID)
 	order, known := found[generationID]
 	return !known || order.Settled, err
 }
@@ -165,7 +153,7 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 // NotFound records that a read under a credential has not found a generation, and gives what is recorded of it where an
 // order of the owner, or where that is nil of anybody, is not known to be gone: one such read says nothing.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
-	found, failed := o.find(ctx, owner, generationID)
+	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
 	if failed != nil || !known || order.IsGone() {
 		return recorded, false

@@ -29,14 +29,9 @@ type Request struct {
 	// Hold is called when this call begins to send the order, and what it returns when that ends, which may be after the
 	// call. Nil holds nothing.
 	Hold func() (release func())
-}
-
-// hold calls Hold.
-func (r Request) hold() (release func()) {
-	if r.Hold == nil {
-		return func() {}
-	}
-	return r.Hold()
+	// FailAfter ends the call once it has passed and the last attempt has failed, with its error. The attempts go on as for
+	// a caller that has gone. 0 waits for the outcome.
+	FailAfter time.Duration
 }
 
 // Terms are what an owner may order.
@@ -127,7 +122,7 @@ type placing struct {
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // before a claim begins
-		order, step, err := p.call(ctx)
+		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		if receipt, known := p.orders.remembered(p.request); err != nil && known {
 			return receipt, nil
 		}
@@ -142,7 +137,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 			}
 			began = s != nil
 		case step.Action == lifecycle.Submit:
-			s, began = p.begin(ctx, order, asked, false), true
+			s, began = p.begin(ctx, order, asked), true
 		case step.Action == lifecycle.Wait:
 			s = p.orders.joined(order.ID, answerBy(ctx))
 		default:
@@ -163,7 +158,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 		}
 		return receipt, false, nil
 	}
-	switch ended, err := s.wait(ctx); {
+	switch ended, err := s.wait(ctx, p.asked.FailAfter); {
 	case !ended:
 		return receipt, true, err
 	case s.lost, s.refused && !began: // by the limits of another call, or before this one came
@@ -173,14 +168,6 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 		return receipt, true, s.err
 	}
 	return Receipt{s.generation, placedTime(s.order), !began}, true, nil
-}
-
-func (p *placing) call(ctx context.Context) (order ledger.Order, step lifecycle.Step, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
-		order, step, err = p.orders.Ledger.Call(ctx, p.request)
-		return err
-	})
-	return order, step, err
 }
 
 // unasked is the error of a call that the ledger has not answered: it has sent nothing, and unless the ledger is in doubt
@@ -220,12 +207,8 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 		}
 		return errTermsChanged
 	}
-	order, free := ledger.Order{}, false
 	asked := time.Now()
-	err = ask(ctx, func(ctx context.Context) error {
-		order, free, err = p.orders.Ledger.Write(ctx, p.request)
-		return err
-	})
+	order, free, err := p.orders.Ledger.Write(ctx, p.request)
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
@@ -239,7 +222,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 		return nil, p.unasked(err)
 	}
 	order.Labels = p.request.Labels
-	return p.begin(ctx, order, asked, true), nil
+	return p.begin(ctx, order, asked), nil
 }
 
 // price is what the order reserves. It is quoted where a limit or budget asks for it.
@@ -261,7 +244,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 // refuse is the error of an order that this call has not written down. Another call may have meanwhile, under the same
 // idempotency key: then there is none, as the order is what that call has made it.
 func (p *placing) refuse(ctx context.Context, why error) error {
-	free, err := p.orders.free(ctx, p.request)
+	free, err := p.orders.Ledger.IsFree(ctx, p.request)
 	switch {
 	case err == nil && !free:
 		return nil
@@ -272,16 +255,17 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 }
 
 // begin begins to send an order whose claim this call has.
-func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time, wrote bool) *submission {
-	inputs := json.RawMessage(order.Inputs)
+func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
-		inputs = p.asked.Inputs
+		order.Inputs = string(p.asked.Inputs)
 	}
-	s := &submission{
-		orders: p.orders, cred: p.cred, order: order, inputs: inputs, leaveBy: asked.Add(p.orders.Ledger.Sendable(order)), wrote: wrote,
-		mayExist: order.Claims > 1 || p.uncertain, waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
+	s := p.orders.submission(ctx, p.cred, order, asked)
+	s.mayExist = s.mayExist || p.uncertain
+	release := func() {}
+	if p.asked.Hold != nil {
+		release = p.asked.Hold()
 	}
-	p.orders.start(context.WithoutCancel(ctx), s, p.asked.hold())
+	p.orders.start(context.WithoutCancel(ctx), s, release)
 	return s
 }
 

@@ -300,10 +300,7 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 }
 
 func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
-	err = ask(ctx, func(ctx context.Context) (err error) {
-		effect, err = r.Ledger.Observe(ctx, id, seen)
-		return err
-	})
+	effect, err = r.Ledger.Observe(ctx, id, seen)
 	if err == nil && !effect.Ordered {
 		r.unordered(sight{seen.APIKey, id})
 	}

@@ -2,7 +2,6 @@ package orders
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -49,7 +48,7 @@ func (r *recovery) next(ctx context.Context) bool {
 		return false
 	}
 	asked := time.Now()
-	order, found, err := r.orders.resume(ctx, r.held.APIKeySum(), r.last)
+	order, found, err := r.orders.Ledger.Resume(ctx, r.held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
 		return false // where the ledger is away, its callers say so
@@ -83,14 +82,6 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-func (o *Orders) resume(ctx context.Context, apiKey, last string) (order ledger.Order, found bool, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
-		order, found, err = o.Ledger.Resume(ctx, apiKey, last)
-		return err
-	})
-	return order, found, err
-}
-
 const (
 	tidyEvery    = time.Minute
 	expireAtMost = 8       // orders at once: they lock the budgets of their owners
@@ -109,11 +100,8 @@ func (o *Orders) Tidy(ctx context.Context) {
 
 // inPieces does what a database does so many rows at a time, until there are fewer or it fails: the next time goes on.
 func inPieces(ctx context.Context, most int, do func(ctx context.Context, most int) (int, error)) {
-	for done := most; done == most; {
-		if ask(ctx, func(ctx context.Context) (err error) {
-			done, err = do(ctx, most)
-			return err
-		}) != nil {
+	for {
+		if done, err := do(ctx, most); err != nil || done < most {
 			return
 		}
 	}
@@ -124,12 +112,9 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 	held.Owner = order.Owner
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	s := &submission{
-		orders: o, cred: held.Pinned(), order: order, inputs: json.RawMessage(order.Inputs), leaveBy: asked.Add(o.Ledger.Sendable(order)),
-		mayExist: order.Claims > 1, waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
-	}
+	s := o.submission(ctx, held.Pinned(), order, asked)
 	o.start(context.WithoutCancel(ctx), s, func() {})
-	if ended, err := s.wait(ctx); !ended {
+	if ended, err := s.wait(ctx, 0); !ended {
 		return err
 	}
 	return s.err

@@ -33,25 +33,17 @@ func (o *Orders) Settle(ctx context.Context, held catalog.Credential) {
 			rest--
 			continue
 		}
-		taken := false
-		err := ask(ctx, func(ctx context.Context) (err error) {
-			taken, err = o.Ledger.TakeDuty(ctx, settleDuty, holder, settleClaim)
-			return err
-		})
+		taken, err := o.Ledger.TakeDuty(ctx, settleDuty, holder, settleClaim)
 		if err == nil && taken && o.settle(ctx, held) != nil {
 			rest = settleRests
-			_ = ask(ctx, func(ctx context.Context) error { return o.Ledger.GiveBackDuty(ctx, settleDuty, holder) })
+			_ = o.Ledger.GiveBackDuty(ctx, settleDuty, holder)
 		}
 	}
 }
 
 // settle looks once at what is due. A catalog or ledger that fails is left alone until the next time.
 func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
-	var due []ledger.Due
-	err := ask(ctx, func(ctx context.Context) (err error) {
-		due, err = o.Ledger.Due(ctx, settleQuiet, settleAtMost)
-		return err
-	})
+	due, err := o.Ledger.Due(ctx, settleQuiet, settleAtMost)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,11 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -18,7 +20,8 @@ const (
 	submitPause   = 5 * time.Second        // longest back-off of our own
 	refusalPause  = 10 * time.Second       // before an order of unknown outcome is sent again after a refusal
 	recordPause   = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
-	recordWithin  = ledger.ClaimTime - ledgerTimeout
+	lookAgain     = 100 * time.Millisecond // before a caller that wants to hear of a failed attempt looks for one again
+	recordWithin  = ledger.ClaimTime - ledger.AnswerTime
 )
 
 // submission sends an order under a claim: of a call, or of the recovery. It outlives the call that began it, and calls
@@ -26,10 +29,8 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // of every attempt
-	order   ledger.Order
-	inputs  json.RawMessage
-	leaveBy time.Time // an attempt under the claim leaves by then
-	wrote   bool      // the order was written down for it, with its labels
+	order   ledger.Order       // with its inputs; with its labels only where it was written for this submission
+	leaveBy time.Time          // an attempt under the claim leaves by then
 
 	mayExist bool // an attempt may have been taken, of this submission or before it
 	sent     bool // one of this submission has reached the catalog
@@ -45,6 +46,14 @@ type submission struct {
 	refused    bool // for certain: the idempotency key is free again
 	lost       bool // somebody else has the claim
 	err        error
+}
+
+// submission is one of an order whose claim was taken after a time, for a caller that waits until ctx ends.
+func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
+	return &submission{
+		orders: o, cred: cred, order: order, leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
+		waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
+	}
 }
 
 // start sends an order beside its callers.
@@ -99,7 +108,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		g, posted, err := o.Catalog.Post(ctx, s.cred, catalog.Order{
-			ModelID: s.order.ModelID, Inputs: s.inputs, IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1,
+			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1,
 		})
 		if again := s.note(posted, err); !again {
 			s.conclude(ctx, g, err)
@@ -126,11 +135,8 @@ func (s *submission) over() error {
 
 // renew renews the claim, unless it is lost.
 func (s *submission) renew(ctx context.Context) (lost bool, err error) {
-	asked, may, left := time.Now(), false, time.Duration(0) // before the claim begins
-	err = ask(ctx, func(ctx context.Context) error {
-		may, left, err = s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
-		return err
-	})
+	asked := time.Now() // before the claim begins
+	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
 	s.leaveBy = asked.Add(left)
 	return err == nil && !may, inDoubt(err)
 }
@@ -267,10 +273,7 @@ var afterTheKey = map[catalog.Kind]bool{
 func (s *submission) record(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
-		err = ask(ctx, func(ctx context.Context) (err error) {
-			step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
-			return err
-		})
+		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
 		if errors.Is(err, ledger.ErrGenerationTaken) {
 			s.fault("the catalog has given two orders one generation", c.Generation)
 			return step, err
@@ -294,7 +297,7 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 		s.orders.dearer(g.ID, s.order.ReservedCents, *g.CostCents)
 	}
 	s.orders.remember(s.order, g.ID)
-	if s.wrote {
+	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
 		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
 	}
 	return g
@@ -324,10 +327,10 @@ func (s *submission) join(until time.Time) {
 	}
 }
 
-// wait waits for the outcome until ctx ends, or where the caller wants to hear of a failed attempt. It reports whether
-// there is one; else err is what the caller is told.
-func (s *submission) wait(ctx context.Context) (ended bool, err error) {
-	failed := time.NewTimer(failureTimeout(ctx))
+// wait waits for the outcome until ctx ends, or where the caller wants to hear of a failed attempt after a time. It
+// reports whether there is one; else err is what the caller is told.
+func (s *submission) wait(ctx context.Context, failAfter time.Duration) (ended bool, err error) {
+	failed := time.NewTimer(cmp.Or(failAfter, math.MaxInt64))
 	defer failed.Stop()
 	for {
 		select {
@@ -374,37 +377,9 @@ func (s *submission) leave(cause error) error {
 	return &Error{Unknown, last}
 }
 
-type failureTimeoutKey struct{}
-
-// WithFailureTimeout has [Orders.Place] end once this long has passed and the last attempt has failed, with its error. The
-// attempts go on as for a caller that has gone.
-func WithFailureTimeout(ctx context.Context, d time.Duration) context.Context {
-	return context.WithValue(ctx, failureTimeoutKey{}, d)
-}
-
-// failureTimeout is that of a caller. Without one it never comes.
-func failureTimeout(ctx context.Context) time.Duration {
-	if d, wanted := ctx.Value(failureTimeoutKey{}).(time.Duration); wanted {
-		return d
-	}
-	return 1<<63 - 1
-}
-
-// lookAgain is how often a caller looks for a failed attempt when its failure timeout is over.
-const lookAgain = 100 * time.Millisecond
-
-// free asks in a transaction whether no order stands under an idempotency key.
-func (o *Orders) free(ctx context.Context, r ledger.Request) (free bool, err error) {
-	err = ask(ctx, func(ctx context.Context) error {
-		free, err = o.Ledger.IsFree(ctx, r)
-		return err
-	})
-	return free, err
-}
-
-// isFree asks it of an order that was refused.
+// isFree asks in a transaction whether no order stands under the idempotency key of one that was refused.
 func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
-	free, err := o.free(ctx, ledger.Request{
+	free, err := o.Ledger.IsFree(ctx, ledger.Request{
 		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,
 		APIKey: order.APIKey, ModelID: order.ModelID, Digest: order.Digest,
 	})

@@ -66,7 +66,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}
-	receipt, err := s.place(withFailureTimeout(ctx), req, inputs)
+	receipt, err := s.place(ctx, req, inputs)
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
@@ -81,14 +81,14 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 // metadataFailureTimeout is how a caller asks to hear of attempts that fail, see the contract's CreateGeneration.
 const metadataFailureTimeout = "easel-failure-timeout"
 
-// withFailureTimeout takes the failure timeout from the call's metadata. What is no duration is none.
-func withFailureTimeout(ctx context.Context) context.Context {
+// failureTimeout is that of the call's metadata. What is no duration is none.
+func failureTimeout(ctx context.Context) time.Duration {
 	for _, text := range metadata.ValueFromIncomingContext(ctx, metadataFailureTimeout) {
 		if d, err := time.ParseDuration(text); err == nil && d > 0 {
-			return orders.WithFailureTimeout(ctx, d)
+			return d
 		}
 	}
-	return ctx
+	return 0
 }
 
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
@@ -107,6 +107,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,
 		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()), Hold: admission(ctx),
+		FailAfter: failureTimeout(ctx),
 	})
 }
 
