@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		waits := func(tx *transaction) error {
+			<-tx.ctx.Done()
+			return tx.ctx.Err()
+		}
+		for name, question := range map[string]func(context.Context, func(*transaction) error) error{"a transaction": l.inTransaction, "a read": l.reading} {
+			began := time.Now()
+			err := question(t.Context(), waits)
+			if away, ok := errors.AsType[*Unavailable](err); !ok || !errors.Is(away, context.DeadlineExceeded) || time.Since(began) != AnswerTime {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // it is the caller's own
+				t.Errorf("%s of a caller that has gone: %v", name, err)
+			}
+			cancel()
+		}
+	})
+}
