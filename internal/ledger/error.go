@@ -43,6 +43,9 @@ var ErrGenerationTaken = errors.New("the catalog has named a generation that bel
 // ErrKeyTaken means that the idempotency key of an order has become that of another one.
 var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
 
+// ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
+var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome yet")
+
 // BudgetError is a budget that has no room for a price.
 type BudgetError struct {
 	// Period is "day" or "month", and ends at Reset.

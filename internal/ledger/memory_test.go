@@ -56,6 +56,25 @@ func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
 	}
 }
 
+func TestALedgerInMemoryForgetsRefusedOrdersSoon(t *testing.T) { // D10
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	for _, key := range []string{"refused", "called refused"} {
+		conclude(t, l, write(t, l, request(key)), lifecycle.TurnedAway, "")
+	}
+	l.Exec(t, `UPDATE orders SET resolved = 1 WHERE idempotency_key = 'called refused'`)
+	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 0 {
+		t.Errorf("%d orders of now pruned, %v", pruned, err)
+	}
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 600000000`)
+	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 1 {
+		t.Errorf("%d orders pruned, %v", pruned, err)
+	}
+	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM orders`); left != "called refused" {
+		t.Errorf("left are %s", left)
+	}
+}
+
 func TestADurableLedgerIsNotPruned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -12,6 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
+// MostOpen is how many orders of one owner may have no outcome. None of them is forgotten, so no more are taken.
+const MostOpen = 10_000
+
 const (
 	// retryAfter is how long the recovery of an order waits after its first uncertain outcome. It
 	// doubles, up to retryAtMost.
@@ -31,7 +34,7 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim
-// where it has to be sent again. Without an order the step is [lifecycle.Write].
+// where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -63,21 +66,25 @@ func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
 	return l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> 3`, r.Namespace, r.IdempotencyKey)
 }
 
-// lookUpKey seeks by the indexes of idempotency keys: that of namespaces, and those of callers.
+// lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by that of open orders.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $4 AND namespace <> $5 AND state <> 3 AND second = 0)
-	OR EXISTS (SELECT 1 FROM orders WHERE caller = $6 AND idempotency_key = $7 AND namespace <> $8 AND state <> 3 AND second = 1)`
+	OR EXISTS (SELECT 1 FROM orders WHERE caller = $6 AND idempotency_key = $7 AND namespace <> $8 AND state <> 3 AND second = 1),
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $9 AND state = 1 LIMIT $10) AS unresolved)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
 // transaction that writes the order finds out too.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
-	elsewhere := false
+	elsewhere, open := false, 0
 	err = l.reading(ctx, func(tx *transaction) error {
 		return tx.row(lookUpKey,
-			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace, r.Caller, r.IdempotencyKey, r.Namespace).Scan(&found, &elsewhere)
+			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace, r.Caller, r.IdempotencyKey, r.Namespace, r.Owner, MostOpen).Scan(&found, &elsewhere, &open)
 	})
-	if elsewhere {
+	switch {
+	case err == nil && !found && open == MostOpen:
+		return step, false, ErrTooManyOpen
+	case elsewhere:
 		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
 	}
 	return lifecycle.Order{}.Call(true), found, err

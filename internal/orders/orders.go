@@ -40,7 +40,6 @@ type Orders struct {
 
 	mu          sync.Mutex
 	submissions map[string]*submission // by the id of the order
-	owners      map[string]int         // how many there are of each
 }
 
 // New makes Orders. It asks nobody.
@@ -49,7 +48,7 @@ func New(cfg Config) *Orders {
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
 		avoided: newRecent[string, time.Time](maxOwned), reports: newTurns(mostReports),
-		stopping: stopping, stop: stop, submissions: map[string]*submission{}, owners: map[string]int{},
+		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }
 

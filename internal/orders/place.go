@@ -54,10 +54,8 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-const (
-	rowPause     = 200 * time.Millisecond // before the row of an order is read again that another process sends
-	mostUnderWay = 10_000                 // orders of one owner in this process
-)
+// rowPause is the time before the row of an order is read again that another process sends.
+const rowPause = 200 * time.Millisecond
 
 // Receipt is an order that was placed.
 type Receipt struct {
@@ -176,6 +174,9 @@ func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	_, away := errors.AsType[*ledger.Unavailable](err)
 	switch {
+	case errors.Is(err, ledger.ErrTooManyOpen):
+		err = &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: "too many orders of this caller have no outcome yet", Err: err}
+		return &Error{NotPlacedByThisCall, err}
 	case doubt:
 		return &Error{Unknown, unknown(err)}
 	case away:
@@ -187,9 +188,6 @@ func (p *placing) unasked(err error) error {
 // write writes a new order down, when it fits the terms of its caller, and begins to send it. There is none to wait for
 // where another has written one meanwhile, or the terms have changed.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
-	if p.orders.underWay(p.request.Owner) >= mostUnderWay {
-		return nil, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: "too many orders of this caller are on their way"}}
-	}
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
 		err = ErrModelNotAllowed

@@ -61,16 +61,12 @@ func (o *Orders) start(ctx context.Context, s *submission, release func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.submissions[s.order.ID] = s
-	o.owners[s.order.Owner]++
 	o.work.Go(func() {
 		defer release()
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		delete(o.submissions, s.order.ID)
-		if o.owners[s.order.Owner]--; o.owners[s.order.Owner] == 0 {
-			delete(o.owners, s.order.Owner)
-		}
 		close(s.ended)
 	})
 }
@@ -84,13 +80,6 @@ func (o *Orders) joined(orderID string, until time.Time) *submission {
 		s.join(until)
 	}
 	return s
-}
-
-// underWay is how many orders of an owner this process sends.
-func (o *Orders) underWay(owner string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.owners[owner]
 }
 
 // submit sends an order again and again: renew the claim, post once, write down what has happened, until the order has

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -125,8 +126,8 @@ func limits() []limit {
 			"TestAConnectionServesOneAPIKeyAlone",
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneSharerMayTakeNearlyAllSlots", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 		}, nil},
-		{"orders of one caller that a process has on their way", number(10_000), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
-			"TestAnOwnerHasSoManyOrdersOnTheirWayAndNoMore",
+		{"orders of one owner that have no outcome yet", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
+			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
 		}, nil},
 		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
 			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome", "TestAttackOneOwnersOrdersPushOutNoOthers",
