@@ -43,10 +43,10 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 // Prepared is how many statements are kept prepared, of those that write and of those that read.
 func (l *Ledger) Prepared() (writing, reading int) { return l.writes.prepared(), l.reads.prepared() }
 
-func (p pool) prepared() (count int) {
-	p.statements.mu.Lock()
-	defer p.statements.mu.Unlock()
-	for _, prepared := range p.statements.kept {
+func (p *pool) prepared() (count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, prepared := range p.kept {
 		if prepared != nil {
 			count++
 		}
@@ -56,7 +56,7 @@ func (p pool) prepared() (count int) {
 
 // Reconnect closes the connections that nobody uses.
 func (l *Ledger) Reconnect() {
-	for _, p := range []pool{l.writes, l.reads} {
+	for _, p := range []*pool{l.writes, l.reads} {
 		p.SetMaxIdleConns(0)
 		p.SetMaxIdleConns(l.dialect.conns)
 	}

@@ -51,8 +51,8 @@ type Config struct {
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
 	dialect dialect
-	writes  pool
-	reads   pool          // of what is read outside of transactions: that of PostgreSQL is the same
+	writes  *pool
+	reads   *pool         // of what is read outside of transactions: that of PostgreSQL is the same
 	lock    *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
 	window  time.Duration // in which an order may be sent again
 	refunds time.Duration // after a failure
@@ -73,14 +73,6 @@ type Counts struct {
 
 // IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
 func (l *Ledger) IsDurable() bool { return l.durable }
-
-// pool is a pool of connections, with the statements that are kept prepared on them.
-type pool struct {
-	*sql.DB
-	statements *statements
-}
-
-func newPool(db *sql.DB, d dialect) pool { return pool{db, newStatements(db, d.words, d.statements)} }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
@@ -179,8 +171,8 @@ func named(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
-	for _, p := range []pool{l.reads, l.writes} {
-		if p.DB != nil {
+	for _, p := range []*pool{l.reads, l.writes} {
+		if p != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}

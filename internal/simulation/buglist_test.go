@@ -479,15 +479,15 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "reserved money does not count in a budget",
 		edits: []edit{{
-			ledgerDir, "reserveIn", "tx.usages(_text, c.args...)",
-			`tx.usages(strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
+			ledgerDir, "count", "collect(t, scanUsage, _text, c.args...)",
+			`collect(t, scanUsage, strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
 		}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is passed"},
 	},
 	{
 		name:   "what was spent counts again with each look",
-		edits:  []edit{{ledgerDir, "countMove", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
+		edits:  []edit{{ledgerDir, "move", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the money of the orders is that of the budgets"},
 	},
@@ -681,8 +681,8 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	{
 		name: "events of one generation overtake each other",
 		edits: []edit{{
-			ledgerDir, "Ledger.DueEvents", "all, err = tx.events(_, o, m)",
-			`all, err = tx.events("owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
+			ledgerDir, "Ledger.DueEvents", "ask(c, l, scanEvent, _, o, m)",
+			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
 		}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
