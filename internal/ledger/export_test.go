@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"testing"
-
-	"github.com/pressly/goose/v3"
 )
 
 // FirstSchema makes the book of the first migration.
@@ -14,16 +12,12 @@ func FirstSchema(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := at.open(at.bounded(), 1, nil)
+	db, err := at.open(at.writing, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	files, err := at.migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(at.goose, db, files, goose.WithDisableGlobalRegistry(true))
+	provider, err := at.migrations(db)
 	if err == nil {
 		_, err = provider.UpTo(t.Context(), 1)
 	}

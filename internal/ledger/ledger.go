@@ -20,9 +20,10 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed migrations/*.sql migrations/*/*.sql
+//go:embed migrations/*.sql
 var migrations embed.FS
 
 // ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
@@ -82,7 +83,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		return nil, err
 	}
 	if config.Connector != nil {
-		at.statements, at.file = 0, ""
+		at.statements, at.file, at.reading = 0, "", ""
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
@@ -100,7 +101,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err := l.take(at.file); err != nil {
 		return err
 	}
-	db, err := at.open(at.bounded(), at.conns, config.Connector)
+	db, err := at.open(at.writing, at.conns, config.Connector)
 	if err != nil {
 		return unusable(err)
 	}
@@ -109,8 +110,8 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err := l.migrate(ctx, at); err != nil {
 		return err
 	}
-	if at.file != "" {
-		if db, err = at.open(at.dsn+sqliteReading, sqliteReaders, nil); err != nil {
+	if at.reading != "" {
+		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
 		l.reads = newPool(db, at.dialect)
@@ -185,28 +186,20 @@ func (l *Ledger) Close() (err error) {
 // migrate brings the schema up to date. One replica does it at a time, in PostgreSQL over connections without the
 // bounds of the others: to fill an index may take long.
 func (l *Ledger) migrate(ctx context.Context, at place) error {
-	db := l.writes.DB
-	if at.goose == goose.DialectPostgres {
-		unbounded, err := at.open(at.dsn, at.conns, nil)
+	db, options := l.writes.DB, []goose.ProviderOption(nil)
+	if at.migrating != "" {
+		unbounded, err := at.open(at.migrating, at.conns, nil)
 		if err != nil {
 			return unusable(err)
 		}
 		defer func() { _ = unbounded.Close() }() // what it has done is done
-		db = unbounded
-	}
-	files, err := at.migrations()
-	if err != nil {
-		return err
-	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	if at.locker != nil {
-		locker, err := at.locker()
+		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
 			return err
 		}
-		options = append(options, goose.WithSessionLocker(locker))
+		db, options = unbounded, append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(at.goose, db, files, options...)
+	provider, err := at.migrations(db, options...)
 	if err != nil {
 		return unusable(err)
 	}
