@@ -93,7 +93,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if known != nil {
 		files = append(files, known)
 	}
-	defer files.follow(ctx)()
+	defer begin(ctx, files.follow)()
 	meter := ledger.NewMeter(ctx, book, held != nil)
 	defer begin(ctx, meter.Run)()
 	unmeasureLedger, err := telemetry.MeasureLedger(meter.Reading, telling.outcomes)
@@ -113,7 +113,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
-	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, client, held, observed.Logger), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Logger: observed.Logger}
+	if held != nil {
+		resolving.APIKey = held.APIKeySum()
+	}
+	front, err := c.frontend(services, status, admin.Config{Orders: resolving, Events: known != nil}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
