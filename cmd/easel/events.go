@@ -97,11 +97,7 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	text, err := c.ask(ctx, http.MethodPost, "/events:replay", body)
+	text, err := c.ask(ctx, http.MethodPost, "/events:replay", asked)
 	if err != nil {
 		return err
 	}

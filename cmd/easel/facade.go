@@ -151,11 +151,13 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 	}, nil
 }
 
-// begin begins work that goes on until it is stopped, or ctx ends.
-func begin(ctx context.Context, work func(context.Context)) (stop func()) {
+// begin begins works that go on until they are stopped, or ctx ends.
+func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
-	done.Go(func() { work(ctx) })
+	for _, work := range works {
+		done.Go(func() { work(ctx) })
+	}
 	return func() {
 		cancel()
 		done.Wait()
@@ -194,18 +196,15 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 		observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
 	}
 	placing = orders.New(cfg)
-	ctx, cancel := context.WithCancel(ctx)
-	ends := []func(){begin(ctx, placing.Tidy)}
+	works := []func(context.Context){placing.Tidy}
 	if held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){placing.Recover, placing.Settle, placing.Follow} {
-			ends = append(ends, begin(ctx, func(ctx context.Context) { unattended(ctx, *held) }))
+			works = append(works, func(ctx context.Context) { unattended(ctx, *held) })
 		}
 	}
+	stop := begin(ctx, works...)
 	return placing, func() {
-		cancel()
-		for _, end := range ends { // so that no order begins any more
-			end()
-		}
+		stop() // so that no order begins any more
 		left, done := clock.forOrders(ctx)
 		defer done()
 		logFailure(observed.Logger, "left before every outcome was known", placing.Close(left))

@@ -32,15 +32,21 @@ type adminFlags struct {
 // adminTimeout is how long the admin address may take.
 const adminTimeout = 15 * time.Second
 
-// ask sends a request to the admin address, and gives the body of a good answer.
-func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// ask sends a request to the admin address, with what is asked as JSON, and gives the body of a good answer.
+func (f *adminFlags) ask(ctx context.Context, method, path string, asked any) ([]byte, error) {
+	var body bytes.Buffer
+	if asked != nil {
+		if err := json.NewEncoder(&body).Encode(asked); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, &body)
 	if err != nil {
 		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
 	}
@@ -157,11 +163,7 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	if me, err := user.Current(); err == nil {
 		asked.By = me.Username
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", body); err != nil {
+	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", asked); err != nil {
 		return err
 	}
 	console := p.Console()

@@ -1,38 +1,13 @@
 package ledger
 
 import (
-	"context"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Budgets gives the budgets of an owner that have a limit.
-func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
-	if limits == (Limits{}) {
-		return nil, nil
-	}
-	err = l.reading(ctx, func(tx *transaction) error {
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
-		for _, b := range limits.periods(now) {
-			if b.LimitCents == unlimited {
-				continue
-			}
-			if b, err = used(tx, owner, b); err != nil {
-				return err
-			}
-			all = append(all, b)
-		}
-		return nil
-	})
-	return all, err
-}
-
-// used reads what is used of a budget.
-func used(tx *transaction, owner string, b Budget) (Budget, error) {
+// readBudget reads what is used of a budget.
+func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	err := tx.row(`SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
 		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents)
 	return b, err
@@ -60,7 +35,7 @@ func reserve(tx *transaction, o Order, limits Limits) error {
 
 // exceeded says how much a budget has left that had no room for an order.
 func exceeded(tx *transaction, o Order, b Budget) error {
-	b, err := used(tx, o.Owner, b)
+	b, err := readBudget(tx, o.Owner, b)
 	if err != nil {
 		return err
 	}

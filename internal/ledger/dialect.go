@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"embed"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -200,6 +201,9 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.D
 	}
 	return db, err
 }
+
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // migrations changes the schema of a database. The files of other databases have their names.
 func (d dialect) migrations(db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,9 +21,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
 const ClaimTime = 20 * time.Second
@@ -91,7 +87,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
-		return nil, named(ctx, err)
+		return nil, withSetting(ctx, err)
 	}
 	return l, nil
 }
@@ -105,7 +101,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err != nil {
 		return unusable(err)
 	}
-	l.writes = newPool(db, at.dialect)
+	l.writes = newPool(db, at.words, at.statements)
 	l.reads = l.writes
 	if err := l.migrate(ctx, at); err != nil {
 		return err
@@ -114,7 +110,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
-		l.reads = newPool(db, at.dialect)
+		l.reads = newPool(db, at.words, at.statements)
 	}
 	return l.belong(ctx, config.Catalog)
 }
@@ -162,8 +158,8 @@ func fileProblem(file string) string {
 // fileMode is that of a ledger's file: prompts and money stand in it.
 const fileMode = 0o600
 
-// named names the setting in an error that does not: a connection may break at any time.
-func named(ctx context.Context, err error) error {
+// withSetting names the setting in an error that does not: a connection may break at any time.
+func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err
 	}

@@ -119,22 +119,6 @@ func (l *Ledger) scan(rows *sql.Rows, o *Order, apiKey string) error {
 	return nil
 }
 
-// fromMicros is a time of the book, in which 0 is none.
-func fromMicros(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(micros).UTC()
-}
-
-// micros is a time as the book has it.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
 // labelled reads the orders that a condition names, with their labels.
 func (l *Ledger) labelled(tx *transaction, condition string, args ...any) ([]Order, error) {
 	all, err := l.orders(tx, "", condition, args...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxStatements is how many statements are kept prepared. Orders and observations need fewer; lists and usage have a
@@ -24,8 +25,8 @@ type pool struct {
 	wanted []string             // to be prepared when the connection is free: a transaction may be the one that has it
 }
 
-func newPool(db *sql.DB, d dialect) *pool {
-	return &pool{DB: db, words: d.words, most: d.statements, kept: map[string]*sql.Stmt{}}
+func newPool(db *sql.DB, words *strings.Replacer, most int) *pool {
+	return &pool{DB: db, words: words, most: most, kept: map[string]*sql.Stmt{}}
 }
 
 // prepare prepares what was wanted. A statement that can't be prepared says why where it is carried out.
@@ -100,4 +101,20 @@ func number(truth bool) int {
 		return 1
 	}
 	return 0
+}
+
+// fromMicros is a time of the book, in which 0 is none.
+func fromMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// micros is a time as the book has it.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }

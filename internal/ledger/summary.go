@@ -102,3 +102,27 @@ func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 	}
 	return err
 }
+
+// Budgets gives the budgets of an owner that have a limit.
+func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
+	if limits == (Limits{}) {
+		return nil, nil
+	}
+	err = l.reading(ctx, func(tx *transaction) error {
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		for _, b := range limits.periods(now) {
+			if b.LimitCents == unlimited {
+				continue
+			}
+			if b, err = readBudget(tx, owner, b); err != nil {
+				return err
+			}
+			all = append(all, b)
+		}
+		return nil
+	})
+	return all, err
+}
