@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	modernc "modernc.org/sqlite"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // dialect is in what two databases differ.
@@ -39,7 +42,7 @@ var postgres = dialect{
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
+	words:  words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	idle:   5 * time.Minute,
 }
@@ -51,9 +54,21 @@ var sqlite = dialect{
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
+	words:  words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
 
 	statements: maxStatements,
+}
+
+// words puts those of a database into statements, and the constants that stand there by their names.
+func words(own ...string) *strings.Replacer {
+	for name, constant := range map[string]int{
+		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
+		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
+		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
+	} {
+		own = append(own, name, strconv.Itoa(constant))
+	}
+	return strings.NewReplacer(own...)
 }
 
 func init() {

@@ -47,11 +47,11 @@ func (f Filter) clauses() *clauses {
 	}
 	switch {
 	case f.Unresolved:
-		c.add("state = 1")
+		c.add("state = {open}")
 	case f.Unsettled:
-		c.add("state = 2 AND settled = 0")
+		c.add("state = {placed} AND settled = 0")
 	default:
-		c.add("state = 2")
+		c.add("state = {placed}")
 	}
 	return c
 }
@@ -89,5 +89,5 @@ func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (
 
 // UnresolvedOwners are the owners of orders of unknown outcome.
 func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
-	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = 1 ORDER BY owner`)
+	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }

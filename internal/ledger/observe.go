@@ -136,17 +136,17 @@ const doubtFor = 30 * 24 * time.Hour
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(rows *sql.Rows, one *Due) error { return rows.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
 		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
-		WHERE state = 2 AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
+		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
 		AND (order_time > {now} - $4 OR observed_time <= {now} - $4)
 		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
-		WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $4 AND order_time > {now} - $5
+		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $4 AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 }
 
 // Followed gives the newest generations of some owners whose money may still move, and that were not ordered long ago.
 func (l *Ledger) Followed(ctx context.Context, owners []string, most int) ([]string, error) {
-	c := &clauses{all: []string{"state = 2 AND settled = 0"}}
+	c := &clauses{all: []string{"state = {placed} AND settled = 0"}}
 	c.among("owner", owners)
 	c.add("order_time > {now} - %s ORDER BY order_time DESC, id LIMIT %s", settleDaily.Microseconds(), most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM orders WHERE `+c.String(), c.args...)

@@ -36,7 +36,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		return o, step, err
 	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		found, err := l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> 3`, r.Namespace, r.IdempotencyKey)
+		found, err := l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> {refused}`, r.Namespace, r.IdempotencyKey)
 		if err != nil {
 			return err
 		}
@@ -58,9 +58,9 @@ func (o Order) isSame(r Request) bool {
 }
 
 // lookUpKey seeks by the indexes of idempotency keys: that of namespaces, and those of callers.
-const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
-	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> 3 AND second = 0)
-	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> 3 AND second = 1)`
+const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
+	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 0)
+	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 1)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
@@ -194,7 +194,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			c.add(turn, last)
 			c.add("api_key = %s AND order_time > {now} - %s", apiKey, l.window.Microseconds())
 			c.add("retry_time <= (SELECT {now}) AND claimed_until <= {now}") // the first is asked once, and so can be sought
-			all, err = l.orders(tx, apiKey, `state = 1 AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
+			all, err = l.orders(tx, apiKey, `state = {open} AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
 			if err != nil || len(all) > 0 {
 				break
 			}
@@ -213,7 +213,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 // price counts as spent without proof. It moves some at a time, and gives their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = 1 AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		all, err := l.orders(tx, "", `state = {open} AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
 				err = move(tx, o, o.money(), 0, "")
@@ -290,7 +290,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 
 // sameKey is another order that stands under the idempotency key of one; nil where there is none.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
-	return l.order(tx, "", `id <> $1 AND state <> 3 AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
+	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
 // record writes what has become of an order, and moves its money with it.

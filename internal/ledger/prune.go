@@ -10,9 +10,9 @@ const keptTime = 24 * time.Hour
 
 // pruned chooses what may go: what is older than that, and of more placed orders than are kept the oldest of whoever has
 // the most, so that nobody's orders push out another's.
-const pruned = `SELECT id FROM orders WHERE state <> 1 AND (order_time <= {now} - $1 OR id IN (
-	SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders WHERE state = 2)
-	ORDER BY place DESC, id LIMIT MAX(0, (SELECT COUNT(*) FROM orders WHERE state = 2) - $2))) ORDER BY order_time, id LIMIT $3`
+const pruned = `SELECT id FROM orders WHERE state <> {open} AND (order_time <= {now} - $1 OR id IN (
+	SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders WHERE state = {placed})
+	ORDER BY place DESC, id LIMIT MAX(0, (SELECT COUNT(*) FROM orders WHERE state = {placed}) - $2))) ORDER BY order_time, id LIMIT $3`
 
 // Prune deletes from a ledger in memory the orders that are older than a day, and those of more placed ones than so many;
 // most of them at once. It gives their number. One whose outcome is unknown stays: its idempotency key must not be sent

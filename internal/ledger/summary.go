@@ -89,7 +89,7 @@ func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 		err := rows.Scan(&o.Owner, &o.Unknown, &oldest)
 		o.OldestUnknown = now.Sub(fromMicros(oldest))
 		return err
-	}, `SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = 1 GROUP BY owner`)
+	}, `SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = {open} GROUP BY owner`)
 	for _, o := range unknown {
 		s.Unknown += o.Unknown
 		s.OldestUnknown = max(s.OldestUnknown, o.OldestUnknown)

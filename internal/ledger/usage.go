@@ -66,7 +66,7 @@ type UsageQuery struct {
 }
 
 // sums are what is counted of the orders of a row.
-const sums = `COUNT(CASE WHEN state = 2 THEN 1 END), COUNT(CASE WHEN state = 2 AND status IN (3, 5) THEN 1 END), COUNT(CASE WHEN state = 1 THEN 1 END),
+const sums = `COUNT(CASE WHEN state = {placed} THEN 1 END), COUNT(CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 END), COUNT(CASE WHEN state = {open} THEN 1 END),
 	CAST(COALESCE(SUM(cost_cents), 0) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
 // Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
@@ -106,7 +106,7 @@ func (q UsageQuery) statement() (statement string, args []any) {
 		}
 	}
 	dimensions, list := c.take(), strings.Join(names, ", ")
-	c.add("order_time >= %s AND order_time < %s AND state <> 3", q.Start.UnixMicro(), q.End.UnixMicro())
+	c.add("order_time >= %s AND order_time < %s AND state <> {refused}", q.Start.UnixMicro(), q.End.UnixMicro())
 	if q.Owner != nil {
 		c.add("owner = %s", *q.Owner)
 	}
