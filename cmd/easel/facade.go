@@ -106,7 +106,10 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer leave()
 	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
 
-	services, err := c.services(service.Config{Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known})
+	services, err := service.New(service.Config{
+		Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
+		AllowAnonymous: c.AllowAnonymous || c.unguarded(), // whoever is on this machine may call an unguarded server: see guard
+	})
 	if err != nil {
 		return err
 	}
@@ -209,13 +212,6 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 		defer done()
 		logFailure(observed.Logger, "left before every outcome was known", placing.Close(left))
 	}
-}
-
-// services puts the services in front of what they stand on.
-func (c *serveCmd) services(cfg service.Config) (*service.Service, error) {
-	cfg.MaxStreamAge, cfg.Certificates = c.MaxStreamAge, c.TLSClientCAFile != ""
-	cfg.AllowAnonymous = c.AllowAnonymous || c.unguarded() // whoever is on this machine may call an unguarded server: see guard
-	return service.New(cfg)
 }
 
 // frontend puts the server in front of the services.

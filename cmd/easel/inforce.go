@@ -26,7 +26,7 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"ledger", ledger.Kind(c.LedgerURL),
 		"durable", ledger.IsDurable(c.LedgerURL), // else all orders are forgotten at a stop
 		"tls", c.TLSCertFile != "",
-		"client_certificates", c.clientCertificates(),
+		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
 		"nats", c.natsInForce(),
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
@@ -52,14 +52,6 @@ func (c *serveCmd) callersInForce() string {
 		return "certified"
 	}
 	return "loopback"
-}
-
-// clientCertificates says whether clients must show a certificate.
-func (c *serveCmd) clientCertificates() string {
-	if c.TLSClientCAFile == "" {
-		return "none"
-	}
-	return cmp.Or(c.TLSClientAuth, "require")
 }
 
 func (c *serveCmd) natsInForce() string {
