@@ -189,12 +189,9 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, turn := range []string{"owner > %s", "owner <= %s"} { // after the last owner comes the first
-			c := &clauses{}
-			c.add(turn, last)
-			c.add("api_key = %s AND order_time > {now} - %s", apiKey, l.window.Microseconds())
-			c.add("retry_time <= (SELECT {now}) AND claimed_until <= {now}") // the first is asked once, and so can be sought
-			all, err = l.orders(tx, apiKey, `state = {open} AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
+		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first; (SELECT {now}) is asked once, and so can be sought
+			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
+				AND retry_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
 			}

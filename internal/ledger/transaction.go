@@ -16,6 +16,13 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// carrier carries out one statement that is prepared.
+type carrier interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, args ...any) *sql.Row
+}
+
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
 	querier
@@ -115,13 +122,16 @@ func unanswered(ctx context.Context, err error) error {
 	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
 }
 
-// statement gives a statement that is prepared for the transaction, or else its text.
-func (t *transaction) statement(text string) (prepared *sql.Stmt, words string) {
-	prepared, words = t.pool.statement(text)
-	if prepared != nil && t.tx != nil {
-		prepared = t.tx.StmtContext(t.ctx, prepared)
+// statement gives a statement that is prepared for the transaction, nil where there is none, and its text then.
+func (t *transaction) statement(text string) (prepared carrier, words string) {
+	kept, words := t.pool.statement(text)
+	switch {
+	case kept == nil:
+		return nil, words
+	case t.tx == nil:
+		return kept, ""
 	}
-	return prepared, words
+	return t.tx.StmtContext(t.ctx, kept), ""
 }
 
 func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
