@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // listed is how many orders or events operators see.
@@ -42,15 +41,12 @@ type Order struct {
 }
 
 func order(o ledger.Order) Order {
-	state := "unknown"
+	state := o.State.String()
 	switch {
+	case o.IsGone():
+		state = "deleted"
 	case o.Generation != "":
 		state = o.Status.String()
-	case o.State == lifecycle.Refused:
-		state = "refused"
-	}
-	if o.IsGone() {
-		state = "deleted"
 	}
 	return Order{
 		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
@@ -132,16 +128,16 @@ func (o Orders) record(ctx context.Context, asked Resolution, from string) (hind
 
 // isImpossible says why an operator can't say what became of an order.
 func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
-	order, found, err := o.Ledger.Get(ctx, id)
+	one, found, err := o.Ledger.Get(ctx, id)
 	switch {
 	case err != nil:
 		return "", err
 	case !found:
 		return "there is no order " + id + ": easel orders list has them", nil
-	case order.State == lifecycle.Placed:
-		return "its outcome is known: it has placed " + order.Generation, nil
-	case order.State == lifecycle.Refused:
+	case one.Generation != "":
+		return "its outcome is known: it has placed " + one.Generation, nil
+	case one.State.String() == "refused":
 		return "its outcome is known: the catalog has refused it", nil
 	}
-	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + order.Time.Format(time.RFC3339) + " is over", nil
+	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
 }
