@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -71,28 +70,18 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fai
 		return func() {}, first
 	}
 	g.logger.WarnContext(ctx, "it is not known yet whether the API key is of the account of the ledger", "error", first)
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() {
+	return begin(ctx, func(ctx context.Context) {
 		ticks := time.NewTicker(accountPause)
 		defer ticks.Stop()
-		for {
+		for err := first; err != nil && !errors.Is(err, errOtherAccount); {
 			select {
 			case <-ticks.C:
 			case <-ctx.Done():
 				return
 			}
-			switch err := g.check(ctx, key()); {
-			case errors.Is(err, errOtherAccount):
+			if err = g.check(ctx, key()); errors.Is(err, errOtherAccount) {
 				fail(err)
-				return
-			case err == nil:
-				return
 			}
 		}
-	})
-	return func() {
-		cancel()
-		work.Wait()
-	}, nil
+	}), nil
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -32,69 +30,12 @@ func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bo
 	if err != nil {
 		return nil, wrongSetting("EASEL_SANDBOX_DB", errors.Join(err, listener.Close()))
 	}
-	routes := http.NewServeMux()
-	routes.Handle(sandbox.BasePath+"/", box)
-	if admin {
-		routes.Handle(sandbox.AdminPath, box.AdminHandler())
-	}
-	c := &catalogServer{
-		Sandbox: box,
-		addr:    listener.Addr().String(),
-		ended:   make(chan struct{}),
-		server:  newCatalogHTTP(routes),
-	}
+	c := &catalogServer{Sandbox: box, addr: listener.Addr().String(), ended: make(chan struct{}), server: box.Server(admin)}
 	go func() {
 		defer close(c.ended)
 		c.err = c.server.Serve(listener)
 	}()
 	return c, nil
-}
-
-const (
-	catalogHeaderTime = 10 * time.Second // for the headers of a request to arrive
-	catalogBodyTime   = 30 * time.Second // and its body after them; the sandbox takes up to 1 MiB
-	catalogIdleTime   = 2 * time.Minute  // between two requests
-	catalogHeaders    = 32 << 10         // bytes of them
-)
-
-// newCatalogHTTP makes a server that nobody holds up by being slow. Answers may take as long as they
-// do: faults hang, and drip.
-func newCatalogHTTP(routes http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           limitBodies(routes),
-		ReadHeaderTimeout: catalogHeaderTime,
-		IdleTimeout:       catalogIdleTime,
-		MaxHeaderBytes:    catalogHeaders,
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
-}
-
-// limitBodies gives every body its time. The limit is lifted at its end: a server's own would end
-// answers that take longer.
-func limitBodies(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != http.NoBody {
-			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Now().Add(catalogBodyTime)) // every connection of ours can
-			r.Body = &limitedBody{r.Body, func() { _ = control.SetReadDeadline(time.Time{}) }}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// limitedBody calls done at its end.
-type limitedBody struct {
-	io.ReadCloser
-	done func()
-}
-
-// Read reads on.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		b.done()
-	}
-	return n, err
 }
 
 // baseURL is what a client of the catalog is configured with.

@@ -31,8 +31,13 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	facade := quietFacade(catalog.baseURL())
-	facade.PollMinInterval, facade.PollMaxInterval = 200*time.Millisecond, 500*time.Millisecond
+	facade := &serveCmd{
+		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
+		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+		tuningFlags: tuningFlags{ // for people: polls come often, and only what is wrong is logged; else the defaults of the parts
+			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
+		},
+	}
 	listening := make(chan *server.Server, 1)
 	err = together(ctx, catalog.wait,
 		func(ctx context.Context) error {
@@ -50,13 +55,4 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 		err = ctx.Err() // an interrupted demo has not shown it all
 	}
 	return err
-}
-
-// quietFacade is a facade in front of a sandbox, for people: polls come often, and only
-// what is wrong is logged.
-func quietFacade(upstream string) *serveCmd {
-	facade := &serveCmd{UpstreamURL: upstream, ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory}}
-	facade.listenFlags = listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
-	facade.tuningFlags = tuningFlags{LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second} // else the defaults of the parts
-	return facade
 }

@@ -96,7 +96,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, devAddresses(s, catalog), p.Self(), c.shown(key), keeping) // it runs, whether or not anybody reads
+			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key), keeping) // it runs, whether or not anybody reads
 		})
 	})
 }
@@ -177,18 +177,6 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// addresses is where everything is once it runs.
-type addresses struct {
-	grpc, http, admin, catalog string
-}
-
-func devAddresses(s *server.Server, catalog *catalogServer) addresses {
-	return addresses{
-		grpc: dialable(s.GRPCAddr()), http: dialable(s.HTTPAddr()), admin: dialable(s.AdminAddr()),
-		catalog: catalog.addr + sandbox.BasePath,
-	}
-}
-
 // dialable writes a bound address as it is dialled from here.
 func dialable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
@@ -201,19 +189,14 @@ func dialable(addr string) string {
 	return addr
 }
 
-// eventsLine says in the banner where events go.
-func (c *devCmd) eventsLine() string {
-	if c.Events == "" {
-		return ""
-	}
-	return fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
-}
-
 // printBanner prints lines that can be copied.
-func (c *devCmd) printBanner(w io.Writer, at addresses, self string, key shownKey, keeping string) error {
-	addr := ""
-	if at.grpc != "localhost:50051" {
-		addr = " --addr " + at.grpc
+func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey, keeping string) error {
+	grpc, addr, events := dialable(s.GRPCAddr()), "", ""
+	if grpc != "localhost:50051" {
+		addr = " --addr " + grpc
+	}
+	if c.Events != "" {
+		events = fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
 	}
 	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
 
@@ -235,6 +218,6 @@ Or with other tools:
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
 Ctrl-C ends it. %[9]s
-`, at.grpc, at.http, at.admin, at.catalog, key.text, key.worth, addr, self, keeping, c.eventsLine())))
+`, grpc, dialable(s.HTTPAddr()), dialable(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping, events)))
 	return err
 }

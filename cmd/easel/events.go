@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/service"
-	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type eventsCmd struct {
@@ -72,23 +67,9 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	query := url.Values{"team": {asked.Team}, "since": {asked.Since.Format(time.RFC3339Nano)}, "given_up": {fmt.Sprint(asked.GivenUp)}}
-	var answer struct{ Events []admin.Event }
-	return c.list(ctx, p, "/events?"+query.Encode(), c.Output, &answer, func() string { return eventsTable(answer.Events) })
-}
-
-// eventsTable draws events for people.
-func eventsTable(all []admin.Event) string {
-	if len(all) == 0 {
-		return "There are none.\n"
-	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM")
-	for _, e := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, e.Attempts, e.Problem)
-	}
-	_ = table.Flush() // into memory
-	return terminal.Sanitize(text.String())
+	return list(ctx, p, &c.adminFlags, "/events?"+query.Encode(), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) string {
+		return strings.Join([]string{e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}, "\t")
+	})
 }
 
 type eventsReplayCmd struct {
@@ -116,11 +97,7 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	text, err := c.ask(ctx, http.MethodPost, "/events:replay", body)
+	text, err := c.ask(ctx, http.MethodPost, "/events:replay", asked)
 	if err != nil {
 		return err
 	}
@@ -131,37 +108,4 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	console.Print(counted(answer.Events, "event") + " will be sent again")
 	return console.Err()
-}
-
-// listedEvents is how many events operators see.
-const listedEvents = 1000
-
-// operatorsEvents shows operators what teams are told; nil where nobody can be.
-func operatorsEvents(book *ledger.Ledger, known *service.Callers) *admin.Events {
-	if known == nil {
-		return nil
-	}
-	return &admin.Events{
-		List: func(ctx context.Context, asked admin.EventQuery) (listed []admin.Event, err error) {
-			all, err := book.Events(ctx, eventFilter(asked), listedEvents)
-			for _, e := range all {
-				listed = append(listed, admin.Event{
-					ID: e.ID, Team: e.Owner, EventTime: e.Time, Type: e.Type, Subject: e.Subject, State: e.State.String(), Attempts: e.Attempts, Problem: e.Problem,
-				})
-			}
-			return listed, err
-		},
-		Replay: func(ctx context.Context, asked admin.EventQuery) (events int64, hindrance string, err error) {
-			isTold := func(team callers.Team) bool { return team.Name == asked.Team && team.Events != nil }
-			if !slices.ContainsFunc(known.List().Teams(), isTold) {
-				return 0, "the callers file has no events for a team of this name", nil
-			}
-			events, err = book.Replay(ctx, eventFilter(asked))
-			return events, "", err
-		},
-	}
-}
-
-func eventFilter(asked admin.EventQuery) ledger.EventFilter {
-	return ledger.EventFilter{Owner: asked.Team, Since: asked.Since, GivenUp: asked.GivenUp}
 }

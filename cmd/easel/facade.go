@@ -93,7 +93,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if known != nil {
 		files = append(files, known)
 	}
-	defer files.follow(ctx)()
+	defer begin(ctx, files.follow)()
 	meter := ledger.NewMeter(ctx, book, held != nil)
 	defer begin(ctx, meter.Run)()
 	unmeasureLedger, err := telemetry.MeasureLedger(meter.Reading, telling.outcomes)
@@ -106,14 +106,21 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer leave()
 	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
 
-	services, err := c.services(service.Config{Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known})
+	services, err := service.New(service.Config{
+		Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
+		AllowAnonymous: c.AllowAnonymous || c.unguarded(), // whoever is on this machine may call an unguarded server: see guard
+	})
 	if err != nil {
 		return err
 	}
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
-	front, err := c.frontend(services, status, admin.Config{Orders: operatorsOrders(book, client, held, observed.Logger), Events: operatorsEvents(book, known)}, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Logger: observed.Logger}
+	if held != nil {
+		resolving.APIKey = held.APIKeySum()
+	}
+	front, err := c.frontend(services, status, admin.Config{Orders: resolving, Events: known != nil}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -147,11 +154,13 @@ func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopCloc
 	}, nil
 }
 
-// begin begins work that goes on until it is stopped, or ctx ends.
-func begin(ctx context.Context, work func(context.Context)) (stop func()) {
+// begin begins works that go on until they are stopped, or ctx ends.
+func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
-	done.Go(func() { work(ctx) })
+	for _, work := range works {
+		done.Go(func() { work(ctx) })
+	}
 	return func() {
 		cancel()
 		done.Wait()
@@ -190,29 +199,19 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 		observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
 	}
 	placing = orders.New(cfg)
-	ctx, cancel := context.WithCancel(ctx)
-	ends := []func(){begin(ctx, placing.Tidy)}
+	works := []func(context.Context){placing.Tidy}
 	if held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){placing.Recover, placing.Settle, placing.Follow} {
-			ends = append(ends, begin(ctx, func(ctx context.Context) { unattended(ctx, *held) }))
+			works = append(works, func(ctx context.Context) { unattended(ctx, *held) })
 		}
 	}
+	stop := begin(ctx, works...)
 	return placing, func() {
-		cancel()
-		for _, end := range ends { // so that no order begins any more
-			end()
-		}
+		stop() // so that no order begins any more
 		left, done := clock.forOrders(ctx)
 		defer done()
 		logFailure(observed.Logger, "left before every outcome was known", placing.Close(left))
 	}
-}
-
-// services puts the services in front of what they stand on.
-func (c *serveCmd) services(cfg service.Config) (*service.Service, error) {
-	cfg.MaxStreamAge, cfg.Certificates = c.MaxStreamAge, c.TLSClientCAFile != ""
-	cfg.AllowAnonymous = c.AllowAnonymous || c.unguarded() // whoever is on this machine may call an unguarded server: see guard
-	return service.New(cfg)
 }
 
 // frontend puts the server in front of the services.

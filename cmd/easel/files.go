@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,31 +20,23 @@ type file interface {
 // once on SIGHUP.
 type settingFiles []file
 
-// follow reads them until stop is called.
-func (f settingFiles) follow(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+// follow reads them until ctx ends.
+func (f settingFiles) follow(ctx context.Context) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	ticks := time.NewTicker(reload.Interval)
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			select {
-			case <-ticks.C:
-			case <-hangups:
-			case <-ctx.Done():
-				return
-			}
-			for _, one := range f {
-				one.Reload()
-			}
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-hangups:
+		case <-ctx.Done():
+			return
 		}
-	})
-	return func() {
-		signal.Stop(hangups)
-		ticks.Stop()
-		cancel()
-		work.Wait()
+		for _, one := range f {
+			one.Reload()
+		}
 	}
 }
 

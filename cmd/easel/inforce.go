@@ -21,12 +21,12 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", hostOf(c.UpstreamURL),
-		"api_key", c.apiKeyInForce(),
+		"api_key", map[bool]string{true: "held", false: "forwarded"}[c.holdsKey()], // whose goes to the catalog
 		"callers", c.callersInForce(),
 		"ledger", ledger.Kind(c.LedgerURL),
 		"durable", ledger.IsDurable(c.LedgerURL), // else all orders are forgotten at a stop
 		"tls", c.TLSCertFile != "",
-		"client_certificates", c.clientCertificates(),
+		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
 		"nats", c.natsInForce(),
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
@@ -35,14 +35,6 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 			logger.Warn("others on this machine may read a file with a secret: chmod o-r", "setting", file.setting, "file", file.path)
 		}
 	}
-}
-
-// apiKeyInForce says whose API key goes to the catalog.
-func (c *serveCmd) apiKeyInForce() string {
-	if c.holdsKey() {
-		return "held"
-	}
-	return "forwarded"
 }
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.heldKey != "" }
@@ -60,14 +52,6 @@ func (c *serveCmd) callersInForce() string {
 		return "certified"
 	}
 	return "loopback"
-}
-
-// clientCertificates says whether clients must show a certificate.
-func (c *serveCmd) clientCertificates() string {
-	if c.TLSClientCAFile == "" {
-		return "none"
-	}
-	return cmp.Or(c.TLSClientAuth, "require")
 }
 
 func (c *serveCmd) natsInForce() string {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os/user"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -35,15 +32,21 @@ type adminFlags struct {
 // adminTimeout is how long the admin address may take.
 const adminTimeout = 15 * time.Second
 
-// ask sends a request to the admin address, and gives the body of a good answer.
-func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// ask sends a request to the admin address, with what is asked as JSON, and gives the body of a good answer.
+func (f *adminFlags) ask(ctx context.Context, method, path string, asked any) ([]byte, error) {
+	var body bytes.Buffer
+	if asked != nil {
+		if err := json.NewEncoder(&body).Encode(asked); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, &body)
 	if err != nil {
 		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
 	}
@@ -67,8 +70,8 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, body []byte) 
 	return text, nil
 }
 
-// list prints what the admin address lists: as it came, or as a table of what was read into answer.
-func (f *adminFlags) list(ctx context.Context, p *cli.Program, path, output string, answer any, table func() string) error {
+// list prints what the admin address lists under a name, one row for each: as it came, or as a table for people.
+func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) string) error {
 	text, err := f.ask(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -78,10 +81,25 @@ func (f *adminFlags) list(ctx context.Context, p *cli.Program, path, output stri
 		console.PrintText(terminal.Sanitize(string(text)))
 		return console.Err()
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
+	var answer map[string][]T
+	if err := json.Unmarshal(text, &answer); err != nil {
 		return err
 	}
-	console.PrintText(table())
+	var lines strings.Builder
+	table, none := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0), true
+	_, _ = fmt.Fprintln(table, header)
+	for _, all := range answer {
+		for _, one := range all {
+			_, _ = fmt.Fprintln(table, row(one))
+			none = false
+		}
+	}
+	_ = table.Flush() // into memory
+	if none {
+		lines.Reset()
+		lines.WriteString("There are none.\n")
+	}
+	console.PrintText(terminal.Sanitize(lines.String()))
 	return console.Err()
 }
 
@@ -109,28 +127,15 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Unknown {
 		path += "?unknown=true"
 	}
-	var answer struct{ Orders []admin.Order }
-	return c.list(ctx, p, path, c.Output, &answer, func() string { return ordersTable(answer.Orders) })
-}
-
-// ordersTable draws orders for people.
-func ordersTable(all []admin.Order) string {
-	if len(all) == 0 {
-		return "There are none.\n"
-	}
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tPROBLEM")
-	for _, o := range all {
+	return list(ctx, p, &c.adminFlags, path, c.Output, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tPROBLEM", func(o admin.Order) string {
 		cost := ""
 		if o.CostCents != nil {
 			cost = cli.Money(*o.CostCents, "")
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State,
-			o.GenerationID, cli.Money(o.ReservedCents, ""), cost, o.Problem)
-	}
-	_ = table.Flush() // into memory
-	return terminal.Sanitize(text.String())
+		return strings.Join([]string{
+			o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State, o.GenerationID, cli.Money(o.ReservedCents, ""), cost, o.Problem,
+		}, "\t")
+	})
 }
 
 type ordersResolveCmd struct {
@@ -158,11 +163,7 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	if me, err := user.Current(); err == nil {
 		asked.By = me.Username
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", body); err != nil {
+	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", asked); err != nil {
 		return err
 	}
 	console := p.Console()
@@ -170,87 +171,29 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-// listedOrders is how many orders operators see.
-const listedOrders = 1000
-
-// operatorsOrders shows operators the orders of the ledger.
-func operatorsOrders(book *ledger.Ledger, client *catalog.Client, held *catalog.Credential, logger *slog.Logger) admin.Orders {
-	resolver := &resolver{book, client, held, logger}
-	return admin.Orders{
-		List: func(ctx context.Context, unknown bool) (listed []admin.Order, err error) {
-			all, err := book.List(ctx, ledger.Filter{Unresolved: unknown}, ledger.Position{}, listedOrders)
-			for _, o := range all {
-				listed = append(listed, operatorsOrder(o))
-			}
-			return listed, err
-		},
-		Resolve: resolver.resolve,
-	}
-}
-
-// resolver records what operators say of orders.
-type resolver struct {
+// placedOrders holds what an operator says of orders against the catalog.
+type placedOrders struct {
 	book   *ledger.Ledger
 	client *catalog.Client
 	held   *catalog.Credential // nil where callers bring their API keys
-	logger *slog.Logger
 }
 
-func (r *resolver) resolve(ctx context.Context, asked admin.Resolution, from string) (hindrance string, err error) {
-	if asked.Placed != "" && !catalog.CanBeNamed(asked.Placed) {
+// differs says why an order can't have placed a generation: the catalog is asked for it.
+func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
+	if !catalog.CanBeNamed(asked.Placed) {
 		return fmt.Sprintf("callers could not name %q: it is no id of a render", asked.Placed), nil
 	}
-	if asked.Placed != "" && !asked.Force {
-		if hindrance, err := r.differs(ctx, asked); hindrance != "" || err != nil {
-			return hindrance, err
-		}
+	if asked.Force {
+		return "", nil
 	}
-	apiKey := "" // that of the order: only the end of the window says that nobody sends it again
-	if r.held != nil {
-		apiKey = r.held.APIKeySum()
-	}
-	before, possible, err := r.book.Resolve(ctx, asked.ID, apiKey, asked.Placed)
-	switch {
-	case errors.Is(err, ledger.ErrGenerationTaken):
-		return "another order has placed " + asked.Placed, nil
-	case errors.Is(err, ledger.ErrKeyTaken):
-		return "its idempotency key has been used for another order since", nil
-	case err != nil:
-		return "", err
-	case !possible:
-		return r.isImpossible(ctx, asked.ID)
-	}
-	r.logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
-		"idempotency_key", before.IdempotencyKey, "before", operatorsOrder(before).State, "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
-	return "", nil
-}
-
-// isImpossible says why an operator can't say what became of an order.
-func (r *resolver) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
-	order, found, err := r.book.Get(ctx, id)
-	switch {
-	case err != nil:
-		return "", err
-	case !found:
-		return "there is no order " + id + ": easel orders list has them", nil
-	case order.State == lifecycle.Placed:
-		return "its outcome is known: it has placed " + order.Generation, nil
-	case order.State == lifecycle.Refused:
-		return "its outcome is known: the catalog has refused it", nil
-	}
-	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + order.Time.Format(time.RFC3339) + " is over", nil
-}
-
-// differs asks the catalog for the generation that an order is said to have placed.
-func (r *resolver) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
-	order, found, err := r.book.Get(ctx, asked.ID)
+	order, found, err := p.book.Get(ctx, asked.ID)
 	if err != nil || !found {
-		return "", err // it is said below
+		return "", err // the ledger says so too
 	}
-	if r.held == nil {
+	if p.held == nil {
 		return "callers bring their API keys here, and without one the catalog can't be asked for " + asked.Placed + ": --force records it all the same", nil
 	}
-	read, err := r.client.Generation(ctx, *r.held, asked.Placed)
+	read, err := p.client.Generation(ctx, *p.held, asked.Placed)
 	switch {
 	case catalog.IsAbsent(err):
 		return "the catalog has no " + asked.Placed + ": --force records it all the same", nil
@@ -260,21 +203,4 @@ func (r *resolver) differs(ctx context.Context, asked admin.Resolution) (hindran
 		return fmt.Sprintf("%s is of the model %s, and the order of %s: --force records it all the same", asked.Placed, read.ModelID, order.ModelID), nil
 	}
 	return "", nil
-}
-
-func operatorsOrder(o ledger.Order) admin.Order {
-	state := "unknown"
-	switch {
-	case o.Generation != "":
-		state = o.Status.String()
-	case o.State == lifecycle.Refused:
-		state = "refused"
-	}
-	if o.IsGone() {
-		state = "deleted"
-	}
-	return admin.Order{
-		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
-		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents, Problem: o.Problem,
-	}
 }

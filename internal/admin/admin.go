@@ -29,8 +29,8 @@ type Config struct {
 	Metrics http.Handler
 	// Orders are those of the ledger.
 	Orders Orders
-	// Events are what teams are told. nil: nobody can be.
-	Events *Events
+	// Events means that teams may be told of events.
+	Events bool
 	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
 	// and AllowedHosts say which hosts a request may name: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
@@ -61,9 +61,9 @@ func (c Config) pages() *http.ServeMux {
 	mux.Handle("/loglevel", logLevel{c.LogLevel})
 	mux.HandleFunc("GET /orders", c.Orders.list)
 	mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
-	if c.Events != nil {
-		mux.HandleFunc("GET /events", c.Events.list)
-		mux.HandleFunc("POST /events:replay", c.Events.replay)
+	if c.Events {
+		mux.HandleFunc("GET /events", events{c.Orders.Ledger}.list)
+		mux.HandleFunc("POST /events:replay", events{c.Orders.Ledger}.replay)
 	}
 	for pattern, handler := range c.Status.handlers() {
 		mux.Handle(pattern, handler)

@@ -1,25 +1,25 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Events are what teams are told, for operators.
-type Events struct {
-	// List gives the newest events that were written since a time, of a team or of all.
-	List func(ctx context.Context, asked EventQuery) ([]Event, error)
-	// Replay lets those of a team be sent once more, and gives their number. hindrance says why they can't be.
-	Replay func(ctx context.Context, asked EventQuery) (events int64, hindrance string, err error)
-}
+// events are what teams are told, for operators.
+type events struct{ ledger *ledger.Ledger }
 
 // EventQuery says which events.
 type EventQuery struct {
 	Team    string    `json:"team"`
 	Since   time.Time `json:"since"`
 	GivenUp bool      `json:"given_up,omitempty"` // those alone
+}
+
+func (q EventQuery) filter() ledger.EventFilter {
+	return ledger.EventFilter{Owner: q.Team, Since: q.Since, GivenUp: q.GivenUp}
 }
 
 // Event is something that a team is told.
@@ -35,23 +35,29 @@ type Event struct {
 }
 
 // list answers GET /events.
-func (e Events) list(w http.ResponseWriter, r *http.Request) {
+func (e events) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	asked := EventQuery{Team: query.Get("team"), GivenUp: query.Get("given_up") == "true"}
 	if err := asked.Since.UnmarshalText([]byte(query.Get("since"))); err != nil && query.Has("since") {
 		http.Error(w, "since must be a time as RFC 3339 has it", http.StatusBadRequest)
 		return
 	}
-	all, err := e.List(r.Context(), asked)
+	found, err := e.ledger.Events(r.Context(), asked.filter(), listed)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	writeJSON(w, map[string][]Event{"events": append([]Event{}, all...)})
+	all := []Event{}
+	for _, one := range found {
+		all = append(all, Event{
+			ID: one.ID, Team: one.Owner, EventTime: one.Time, Type: one.Type, Subject: one.Subject, State: one.State.String(), Attempts: one.Attempts, Problem: one.Problem,
+		})
+	}
+	writeJSON(w, map[string][]Event{"events": all})
 }
 
 // replay answers POST /events:replay.
-func (e Events) replay(w http.ResponseWriter, r *http.Request) {
+func (e events) replay(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
 	decoder.DisallowUnknownFields()
 	var asked EventQuery
@@ -59,15 +65,16 @@ func (e Events) replay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"team": TEAM, "since": TIME}`, http.StatusBadRequest)
 		return
 	}
-	events, hindrance, err := e.Replay(r.Context(), asked)
-	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case hindrance != "":
-		http.Error(w, hindrance, http.StatusConflict)
-	default:
-		writeJSON(w, map[string]int64{"events": events})
+	if !e.ledger.IsTold(asked.Team) {
+		http.Error(w, "the callers file has no events for a team of this name", http.StatusConflict)
+		return
 	}
+	again, err := e.ledger.Replay(r.Context(), asked.filter())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	writeJSON(w, map[string]int64{"events": again})
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

@@ -3,17 +3,26 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
+
+// listed is how many orders or events operators see.
+const listed = 1000
 
 // Orders are the orders of the ledger, for operators.
 type Orders struct {
-	// List gives the newest orders: those of unknown outcome alone, or those that were placed.
-	List func(ctx context.Context, unknown bool) ([]Order, error)
-	// Resolve records what became of an order that stays unknown. From is the address that asks. hindrance says why it
-	// can't be; "" where it is recorded.
-	Resolve func(ctx context.Context, asked Resolution, from string) (hindrance string, err error)
+	Ledger *ledger.Ledger
+	// APIKey is the SHA-256 of the held API key. Without one it is that of each order: only the end of its window says
+	// that nobody sends it again.
+	APIKey string
+	// Differs says why the generation can't be that of the order; "" where it can.
+	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
+	Logger  *slog.Logger
 }
 
 // Order is an order of the ledger.
@@ -31,6 +40,20 @@ type Order struct {
 	Problem        string    `json:"problem,omitempty"` // why it has no outcome yet
 }
 
+func order(o ledger.Order) Order {
+	state := o.State.String()
+	switch {
+	case o.IsGone():
+		state = "deleted"
+	case o.Generation != "":
+		state = o.Status.String()
+	}
+	return Order{
+		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
+		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents, Problem: o.Problem,
+	}
+}
+
 // Resolution is what an operator says of an order.
 type Resolution struct {
 	ID string `json:"id"`
@@ -45,12 +68,16 @@ type Resolution struct {
 
 // list answers GET /orders, and with ?unknown=true those of unknown outcome alone.
 func (o Orders) list(w http.ResponseWriter, r *http.Request) {
-	all, err := o.List(r.Context(), r.URL.Query().Get("unknown") == "true")
+	found, err := o.Ledger.List(r.Context(), ledger.Filter{Unresolved: r.URL.Query().Get("unknown") == "true"}, ledger.Position{}, listed)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	writeJSON(w, map[string][]Order{"orders": append([]Order{}, all...)})
+	all := []Order{}
+	for _, one := range found {
+		all = append(all, order(one))
+	}
+	writeJSON(w, map[string][]Order{"orders": all})
 }
 
 // longestResolution is the most bytes that a resolution may have.
@@ -65,7 +92,7 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
 		return
 	}
-	hindrance, err := o.Resolve(r.Context(), asked, r.RemoteAddr)
+	hindrance, err := o.record(r.Context(), asked, r.RemoteAddr)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -74,4 +101,43 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// record records what became of an order. hindrance says why it can't be; "" where it is recorded.
+func (o Orders) record(ctx context.Context, asked Resolution, from string) (hindrance string, err error) {
+	if asked.Placed != "" {
+		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
+			return hindrance, err
+		}
+	}
+	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, asked.Placed)
+	switch {
+	case errors.Is(err, ledger.ErrGenerationTaken):
+		return "another order has placed " + asked.Placed, nil
+	case errors.Is(err, ledger.ErrKeyTaken):
+		return "its idempotency key has been used for another order since", nil
+	case err != nil:
+		return "", err
+	case !possible:
+		return o.isImpossible(ctx, asked.ID)
+	}
+	o.Logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
+		"idempotency_key", before.IdempotencyKey, "before", order(before).State, "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
+	return "", nil
+}
+
+// isImpossible says why an operator can't say what became of an order.
+func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
+	one, found, err := o.Ledger.Get(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "there is no order " + id + ": easel orders list has them", nil
+	case one.Generation != "":
+		return "its outcome is known: it has placed " + one.Generation, nil
+	case one.State.String() == "refused":
+		return "its outcome is known: the catalog has refused it", nil
+	}
+	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"embed"
 	"errors"
 	"io/fs"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,11 +16,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	modernc "modernc.org/sqlite"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // dialect is in what two databases differ.
@@ -32,7 +35,6 @@ type dialect struct {
 
 	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
-	locker     func() (lock.SessionLocker, error)
 }
 
 var postgres = dialect{
@@ -40,10 +42,9 @@ var postgres = dialect{
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words:  strings.NewReplacer("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
+	words:  words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	idle:   5 * time.Minute,
-	locker: func() (lock.SessionLocker, error) { return lock.NewPostgresSessionLocker() },
 }
 
 // A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and one connection writes. Its
@@ -53,9 +54,21 @@ var sqlite = dialect{
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  strings.NewReplacer("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
+	words:  words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
 
 	statements: maxStatements,
+}
+
+// words puts those of a database into statements, and the constants that stand there by their names.
+func words(own ...string) *strings.Replacer {
+	for name, constant := range map[string]int{
+		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
+		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
+		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
+	} {
+		own = append(own, name, strconv.Itoa(constant))
+	}
+	return strings.NewReplacer(own...)
 }
 
 func init() {
@@ -76,7 +89,9 @@ const (
 // place is where a ledger is.
 type place struct {
 	dialect
-	dsn string
+	// writing is the address of the pool that writes, reading that of another one beside it, and migrating that of
+	// connections that change the schema: "" where the pool that writes does that too.
+	writing, reading, migrating string
 	// file is that of SQLite, "" where it is in memory.
 	file string
 }
@@ -116,7 +131,7 @@ func Check(url string) error {
 // parse reads EASEL_LEDGER_URL.
 func parse(address string) (place, error) {
 	if address == InMemory {
-		return place{dialect: sqlite, dsn: "file:" + sqliteInMemory}, nil
+		return place{dialect: sqlite, writing: "file:" + sqliteInMemory + sqliteOptions}, nil
 	}
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
@@ -124,10 +139,11 @@ func parse(address string) (place, error) {
 		if rest == "" || rest == sqliteInMemory {
 			break
 		}
-		return place{dialect: sqlite, dsn: "file:" + (&url.URL{Path: rest}).EscapedPath(), file: rest}, nil
+		dsn := "file:" + (&url.URL{Path: rest}).EscapedPath()
+		return place{dialect: sqlite, writing: dsn + sqliteOptions, reading: dsn + sqliteReading, file: rest}, nil
 	case "postgres", "postgresql":
-		if dsn, err := postgresDSN(address); err == nil {
-			return place{dialect: postgres, dsn: dsn}, nil
+		if at, err := postgresPlace(address); err == nil {
+			return at, nil
 		}
 	}
 	return place{}, errors.New("EASEL_LEDGER_URL must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
@@ -147,41 +163,31 @@ var bounds = map[string]string{
 
 const isolation = "default_transaction_isolation"
 
-// postgresDSN is a URL of PostgreSQL as the driver takes it. Its errors may repeat the password.
-func postgresDSN(address string) (string, error) {
+// postgresPlace is where a URL of PostgreSQL leads. Its errors may repeat the password.
+func postgresPlace(address string) (place, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
 	query := u.Query()
 	if u.Host == "" && query.Get("host") == "" {
-		return "", errors.New("it names no host")
+		return place{}, errors.New("it names no host")
 	}
 	if query.Get("connect_timeout") == "" {
 		query.Set("connect_timeout", connectTimeout)
 	}
+	at := place{dialect: postgres}
 	u.RawQuery = encoded(query)
-	_, err = pgx.ParseConfig(u.String())
-	return u.String(), err
-}
-
-// bounded is the address of sessions with [bounds].
-func (p place) bounded() string {
-	if p.goose != goose.DialectPostgres {
-		return p.dsn + sqliteOptions
-	}
-	u, err := url.Parse(p.dsn)
-	if err != nil {
-		return p.dsn // it has been parsed before
-	}
-	query := u.Query()
+	at.migrating = u.String()
 	for name, value := range bounds {
 		if !query.Has(name) || name == isolation {
 			query.Set(name, value)
 		}
 	}
 	u.RawQuery = encoded(query)
-	return u.String()
+	at.writing = u.String()
+	_, err = pgx.ParseConfig(at.migrating)
+	return at, err
 }
 
 // encoded is a query as the driver of PostgreSQL reads it, for which + is no blank.
@@ -211,37 +217,21 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.D
 	return db, err
 }
 
-// migrations are those of the dialect, beside those of all.
-func (d dialect) migrations() (overlay, error) {
-	all, err := fs.Sub(migrations, "migrations")
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrations changes the schema of a database. The files of other databases have their names.
+func (d dialect) migrations(db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	own, err := fs.Sub(all, string(d.goose))
-	return overlay{all, own}, err
-}
-
-// overlay has the files of several directories.
-type overlay []fs.FS
-
-// Open implements [fs.FS].
-func (o overlay) Open(name string) (file fs.File, err error) {
-	for _, dir := range o {
-		if file, err = dir.Open(name); err == nil {
-			return file, nil
+	others := []string{}
+	for _, other := range []dialect{postgres, sqlite} {
+		if other.goose != d.goose {
+			named, _ := fs.Glob(files, "*."+string(other.goose)+".sql") // it is a pattern
+			others = append(others, named...)
 		}
 	}
-	return nil, err
-}
-
-// ReadDir implements [fs.ReadDirFS].
-func (o overlay) ReadDir(name string) (all []fs.DirEntry, err error) {
-	for _, dir := range o {
-		entries, err := fs.ReadDir(dir, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, entries...)
-	}
-	return all, nil
+	return goose.NewProvider(d.goose, db, files, append(options, goose.WithDisableGlobalRegistry(true), goose.WithExcludeNames(others))...)
 }

@@ -25,14 +25,14 @@ func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []st
 	}
 	c := &clauses{}
 	c.among("owner", told)
-	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND next_time <= {now} AND `+c.String(), c.args...)
+	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM events WHERE state = {pending} AND next_time <= {now} AND `+c.String(), c.args...)
 }
 
 // AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is
 // tried to be sent: no process has claimed to tell them for as long.
 func (l *Ledger) AbandonedEventOwners(ctx context.Context) (owners []string, err error) {
-	return l.eventOwners(ctx, `SELECT DISTINCT owner FROM events WHERE state = 0 AND begin_time <= {now} - $1
-		AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || owner AND claimed_until <= {now} - $2)`, SendWithin.Microseconds(), SendWithin.Microseconds())
+	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM events WHERE state = {pending} AND begin_time <= {now} - $1
+		AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || owner AND claimed_until <= {now} - $1)`, SendWithin.Microseconds())
 }
 
 // tellingDuty begins the name of the duty to tell an owner. Who has never been told has none.
@@ -41,39 +41,16 @@ const tellingDuty = "events "
 // TellingDuty is the duty to tell an owner, which one process has at a time.
 func TellingDuty(owner string) string { return tellingDuty + owner }
 
-func (l *Ledger) eventOwners(ctx context.Context, query string, args ...any) (owners []string, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(query, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // rows.Err tells more
-		for rows.Next() {
-			owner := ""
-			if err := rows.Scan(&owner); err != nil {
-				return err
-			}
-			owners = append(owners, owner)
-		}
-		return rows.Err()
-	})
-	return owners, err
-}
-
 // DueEvents are those that an owner has to be told now: of each subject the first that is pending.
-func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) (all []Event, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
-		all, err = tx.events(`owner = $1 AND state = 0 AND next_time <= {now} AND NOT EXISTS (SELECT 1 FROM events
-			WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = 0) ORDER BY next_time, event_time, id LIMIT $2`, owner, most)
-		return err
-	})
-	return all, err
+func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event, error) {
+	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= {now} AND NOT EXISTS (SELECT 1 FROM events
+		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending}) ORDER BY next_time, event_time, id LIMIT $2`, owner, most)
 }
 
 // Sent records that an event has arrived.
 func (l *Ledger) Sent(ctx context.Context, id string) error {
 	return l.inTransaction(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE events SET state = 1, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
+		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
 		return err
 	})
 }
@@ -82,7 +59,7 @@ func (l *Ledger) Sent(ctx context.Context, id string) error {
 func (l *Ledger) NotSent(ctx context.Context, id, problem string) error {
 	return l.inTransaction(ctx, func(tx *transaction) error {
 		waited := int64(0)
-		err := tx.row(`SELECT {now} - begin_time FROM events WHERE id = $1 AND state = 0`, id).Scan(&waited)
+		err := tx.row(`SELECT {now} - begin_time FROM events WHERE id = $1 AND state = {pending}`, id).Scan(&waited)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -99,7 +76,7 @@ func (l *Ledger) NotSent(ctx context.Context, id, problem string) error {
 // The next of their subjects may be sent then, and is tried once whatever its time.
 func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int64, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		events, err = tx.exec(`UPDATE events SET state = 2 WHERE owner = $1 AND state = 0 AND begin_time <= {now} - $2 AND attempts >= $3`,
+		events, err = tx.exec(`UPDATE events SET state = {given up} WHERE owner = $1 AND state = {pending} AND begin_time <= {now} - $2 AND attempts >= $3`,
 			owner, SendWithin.Microseconds(), number(!all))
 		return err
 	})
@@ -110,11 +87,11 @@ func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int
 // whether there may be more.
 func (l *Ledger) ForgetEvents(ctx context.Context) (more bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		rows, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> 0 AND event_time <= {now} - $1 LIMIT $2 {take})`, KeepEvents.Microseconds(), forgetAtOnce)
+		rows, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time <= {now} - $1 LIMIT $2 {take})`, KeepEvents.Microseconds(), forgetAtOnce)
 		if err != nil {
 			return err
 		}
-		never, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events AS e WHERE state = 0 AND begin_time <= {now} - $1
+		never, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events AS e WHERE state = {pending} AND begin_time <= {now} - $1
 			AND NOT EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || e.owner) LIMIT $2 {take})`, SendWithin.Microseconds(), forgetAtOnce)
 		more = rows == forgetAtOnce || never == forgetAtOnce
 		return err
@@ -142,29 +119,25 @@ func (f EventFilter) clauses() *clauses {
 		c.add("owner = %s", f.Owner)
 	}
 	if f.GivenUp {
-		c.add("state = 2")
+		c.add("state = {given up}")
 	}
 	return c
 }
 
 // Events gives the newest events that a filter chooses.
-func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) (all []Event, err error) {
+func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
-	err = l.reading(ctx, func(tx *transaction) error {
-		all, err = tx.events(c.String(), c.args...)
-		return err
-	})
-	return all, err
+	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
 // Replay lets the events that a filter chooses be sent once more, with their ids, and gives their number. Those that are
 // pending stay as they are.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter) (events int64, err error) {
 	c := f.clauses()
-	c.add("state <> 0")
+	c.add("state <> {pending}")
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		events, err = tx.exec(`UPDATE events SET state = 0, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
+		events, err = tx.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
 		tx.told = tx.told || events > 0
 		return err
 	})
@@ -184,20 +157,12 @@ func (l *Ledger) summarizeEvents(tx *transaction) (all []EventSummary, err error
 	if l.outbox == nil {
 		return nil, nil
 	}
-	rows, err := tx.rows(`SELECT owner, SUM(CASE WHEN state = 0 THEN 1 ELSE 0 END), SUM(CASE WHEN state = 2 THEN 1 ELSE 0 END),
-		CAST(COALESCE({now} - MIN(CASE WHEN state = 0 THEN begin_time END), 0) AS BIGINT) FROM events
-		WHERE state <> 1 AND owner IN (SELECT SUBSTR(name, $1) FROM duties WHERE name LIKE '`+tellingDuty+`%') GROUP BY owner ORDER BY owner`, len(tellingDuty)+1)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		s, oldest := EventSummary{}, int64(0)
-		if err := rows.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest); err != nil {
-			return nil, err
-		}
+	return collect(tx, func(rows *sql.Rows, s *EventSummary) error {
+		oldest := int64(0)
+		err := rows.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
 		s.Oldest = time.Duration(oldest) * time.Microsecond
-		all = append(all, s)
-	}
-	return all, rows.Err()
+		return err
+	}, `SELECT owner, SUM(CASE WHEN state = {pending} THEN 1 ELSE 0 END), SUM(CASE WHEN state = {given up} THEN 1 ELSE 0 END),
+		CAST(COALESCE({now} - MIN(CASE WHEN state = {pending} THEN begin_time END), 0) AS BIGINT) FROM events
+		WHERE state <> {sent} AND owner IN (SELECT SUBSTR(name, $1) FROM duties WHERE name LIKE '`+tellingDuty+`%') GROUP BY owner ORDER BY owner`, len(tellingDuty)+1)
 }

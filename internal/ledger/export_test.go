@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"testing"
-
-	"github.com/pressly/goose/v3"
 )
 
 // FirstSchema makes the book of the first migration.
@@ -14,16 +12,12 @@ func FirstSchema(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := at.open(at.bounded(), 1, nil)
+	db, err := at.open(at.writing, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	files, err := at.migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(at.goose, db, files, goose.WithDisableGlobalRegistry(true))
+	provider, err := at.migrations(db)
 	if err == nil {
 		_, err = provider.UpTo(t.Context(), 1)
 	}
@@ -43,10 +37,10 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 // Prepared is how many statements are kept prepared, of those that write and of those that read.
 func (l *Ledger) Prepared() (writing, reading int) { return l.writes.prepared(), l.reads.prepared() }
 
-func (p pool) prepared() (count int) {
-	p.statements.mu.Lock()
-	defer p.statements.mu.Unlock()
-	for _, prepared := range p.statements.kept {
+func (p *pool) prepared() (count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, prepared := range p.kept {
 		if prepared != nil {
 			count++
 		}
@@ -56,7 +50,7 @@ func (p pool) prepared() (count int) {
 
 // Reconnect closes the connections that nobody uses.
 func (l *Ledger) Reconnect() {
-	for _, p := range []pool{l.writes, l.reads} {
+	for _, p := range []*pool{l.writes, l.reads} {
 		p.SetMaxIdleConns(0)
 		p.SetMaxIdleConns(l.dialect.conns)
 	}

@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,10 +19,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 )
-
-//go:embed migrations/*.sql migrations/*/*.sql
-var migrations embed.FS
 
 // ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
 const ClaimTime = 20 * time.Second
@@ -51,8 +48,8 @@ type Config struct {
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
 	dialect dialect
-	writes  pool
-	reads   pool          // of what is read outside of transactions: that of PostgreSQL is the same
+	writes  *pool
+	reads   *pool         // of what is read outside of transactions: that of PostgreSQL is the same
 	lock    *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
 	window  time.Duration // in which an order may be sent again
 	refunds time.Duration // after a failure
@@ -74,14 +71,6 @@ type Counts struct {
 // IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
 func (l *Ledger) IsDurable() bool { return l.durable }
 
-// pool is a pool of connections, with the statements that are kept prepared on them.
-type pool struct {
-	*sql.DB
-	statements *statements
-}
-
-func newPool(db *sql.DB, d dialect) pool { return pool{db, newStatements(db, d.words, d.statements)} }
-
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
@@ -90,7 +79,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		return nil, err
 	}
 	if config.Connector != nil {
-		at.statements, at.file = 0, ""
+		at.statements, at.file, at.reading = 0, "", ""
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
@@ -98,7 +87,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
-		return nil, named(ctx, err)
+		return nil, withSetting(ctx, err)
 	}
 	return l, nil
 }
@@ -108,20 +97,20 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err := l.take(at.file); err != nil {
 		return err
 	}
-	db, err := at.open(at.bounded(), at.conns, config.Connector)
+	db, err := at.open(at.writing, at.conns, config.Connector)
 	if err != nil {
 		return unusable(err)
 	}
-	l.writes = newPool(db, at.dialect)
+	l.writes = newPool(db, at.words, at.statements)
 	l.reads = l.writes
 	if err := l.migrate(ctx, at); err != nil {
 		return err
 	}
-	if at.file != "" {
-		if db, err = at.open(at.dsn+sqliteReading, sqliteReaders, nil); err != nil {
+	if at.reading != "" {
+		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
-		l.reads = newPool(db, at.dialect)
+		l.reads = newPool(db, at.words, at.statements)
 	}
 	return l.belong(ctx, config.Catalog)
 }
@@ -169,8 +158,8 @@ func fileProblem(file string) string {
 // fileMode is that of a ledger's file: prompts and money stand in it.
 const fileMode = 0o600
 
-// named names the setting in an error that does not: a connection may break at any time.
-func named(ctx context.Context, err error) error {
+// withSetting names the setting in an error that does not: a connection may break at any time.
+func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err
 	}
@@ -179,8 +168,8 @@ func named(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
-	for _, p := range []pool{l.reads, l.writes} {
-		if p.DB != nil {
+	for _, p := range []*pool{l.reads, l.writes} {
+		if p != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}
@@ -193,28 +182,20 @@ func (l *Ledger) Close() (err error) {
 // migrate brings the schema up to date. One replica does it at a time, in PostgreSQL over connections without the
 // bounds of the others: to fill an index may take long.
 func (l *Ledger) migrate(ctx context.Context, at place) error {
-	db := l.writes.DB
-	if at.goose == goose.DialectPostgres {
-		unbounded, err := at.open(at.dsn, at.conns, nil)
+	db, options := l.writes.DB, []goose.ProviderOption(nil)
+	if at.migrating != "" {
+		unbounded, err := at.open(at.migrating, at.conns, nil)
 		if err != nil {
 			return unusable(err)
 		}
 		defer func() { _ = unbounded.Close() }() // what it has done is done
-		db = unbounded
-	}
-	files, err := at.migrations()
-	if err != nil {
-		return err
-	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	if at.locker != nil {
-		locker, err := at.locker()
+		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
 			return err
 		}
-		options = append(options, goose.WithSessionLocker(locker))
+		db, options = unbounded, append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(at.goose, db, files, options...)
+	provider, err := at.migrations(db, options...)
 	if err != nil {
 		return unusable(err)
 	}

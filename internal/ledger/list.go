@@ -47,11 +47,11 @@ func (f Filter) clauses() *clauses {
 	}
 	switch {
 	case f.Unresolved:
-		c.add("state = 1")
+		c.add("state = {open}")
 	case f.Unsettled:
-		c.add("state = 2 AND settled = 0")
+		c.add("state = {placed} AND settled = 0")
 	default:
-		c.add("state = 2")
+		c.add("state = {placed}")
 	}
 	return c
 }
@@ -77,32 +77,17 @@ func (f Filter) states(c *clauses) {
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
 	c := f.clauses()
 	if after.ID != "" {
-		c.add("(order_time < %s OR order_time = %s AND id < %s)", after.Time.UnixMicro(), after.Time.UnixMicro(), after.ID)
+		c.add("(order_time, id) < (%s, %s)", after.Time.UnixMicro(), after.ID)
 	}
 	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
 	err = l.reading(ctx, func(tx *transaction) error {
-		all, err = l.labelled(tx, c)
+		all, err = l.labelled(tx, c.String(), c.args...)
 		return err
 	})
 	return all, err
 }
 
 // UnresolvedOwners are the owners of orders of unknown outcome.
-func (l *Ledger) UnresolvedOwners(ctx context.Context) (owners []string, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(`SELECT DISTINCT owner FROM orders WHERE state = 1 ORDER BY owner`)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // rows.Err tells more
-		for rows.Next() {
-			owner := ""
-			if err := rows.Scan(&owner); err != nil {
-				return err
-			}
-			owners = append(owners, owner)
-		}
-		return rows.Err()
-	})
-	return owners, err
+func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
+	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }

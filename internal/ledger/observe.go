@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -12,28 +13,29 @@ import (
 // generation of somebody else and one that the ledger does not know take the same way, and both are missing.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (own map[string]Order, err error) {
 	own = make(map[string]Order, len(generations))
-	err = l.reading(ctx, func(tx *transaction) error {
-		for some := range slices.Chunk(generations, ownAtOnce) {
-			c := &clauses{}
-			c.among("generation_id", some)
-			if owner != nil {
-				c.add("owner = %s", *owner)
-			}
-			found, err := l.labelled(tx, c)
-			if err != nil {
-				return err
-			}
-			for _, o := range found {
-				own[o.Generation] = o
-			}
+	for some := range slices.Chunk(generations, ownAtOnce) { // each is a question of its own, with its own time
+		c := &clauses{}
+		c.among("generation_id", some)
+		if owner != nil {
+			c.add("owner = %s", *owner)
 		}
-		return nil
-	})
-	return own, err
+		var found []Order
+		err := l.reading(ctx, func(tx *transaction) (err error) {
+			found, err = l.labelled(tx, c.String(), c.args...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			own[o.Generation] = o
+		}
+	}
+	return own, nil
 }
 
-// ownAtOnce bounds the generations of one query: a database takes some ten thousand parameters.
-const ownAtOnce = 4096
+// ownAtOnce bounds the generations of one query: SQLite takes time by the square of the number of parameters.
+const ownAtOnce = 512
 
 // Observation is what the catalog has said of a generation.
 type Observation struct {
@@ -66,7 +68,7 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		effect = Effect{}
 		lock := map[bool]string{false: "{lock}", true: "{lock at once}"}[seen.AtOnce]
-		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $3) `+lock, generation, seen.APIKey, seen.APIKey)
+		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $2) `+lock, generation, seen.APIKey)
 		if err != nil || len(all) == 0 {
 			return err
 		}
@@ -75,7 +77,7 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 			return err
 		}
 		for _, o := range all { // more than one of forwarded API keys alone
-			gone, err := l.observe(tx, o, seen, time.UnixMicro(now))
+			gone, err := l.observe(tx, o, seen, now)
 			if err != nil {
 				return err
 			}
@@ -97,10 +99,9 @@ func exceededBy(o Order, cents *int64) int64 {
 	return o.PriceCents
 }
 
-// observe records an observation of an order, and reports whether its generation counts as gone. The rows of the
-// budgets, for which others wait, come last.
+// observe records an observation of an order, and reports whether its generation counts as gone.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
-	if soon := now.UnixMicro()-o.placed < lifecycle.VisibleAfter.Microseconds(); seen.NotFound && soon {
+	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
 		seen.Observation = lifecycle.Observation{} // which says nothing
 	}
 	next := o
@@ -109,14 +110,11 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	}
 	next.Observed = o.After(seen.Observation, now, l.refunds)
 	next.Money = next.money()
-	if err := write(tx, o, next.Money, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, price_cents = %s, observed_time = %s`,
-		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), next.PriceCents, now.UnixMicro()); err != nil {
-		return false, err
-	}
 	if err := tx.tellGeneration(o, next, seen.Text); err != nil {
 		return false, err
 	}
-	return next.IsGone(), countMove(tx, o, next.Money, 0)
+	return next.IsGone(), move(tx, o, next.Money, 0, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, price_cents = %s, observed_time = %s`,
+		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), next.PriceCents, now.UnixMicro())
 }
 
 // settleDaily is the age of an order after which it is looked at once in as long.
@@ -136,54 +134,23 @@ const doubtFor = 30 * 24 * time.Hour
 // Due gives generations that are to be looked at, those first that were not for longest: those not observed for
 // a while, and after a day those not observed for a day. Those that were placed just now, and those of forwarded API
 // keys, are not among them.
-func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) (all []Due, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(`SELECT generation_id, owner, is_last, observed_time FROM (
-			SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
-			WHERE state = 2 AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
-			AND (order_time > {now} - $4 OR observed_time <= {now} - $5)
-			UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
-			WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $6 AND order_time > {now} - $7
-			) AS due ORDER BY observed_time, generation_id LIMIT $8`,
-			l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), settleDaily.Microseconds(),
-			settleDaily.Microseconds(), doubtFor.Microseconds(), most)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // rows.Err tells more
-		for rows.Next() {
-			one, observed := Due{}, int64(0)
-			if err := rows.Scan(&one.Generation, &one.Owner, &one.Last, &observed); err != nil {
-				return err
-			}
-			all = append(all, one)
-		}
-		return rows.Err()
-	})
-	return all, err
+func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
+	return ask(ctx, l, func(rows *sql.Rows, one *Due) error { return rows.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
+		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
+		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
+		AND (order_time > {now} - $4 OR observed_time <= {now} - $4)
+		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
+		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $4 AND order_time > {now} - $5
+		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
+		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 }
 
 // Followed gives the newest generations of some owners whose money may still move, and that were not ordered long ago.
-func (l *Ledger) Followed(ctx context.Context, owners []string, most int) (generations []string, err error) {
-	c := &clauses{all: []string{"state = 2 AND settled = 0"}}
+func (l *Ledger) Followed(ctx context.Context, owners []string, most int) ([]string, error) {
+	c := &clauses{all: []string{"state = {placed} AND settled = 0"}}
 	c.among("owner", owners)
 	c.add("order_time > {now} - %s ORDER BY order_time DESC, id LIMIT %s", settleDaily.Microseconds(), most)
-	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(`SELECT generation_id FROM orders WHERE `+c.String(), c.args...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // rows.Err tells more
-		for rows.Next() {
-			generation := ""
-			if err := rows.Scan(&generation); err != nil {
-				return err
-			}
-			generations = append(generations, generation)
-		}
-		return rows.Err()
-	})
-	return generations, err
+	return ask(ctx, l, scanText, `SELECT generation_id FROM orders WHERE `+c.String(), c.args...)
 }
 
 // GiveBackDuty gives back work that this process can't do: another may take it at once.

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -24,7 +23,7 @@ const (
 // Get gives an order by its id, with its labels.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
-		all, err := l.labelled(tx, &clauses{all: []string{"id = $1"}, args: []any{id}})
+		all, err := l.labelled(tx, "id = $1", id)
 		if found = len(all) == 1; found {
 			o = all[0]
 		}
@@ -40,7 +39,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		return o, step, err
 	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		found, err := l.byKey(tx, r)
+		found, err := l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> {refused}`, r.Namespace, r.IdempotencyKey)
 		if err != nil {
 			return err
 		}
@@ -61,16 +60,11 @@ func (o Order) isSame(r Request) bool {
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// byKey is the order that an idempotency key stands for; nil where the key is free.
-func (l *Ledger) byKey(tx *transaction, r Request) (*Order, error) {
-	return l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> 3`, r.Namespace, r.IdempotencyKey)
-}
-
 // lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by that of open orders.
-const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> 3),
-	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $4 AND namespace <> $5 AND state <> 3 AND second = 0)
-	OR EXISTS (SELECT 1 FROM orders WHERE caller = $6 AND idempotency_key = $7 AND namespace <> $8 AND state <> 3 AND second = 1),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $9 AND state = 1 LIMIT $10) AS unresolved)`
+const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
+	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 0)
+	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 1),
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} LIMIT $5) AS unresolved)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
@@ -78,8 +72,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open := false, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(lookUpKey,
-			r.Namespace, r.IdempotencyKey, r.Caller, r.IdempotencyKey, r.Namespace, r.Caller, r.IdempotencyKey, r.Namespace, r.Owner, MostOpen).Scan(&found, &elsewhere, &open)
+		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, MostOpen).Scan(&found, &elsewhere, &open)
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
@@ -105,8 +98,13 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, free, err = l.write(tx, r)
-		if err != nil || !free || r.Agreed == nil {
+		if o, free, err = insert(tx, r); err != nil || !free {
+			return err
+		}
+		if err := writeLabels(tx, o.ID, r.Labels); err != nil {
+			return err
+		}
+		if err := reserve(tx, o, r.Limits); err != nil || r.Agreed == nil { // rows for which others wait come last
 			return err
 		}
 		if err := r.Agreed(); err != nil {
@@ -134,17 +132,6 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 // errProbe takes back what was written to see whether it can be.
 var errProbe = errors.New("it was written to be taken back")
 
-// write writes a new order down. The rows of the budgets, for which others wait, come last.
-func (l *Ledger) write(tx *transaction, r Request) (o Order, free bool, err error) {
-	if o, free, err = insert(tx, r); err != nil || !free {
-		return o, free, err
-	}
-	if err := writeLabels(tx, o.ID, r.Labels); err != nil {
-		return o, false, err
-	}
-	return o, true, reserve(tx, o, r.Limits)
-}
-
 // insert writes the row of a new order.
 func insert(tx *transaction, r Request) (o Order, free bool, err error) {
 	life, _ := lifecycle.Order{}.Written()
@@ -165,7 +152,7 @@ func insert(tx *transaction, r Request) (o Order, free bool, err error) {
 	if err != nil {
 		return o, false, err
 	}
-	o.Time = time.UnixMicro(written).UTC()
+	o.Time = fromMicros(written)
 	return o, true, nil
 }
 
@@ -178,7 +165,7 @@ func writeLabels(tx *transaction, id string, labels map[string]string) error {
 	for name, value := range labels {
 		c.add("(%s, %s, %s)", id, name, value)
 	}
-	_, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES `+strings.Join(c.all, ", "), c.args...)
+	_, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES `+c.take(), c.args...)
 	return err
 }
 
@@ -209,12 +196,9 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, turn := range []string{"owner > %s", "owner <= %s"} { // after the last owner comes the first
-			c := &clauses{}
-			c.add(turn, last)
-			c.add("api_key = %s AND order_time > {now} - %s", apiKey, l.window.Microseconds())
-			c.add("retry_time <= (SELECT {now}) AND claimed_until <= {now}") // the first is asked once, and so can be sought
-			all, err = l.orders(tx, apiKey, `state = 1 AND inputs IS NOT NULL AND `+c.String()+` ORDER BY owner, retry_time LIMIT 1 {take}`, c.args...)
+		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first; (SELECT {now}) is asked once, and so can be sought
+			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
+				AND retry_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
 			}
@@ -233,7 +217,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 // price counts as spent without proof. It moves some at a time, and gives their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = 1 AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		all, err := l.orders(tx, "", `state = {open} AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
 				err = move(tx, o, o.money(), 0, "")
@@ -310,7 +294,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 
 // sameKey is another order that stands under the idempotency key of one; nil where there is none.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
-	return l.order(tx, "", `id <> $1 AND state <> 3 AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
+	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
 // record writes what has become of an order, and moves its money with it.
@@ -326,15 +310,12 @@ func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, c Conclu
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Claims).Microseconds(), c.Problem, o.ID)
 		return err
 	}
-	placed := placedOrders(next) - placedOrders(o.Order)
-	after := o // of which nothing was seen: what was seen is of another generation
+	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // orders that have an id
+	after := o                                                                             // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 }
-
-// placedOrders is 1 for an order that has an id.
-func placedOrders(o lifecycle.Order) int { return number(o.State == lifecycle.Placed) }
 
 // orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API
 // keys of one account see the same generations, and each may have an order of its own that has placed one: its caller has

@@ -2,9 +2,9 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,24 +50,14 @@ type Event struct {
 	Problem string
 }
 
-const eventColumns = `id, owner, type, subject, percent, data, event_time, state, attempts, problem`
+// selectEvents is the beginning of a query for events, which scanEvent scans.
+const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, attempts, problem FROM events AS e WHERE `
 
-// events reads the events that a condition names.
-func (t *transaction) events(condition string, args ...any) (all []Event, err error) {
-	rows, err := t.rows(`SELECT `+eventColumns+` FROM events AS e WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		e, written := Event{}, int64(0)
-		if err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem); err != nil {
-			return nil, err
-		}
-		e.Time = time.UnixMicro(written).UTC()
-		all = append(all, e)
-	}
-	return all, rows.Err()
+func scanEvent(rows *sql.Rows, e *Event) error {
+	written := int64(0)
+	err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem)
+	e.Time = fromMicros(written)
+	return err
 }
 
 // eventTypes are those of states.
@@ -88,71 +78,60 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
 		return nil
 	}
-	own, err := t.l.labelled(t, &clauses{all: []string{"id = $1"}, args: []any{after.ID}})
-	if err != nil || len(own) != 1 {
-		return err
-	}
-	after.Labels = own[0].Labels
+	labelled := []Order{after}
+	err := label(t, labelled)
 	for _, eventType := range types {
-		one := Event{
-			ID: t.l.eventID(after.Owner, after.Generation, eventType), Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(after, text),
-		}
-		if err := t.tell(one); err != nil {
-			return err
+		if err == nil {
+			err = t.tell(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0], text)})
 		}
 	}
-	return nil
+	return err
 }
 
-// tellBudgets writes the events of the budgets of the time of an order, each threshold once.
-func (t *transaction) tellBudgets(o Order, used []usage) error {
+// tellBudgets writes the events of the budgets of the time of an order that have changed, each threshold once.
+func (t *transaction) tellBudgets(o Order, changed []usage) error {
 	if t.l.outbox == nil {
 		return nil
 	}
-	for _, p := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
-		at := slices.IndexFunc(used, func(u usage) bool { return u.period == p.name })
-		if p.limit == nil || at < 0 {
+	for _, b := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
+		u, ok := b.find(o.Owner, changed)
+		if !ok || b.LimitCents == unlimited {
 			continue
 		}
-		if err := t.tellBudget(o.Owner, p, used[at]); err != nil {
+		if err := t.tellBudget(o.Owner, b.with(u), u.told); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) tellBudget(owner string, p period, u usage) error {
-	b := p.budget(u.spent, u.reserved)
+func (t *transaction) tellBudget(owner string, b Budget, told int64) error {
 	used := b.SpentCents + b.ReservedCents
 	for _, percent := range thresholds {
-		if percent <= u.told || used <= 0 || used*100 < b.LimitCents*percent {
+		if percent <= told || used <= 0 || used*100 < b.LimitCents*percent {
 			continue
 		}
-		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, p.name, p.start.UnixMicro()); err != nil {
+		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
 			return err
 		}
-		subject := fmt.Sprintf("%s.%s", p.name, p.start.Format(time.DateOnly))
-		one := Event{
-			ID: t.l.eventID(owner, subject, fmt.Sprint(EventBudget, percent)), Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b),
-		}
-		if err := t.tell(one); err != nil {
+		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))
+		if err := t.tell(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eventID is the id of an event: the same for the same one, whoever writes it.
-func (l *Ledger) eventID(owner, subject, what string) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{l.catalog, owner, subject, what}, "\x00")))
-	return "evt_" + hex.EncodeToString(sum[:16])
-}
-
-// tell writes an event, behind the others of its subject.
+// tell writes an event, behind the others of its subject. Its id is the same for the same one, whoever writes it.
 func (t *transaction) tell(e Event) error {
+	what := e.Type
+	if e.Percent > 0 {
+		what = fmt.Sprint(e.Type, e.Percent)
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{t.l.catalog, e.Owner, e.Subject, what}, "\x00")))
 	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, event_time, begin_time, next_time)
-		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $5 AND subject = $6), $7, $8, {now}, {now}, {now}) ON CONFLICT DO NOTHING`,
-		e.ID, e.Owner, e.Type, e.Subject, e.Owner, e.Subject, e.Percent, e.Data)
+		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, {now}, {now}, {now}) ON CONFLICT DO NOTHING`,
+		"evt_"+hex.EncodeToString(sum[:16]), e.Owner, e.Type, e.Subject, e.Percent, e.Data)
 	t.told = t.told || rows > 0
 	return err
 }

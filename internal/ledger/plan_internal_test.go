@@ -12,7 +12,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	rows, err := l.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+lookUpKey, make([]any, 10)...)
+	rows, err := l.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+l.dialect.words.Replace(lookUpKey), make([]any, 5)...)
 	if err != nil {
 		t.Fatal(err)
 	}

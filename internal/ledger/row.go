@@ -94,84 +94,58 @@ func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (
 }
 
 // orders reads the orders that a condition names.
-func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) (all []Order, err error) {
-	rows, err := tx.rows(`SELECT `+columns+` FROM orders WHERE `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		o, err := l.scan(rows, apiKey)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, o)
-	}
-	return all, rows.Err()
+func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
+	return collect(tx, func(rows *sql.Rows, o *Order) error { return l.scan(rows, o, apiKey) }, `SELECT `+columns+` FROM orders WHERE `+condition, args...)
 }
 
 // scan reads a row of the columns.
-func (l *Ledger) scan(rows *sql.Rows, apiKey string) (o Order, err error) {
+func (l *Ledger) scan(rows *sql.Rows, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
 	if err := rows.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
 		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
 		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed, &o.Problem); err != nil {
-		return o, err
+		return err
 	}
 	o.Claimed = o.Claimed && o.State == lifecycle.Open
 	o.Expired = age >= l.window.Microseconds()
 	o.Rotated = o.APIKey != apiKey
-	o.Time, o.Age = time.UnixMicro(written).UTC(), time.Duration(age)*time.Microsecond
+	o.Time, o.Age = fromMicros(written), time.Duration(age)*time.Microsecond
 	o.Deleted = o.Deleted && !o.Absence.Lasting
 	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(failed), o.CostCents
 	if o.CostCents == nil { // the program of before has written no price
 		o.PriceCents = max(o.PriceCents, o.ReservedCents+o.UnconfirmedCents)
 	}
-	return o, nil
+	return nil
 }
 
-// fromMicros is a time of the book, in which 0 is none.
-func fromMicros(micros int64) time.Time {
-	if micros == 0 {
-		return time.Time{}
+// labelled reads the orders that a condition names, with their labels.
+func (l *Ledger) labelled(tx *transaction, condition string, args ...any) ([]Order, error) {
+	all, err := l.orders(tx, "", condition, args...)
+	if err != nil {
+		return nil, err
 	}
-	return time.UnixMicro(micros).UTC()
+	return all, label(tx, all)
 }
 
-// micros is a time as the book has it.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// label reads the labels of orders.
+func label(tx *transaction, all []Order) error {
+	if len(all) == 0 {
+		return nil
 	}
-	return t.UnixMicro()
-}
-
-// labelled reads the orders that conditions name, with their labels.
-func (l *Ledger) labelled(tx *transaction, c *clauses) (all []Order, err error) {
-	all, err = l.orders(tx, "", c.String(), c.args...)
-	if err != nil || len(all) == 0 {
-		return all, err
-	}
-	of, ids := map[string]map[string]string{}, &clauses{}
+	type label struct{ order, name, value string }
+	of, c := map[string]map[string]string{}, &clauses{}
 	for n := range all {
 		all[n].Labels = map[string]string{}
 		of[all[n].ID] = all[n].Labels
 	}
-	ids.among("order_id", slices.Collect(maps.Keys(of)))
-	rows, err := tx.rows(`SELECT order_id, name, value FROM labels WHERE `+ids.String(), ids.args...)
-	if err != nil {
-		return nil, err
+	c.among("order_id", slices.Collect(maps.Keys(of)))
+	labels, err := collect(tx, func(rows *sql.Rows, l *label) error { return rows.Scan(&l.order, &l.name, &l.value) },
+		`SELECT order_id, name, value FROM labels WHERE `+c.String(), c.args...)
+	for _, l := range labels {
+		of[l.order][l.name] = l.value
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		var id, name, value string
-		if err := rows.Scan(&id, &name, &value); err != nil {
-			return nil, err
-		}
-		of[id][name] = value
-	}
-	return all, rows.Err()
+	return err
 }
 
 // isForwarded reports whether an order is of a forwarded API key.

@@ -6,30 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 )
-
-// querier carries out statements: a pool, or a transaction.
-type querier interface {
-	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// carrier carries out one statement that is prepared.
-type carrier interface {
-	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, args ...any) *sql.Row
-}
 
 // maxStatements is how many statements are kept prepared. Orders and observations need fewer; lists and usage have a
 // statement for each choice of filters.
 const maxStatements = 100
 
-// statements puts statements into the words of a database, and keeps them prepared where that pays: SQLite takes as
-// long to prepare most of them as to carry them out. The driver of PostgreSQL keeps them itself.
-type statements struct {
-	db    *sql.DB
+// pool is a pool of connections. It puts statements into the words of its database, and keeps them prepared where that
+// pays: SQLite takes as long to prepare most of them as to carry them out. The driver of PostgreSQL keeps them itself.
+type pool struct {
+	*sql.DB
 	words *strings.Replacer
 	most  int
 
@@ -38,42 +25,38 @@ type statements struct {
 	wanted []string             // to be prepared when the connection is free: a transaction may be the one that has it
 }
 
-func newStatements(db *sql.DB, words *strings.Replacer, most int) *statements {
-	return &statements{db: db, words: words, most: most, kept: map[string]*sql.Stmt{}}
+func newPool(db *sql.DB, words *strings.Replacer, most int) *pool {
+	return &pool{DB: db, words: words, most: most, kept: map[string]*sql.Stmt{}}
 }
 
 // prepare prepares what was wanted. A statement that can't be prepared says why where it is carried out.
-func (s *statements) prepare(ctx context.Context) {
-	for _, text := range s.take() {
-		prepared, err := s.db.PrepareContext(ctx, s.words.Replace(text)) //nolint:sqlclosecheck // the pool closes it
-		s.mu.Lock()
-		if s.kept[text] = prepared; err != nil {
-			delete(s.kept, text)
+func (p *pool) prepare(ctx context.Context) {
+	p.mu.Lock()
+	wanted := p.wanted
+	p.wanted = nil
+	p.mu.Unlock()
+	for _, text := range wanted {
+		prepared, err := p.PrepareContext(ctx, p.words.Replace(text)) //nolint:sqlclosecheck // the pool closes it
+		p.mu.Lock()
+		if p.kept[text] = prepared; err != nil {
+			delete(p.kept, text)
 		}
-		s.mu.Unlock()
+		p.mu.Unlock()
 	}
 }
 
-func (s *statements) take() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	wanted := s.wanted
-	s.wanted = nil
-	return wanted
-}
-
-// of gives a statement that is prepared, or else its text in the words of the database.
-func (s *statements) of(text string) (prepared *sql.Stmt, words string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	prepared, known := s.kept[text]
+// statement gives a statement that is prepared, or else its text in the words of the database.
+func (p *pool) statement(text string) (prepared *sql.Stmt, words string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	prepared, known := p.kept[text]
 	if prepared != nil {
 		return prepared, ""
 	}
-	if !known && len(s.kept) < s.most {
-		s.kept[text], s.wanted = nil, append(s.wanted, text)
+	if !known && len(p.kept) < p.most {
+		p.kept[text], p.wanted = nil, append(p.wanted, text)
 	}
-	return nil, s.words.Replace(text)
+	return nil, p.words.Replace(text)
 }
 
 // clauses collects the conditions of a query, with their arguments in the order in which they stand.
@@ -102,7 +85,15 @@ func (c *clauses) among(column string, values []string) {
 	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
 }
 
+// String joins them to one condition.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
+
+// take joins them by commas, and begins anew behind their arguments.
+func (c *clauses) take() string {
+	list := strings.Join(c.all, ", ")
+	c.all = nil
+	return list
+}
 
 // number is how both databases keep a truth.
 func number(truth bool) int {
@@ -110,4 +101,20 @@ func number(truth bool) int {
 		return 1
 	}
 	return 0
+}
+
+// fromMicros is a time of the book, in which 0 is none.
+func fromMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// micros is a time as the book has it.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }

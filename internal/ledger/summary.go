@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (l *Ledger) Summary(ctx context.Context) (s Summary, err error) {
 		if s.Owners, err = l.summarizeOwners(tx); err != nil {
 			return err
 		}
-		if err := l.summarizeBudgets(tx, s.Owners, time.UnixMicro(now).UTC()); err != nil {
+		if err := l.summarizeBudgets(tx, s.Owners, now); err != nil {
 			return err
 		}
 		if s.Events, err = l.summarizeEvents(tx); err != nil {
@@ -51,70 +52,45 @@ func (l *Ledger) Summary(ctx context.Context) (s Summary, err error) {
 }
 
 func (l *Ledger) summarizeOwners(tx *transaction) (all []OwnerSummary, err error) {
-	rows, err := tx.rows(`SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent_cents + refunded_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT),
+	all, err = collect(tx, func(rows *sql.Rows, o *OwnerSummary) error {
+		return rows.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
+	}, `SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent_cents + refunded_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT),
 		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT) FROM budgets WHERE period = 'month' GROUP BY owner`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		var o OwnerSummary
-		if err := rows.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents); err != nil {
-			return nil, err
-		}
-		all = append(all, o)
-	}
 	for name := range l.teams() {
 		if !slices.ContainsFunc(all, func(o OwnerSummary) bool { return o.Owner == name }) {
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
 	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases differ in theirs
-	return all, rows.Err()
+	return all, err
 }
 
 // summarizeBudgets adds what is used of the budgets that have a limit.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
-	type budgetOf struct{ owner, period string }
-	day, month, used := Limits{}.periods(now)[0], Limits{}.periods(now)[1], map[budgetOf]Budget{}
-	rows, err := tx.rows(`SELECT owner, period, spent_cents, reserved_cents FROM budgets WHERE period = $1 AND start_time = $2 OR period = $3 AND start_time = $4`,
-		day.name, day.start.UnixMicro(), month.name, month.start.UnixMicro())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		key, b := budgetOf{}, Budget{}
-		if err := rows.Scan(&key.owner, &key.period, &b.SpentCents, &b.ReservedCents); err != nil {
-			return err
-		}
-		used[key] = b
-	}
+	periods := Limits{}.periods(now)
+	used, err := collect(tx, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2`,
+		periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro())
 	teams := l.teams()
 	for i, o := range owners {
-		for _, p := range teams[o.Owner].Limits.periods(now) {
-			if p.limit != nil {
-				b := used[budgetOf{o.Owner, p.name}]
-				owners[i].Budgets = append(owners[i].Budgets, p.budget(b.SpentCents, b.ReservedCents))
+		for _, b := range teams[o.Owner].Limits.periods(now) {
+			if b.LimitCents != unlimited {
+				u, _ := b.find(o.Owner, used)
+				owners[i].Budgets = append(owners[i].Budgets, b.with(u))
 			}
 		}
 	}
-	return rows.Err()
+	return err
 }
 
 // summarizeUnknown counts the orders of unknown outcome. The owner of one need not have a budget yet.
-func summarizeUnknown(tx *transaction, s *Summary, now int64) error {
-	rows, err := tx.rows(`SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = 1 GROUP BY owner`)
-	if err != nil {
+func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
+	unknown, err := collect(tx, func(rows *sql.Rows, o *OwnerSummary) error {
+		oldest := int64(0)
+		err := rows.Scan(&o.Owner, &o.Unknown, &oldest)
+		o.OldestUnknown = now.Sub(fromMicros(oldest))
 		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		o, oldest := OwnerSummary{}, int64(0)
-		if err := rows.Scan(&o.Owner, &o.Unknown, &oldest); err != nil {
-			return err
-		}
-		o.OldestUnknown = time.Duration(now-oldest) * time.Microsecond
+	}, `SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = {open} GROUP BY owner`)
+	for _, o := range unknown {
 		s.Unknown += o.Unknown
 		s.OldestUnknown = max(s.OldestUnknown, o.OldestUnknown)
 		n, found := slices.BinarySearchFunc(s.Owners, o.Owner, func(o OwnerSummary, name string) int { return strings.Compare(o.Owner, name) })
@@ -124,5 +100,29 @@ func summarizeUnknown(tx *transaction, s *Summary, now int64) error {
 		}
 		s.Owners[n].Unknown, s.Owners[n].OldestUnknown = o.Unknown, o.OldestUnknown
 	}
-	return rows.Err()
+	return err
+}
+
+// Budgets gives the budgets of an owner that have a limit.
+func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
+	if limits == (Limits{}) {
+		return nil, nil
+	}
+	err = l.reading(ctx, func(tx *transaction) error {
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		for _, b := range limits.periods(now) {
+			if b.LimitCents == unlimited {
+				continue
+			}
+			if b, err = readBudget(tx, owner, b); err != nil {
+				return err
+			}
+			all = append(all, b)
+		}
+		return nil
+	})
+	return all, err
 }

@@ -9,13 +9,27 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// querier carries out statements: a pool, or a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// carrier carries out one statement that is prepared.
+type carrier interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, args ...any) *sql.Row
+}
+
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
-	ctx        context.Context
-	tx         querier
-	statements *statements
-	in         func(*sql.Stmt) carrier // a prepared statement, as tx carries it out
-	l          *Ledger
+	querier
+	ctx  context.Context
+	pool *pool
+	tx   *sql.Tx // nil where each statement stands alone
+	l    *Ledger
 
 	told bool // an event was written
 }
@@ -42,13 +56,13 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 
 // once carries a transaction out once.
 func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
-	l.writes.statements.prepare(ctx)
+	l.writes.prepare(ctx)
 	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{ctx: ctx, tx: tx, statements: l.writes.statements, in: func(s *sql.Stmt) carrier { return tx.StmtContext(ctx, s) }, l: l}
+	t := &transaction{querier: tx, ctx: ctx, pool: l.writes, tx: tx, l: l}
 	if err := do(t); err != nil {
 		return err
 	}
@@ -90,8 +104,8 @@ func saysOf(err error, code string) bool {
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
-	l.reads.statements.prepare(bounded)
-	return unanswered(ctx, do(&transaction{ctx: bounded, tx: l.reads.DB, statements: l.reads.statements, in: func(s *sql.Stmt) carrier { return s }, l: l}))
+	l.reads.prepare(bounded)
+	return unanswered(ctx, do(&transaction{querier: l.reads, ctx: bounded, pool: l.reads, l: l}))
 }
 
 // unanswered is the error of a transaction that was not committed, or may not have been.
@@ -108,12 +122,24 @@ func unanswered(ctx context.Context, err error) error {
 	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
 }
 
-func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
+// statement gives a statement that is prepared for the transaction, nil where there is none, and its text then.
+func (t *transaction) statement(text string) (prepared carrier, words string) {
+	kept, words := t.pool.statement(text)
+	switch {
+	case kept == nil:
+		return nil, words
+	case t.tx == nil:
+		return kept, ""
+	}
+	return t.tx.StmtContext(t.ctx, kept), ""
+}
+
+func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 	var result sql.Result
-	if prepared, text := t.statements.of(statement); prepared != nil {
-		result, err = t.in(prepared).ExecContext(t.ctx, args...)
+	if prepared, words := t.statement(text); prepared != nil {
+		result, err = prepared.ExecContext(t.ctx, args...)
 	} else {
-		result, err = t.tx.ExecContext(t.ctx, text, args...)
+		result, err = t.ExecContext(t.ctx, words, args...)
 	}
 	if err != nil {
 		return 0, err
@@ -121,24 +147,54 @@ func (t *transaction) exec(statement string, args ...any) (rows int64, err error
 	return result.RowsAffected()
 }
 
-func (t *transaction) row(query string, args ...any) *sql.Row {
-	prepared, text := t.statements.of(query)
+func (t *transaction) row(text string, args ...any) *sql.Row {
+	prepared, words := t.statement(text)
 	if prepared != nil {
-		return t.in(prepared).QueryRowContext(t.ctx, args...)
+		return prepared.QueryRowContext(t.ctx, args...)
 	}
-	return t.tx.QueryRowContext(t.ctx, text, args...)
+	return t.QueryRowContext(t.ctx, words, args...)
 }
 
-func (t *transaction) rows(query string, args ...any) (*sql.Rows, error) {
-	prepared, text := t.statements.of(query)
+func (t *transaction) rows(text string, args ...any) (*sql.Rows, error) {
+	prepared, words := t.statement(text)
 	if prepared != nil {
-		return t.in(prepared).QueryContext(t.ctx, args...)
+		return prepared.QueryContext(t.ctx, args...)
 	}
-	return t.tx.QueryContext(t.ctx, text, args...)
+	return t.QueryContext(t.ctx, words, args...)
 }
 
 // now is the database's time.
-func (t *transaction) now() (now int64, err error) {
-	err = t.row(`SELECT {now}`).Scan(&now)
-	return now, err
+func (t *transaction) now() (time.Time, error) {
+	micros := int64(0)
+	err := t.row(`SELECT {now}`).Scan(&micros)
+	return fromMicros(micros), err
+}
+
+// collect reads the rows of a query, each by scan.
+func collect[T any](tx *transaction, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
+	rows, err := tx.rows(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells more
+	for rows.Next() {
+		var one T
+		if err := scan(rows, &one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// scanText scans a row of one text.
+func scanText(rows *sql.Rows, text *string) error { return rows.Scan(text) }
+
+// ask reads the rows of a query that stands alone.
+func ask[T any](ctx context.Context, l *Ledger, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err = collect(tx, scan, query, args...)
+		return err
+	})
+	return all, err
 }

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -64,89 +66,69 @@ type UsageQuery struct {
 }
 
 // sums are what is counted of the orders of a row.
-const sums = `COUNT(CASE WHEN state = 2 THEN 1 END), COUNT(CASE WHEN state = 2 AND status IN (3, 5) THEN 1 END), COUNT(CASE WHEN state = 1 THEN 1 END),
+const sums = `COUNT(CASE WHEN state = {placed} THEN 1 END), COUNT(CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 END), COUNT(CASE WHEN state = {open} THEN 1 END),
 	CAST(COALESCE(SUM(cost_cents), 0) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
 // Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
-func (l *Ledger) Usage(ctx context.Context, q UsageQuery) (all []Usage, err error) {
+func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
-	err = l.reading(ctx, func(tx *transaction) error {
-		rows, err := tx.rows(statement, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // rows.Err tells more
-		for rows.Next() {
-			u := Usage{Dimensions: make([]string, len(q.By))}
-			into := make([]any, 0, len(q.By)+7)
-			for n := range u.Dimensions {
-				into = append(into, &u.Dimensions[n])
-			}
-			if err := rows.Scan(append(into, &u.Orders, &u.Failed, &u.Unknown, &u.CostCents, &u.RefundedCents, &u.ReservedCents, &u.UnconfirmedCents)...); err != nil {
-				return err
-			}
-			all = append(all, u.dated(q.By))
-		}
-		return rows.Err()
-	})
-	return all, err
+	return ask(ctx, l, q.scan, statement, args...)
 }
 
-// statement selects the rows. The dimensions are named d1, d2 and so on.
-func (q UsageQuery) statement() (statement string, args []any) {
-	c := &clauses{}
-	for n, d := range q.By {
-		if d == ByLabel {
-			c.add(d.expression()+fmt.Sprintf(" AS d%d", n+1), q.LabelName)
-			continue
-		}
-		c.all = append(c.all, d.expression()+fmt.Sprintf(" AS d%d", n+1))
+// scan reads a row. Days are written as dates.
+func (q UsageQuery) scan(rows *sql.Rows, u *Usage) error {
+	u.Dimensions = make([]string, len(q.By))
+	into := []any{new(int)}
+	for n := range u.Dimensions {
+		into = append(into, &u.Dimensions[n])
 	}
-	dimensions := strings.Join(append(c.all, ""), ", ")
-	c.all = nil
-	c.add("order_time >= %s AND order_time < %s AND state <> 3", q.Start.UnixMicro(), q.End.UnixMicro())
+	err := rows.Scan(append(into, &u.Orders, &u.Failed, &u.Unknown, &u.CostCents, &u.RefundedCents, &u.ReservedCents, &u.UnconfirmedCents)...)
+	for n, d := range q.By {
+		if d == ByDay && err == nil {
+			u.Dimensions[n], err = date(u.Dimensions[n])
+		}
+	}
+	return err
+}
+
+// statement selects the rows. The dimensions are named d1, d2 and so on; d0 is the same everywhere, so that there is one
+// to group by.
+func (q UsageQuery) statement() (statement string, args []any) {
+	c, names, after := &clauses{}, []string{"d0"}, []any{0}
+	c.add("0 AS d0")
+	for n, d := range q.By {
+		name := fmt.Sprintf("d%d", n+1)
+		names = append(names, name)
+		if d == ByLabel {
+			c.add(d.expression()+" AS "+name, q.LabelName)
+		} else {
+			c.add(d.expression() + " AS " + name)
+		}
+	}
+	dimensions, list := c.take(), strings.Join(names, ", ")
+	c.add("order_time >= %s AND order_time < %s AND state <> {refused}", q.Start.UnixMicro(), q.End.UnixMicro())
 	if q.Owner != nil {
 		c.add("owner = %s", *q.Owner)
 	}
-	from := fmt.Sprintf(`SELECT %s state, status, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM orders WHERE %s`, dimensions, c)
-	names := make([]string, len(q.By))
-	for n := range q.By {
-		names[n] = fmt.Sprintf("d%d", n+1)
-	}
-	return q.page(from, names, c)
-}
-
-// page groups what is selected, and bounds it.
-func (q UsageQuery) page(from string, names []string, c *clauses) (statement string, args []any) {
-	if len(names) == 0 {
-		return fmt.Sprintf(`SELECT %s FROM (%s) AS chosen HAVING COUNT(*) > 0`, sums, from), c.args
-	}
-	list := strings.Join(names, ", ")
+	from := fmt.Sprintf(`SELECT %s, state, status, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM orders WHERE %s`, dimensions, c)
 	c.all = []string{"TRUE"}
-	if q.After != nil {
-		values := make([]any, len(q.After))
-		for n, d := range q.By {
-			if values[n] = q.After[n]; d == ByDay {
-				values[n] = dayNumber(q.After[n])
-			}
+	for n, value := range q.After {
+		if q.By[n] == ByDay {
+			value = dayNumber(value)
 		}
-		c.add("("+list+") > ("+strings.TrimSuffix(strings.Repeat("%s, ", len(values)), ", ")+")", values...)
+		after = append(after, value)
 	}
-	where := c.String()
-	c.all = nil
-	c.add("%s", q.Most)
-	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s GROUP BY %s ORDER BY %s LIMIT %s`, list, sums, from, where, list, list, c), c.args
+	if len(after) > 1 {
+		c.add("("+list+") > (%s"+strings.Repeat(", %s", len(q.After))+")", after...)
+	}
+	c.add("TRUE GROUP BY "+list+" ORDER BY "+list+" LIMIT %s", q.Most)
+	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// dated writes the days of a row as dates.
-func (u Usage) dated(by []Dimension) Usage {
-	for n, d := range by {
-		if day := int64(0); d == ByDay {
-			_, _ = fmt.Sscan(u.Dimensions[n], &day) // the book wrote it
-			u.Dimensions[n] = time.UnixMicro(day * microsecondsOfDay).UTC().Format(time.DateOnly)
-		}
-	}
-	return u
+// date is a day as the book counts days, written as 2026-11-22.
+func date(number string) (string, error) {
+	day, err := strconv.ParseInt(number, 10, 64)
+	return time.UnixMicro(day * microsecondsOfDay).UTC().Format(time.DateOnly), err
 }
 
 // dayNumber is a date as the book counts days.

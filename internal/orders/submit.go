@@ -66,7 +66,9 @@ func (o *Orders) start(ctx context.Context, s *submission, release func()) {
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.submissions, s.order.ID)
+		if o.submissions[s.order.ID] == s { // else a later claim has another
+			delete(o.submissions, s.order.ID)
+		}
 		close(s.ended)
 	})
 }

@@ -407,7 +407,7 @@ func firstContext(h *Hub) context.Context {
 		name: "an order is sent while the ledger is away",
 		edits: []edit{{
 			ordersDir, "placing.write", "return nil, p.unasked(err)",
-			"asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked, true), nil",
+			"asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil",
 		}},
 		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
@@ -452,8 +452,8 @@ func firstContext(h *Hub) context.Context {
 		name: "a refusal frees an order that another claim may have placed",
 		edits: []edit{
 			{lifecycleDir, "Order.Concluded", "outcome == TurnedAway && claim == 1", "outcome == TurnedAway"},
-			{ordersDir, "placing.begin", "order.Claims > 1 || p.uncertain", "false"},
-			{ordersDir, "Orders.resend", "order.Claims > 1", "false"},
+			{ordersDir, "placing.begin", "s.mayExist || p.uncertain", "false"},
+			{ordersDir, "Orders.submission", "order.Claims > 1", "false"},
 		},
 		jobs:   append(seeds("ledger-A10k", 1, 2, 3, 4, 5, 6), seeds("ledger-A10", 1, 2, 3)...),
 		breaks: []string{"no unknown outcome is given as known", "a refused order is not charged", "every cent of the account has one owner", "nothing is told before the ledger holds it"},
@@ -479,15 +479,15 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "reserved money does not count in a budget",
 		edits: []edit{{
-			ledgerDir, "reserveIn", "tx.usages(_text, c.args...)",
-			`tx.usages(strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
+			ledgerDir, "count", "collect(t, scanUsage, _text, c.args...)",
+			`collect(t, scanUsage, strings.Replace(_text, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1), c.args...)`,
 		}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is passed"},
 	},
 	{
 		name:   "what was spent counts again with each look",
-		edits:  []edit{{ledgerDir, "countMove", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
+		edits:  []edit{{ledgerDir, "move", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the money of the orders is that of the budgets"},
 	},
@@ -499,7 +499,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "nobody settles",
-		edits:  []edit{{ordersDir, "Orders.settle", "due, err = o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err = nil, nil"}},
+		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err := []ledger.Due(nil), error(nil)"}},
 		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"what nobody watches is settled", "every cent of the account has one owner"},
 	},
@@ -589,7 +589,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a refusal is told though another call has placed the order",
-		edits:  []edit{{ordersDir, "placing.refuse", "free, err := p.orders.free(ctx, p.request)", "free, err := true, error(nil)"}},
+		edits:  []edit{{ordersDir, "placing.refuse", "free, err := p.orders.Ledger.IsFree(ctx, p.request)", "free, err := true, error(nil)"}},
 		jobs:   seeds("ledger-M2", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"what is called not placed is not placed", "a refused order is not charged"},
 	},
@@ -681,8 +681,8 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	{
 		name: "events of one generation overtake each other",
 		edits: []edit{{
-			ledgerDir, "Ledger.DueEvents", "all, err = tx.events(_, o, m)",
-			`all, err = tx.events("owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
+			ledgerDir, "Ledger.DueEvents", "ask(c, l, scanEvent, _, o, m)",
+			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
 		}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},

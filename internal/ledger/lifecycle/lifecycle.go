@@ -17,6 +17,8 @@ const (
 	Refused
 )
 
+func (s State) String() string { return [...]string{"none", "unknown", "placed", "refused"}[s] }
+
 // Order is what the ledger has recorded of an order, as far as its life goes.
 type Order struct {
 	State State

@@ -1,4 +1,4 @@
-package main
+package sandbox
 
 import (
 	"bufio"
@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/test/bufconn"
-
-	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // slowly serves a sandbox, sends it the beginning of a request, and gives what it answers and after
@@ -20,7 +18,7 @@ import (
 func slowly(t *testing.T, handler http.Handler, request string) (answer string, after time.Duration) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := newCatalogHTTP(handler)
+	server := newServer(handler)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(listener) }()
 	defer func() { _ = server.Close(); <-ended }()
@@ -38,25 +36,25 @@ func slowly(t *testing.T, handler http.Handler, request string) (answer string, 
 }
 
 func TestASandboxLetsGoOfWhoIsSlowAndOfWhatIsTooLarge(t *testing.T) {
-	const post = "POST " + sandbox.BasePath + "/generations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	const post = "POST " + BasePath + "/generations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	for name, test := range map[string]struct {
 		request string
 		status  string // "": none
 		after   time.Duration
 	}{
-		"headers that never end":    {"POST / HTTP/1.1\r\nHost: x\r\n", "", catalogHeaderTime},
-		"a body that never comes":   {post + "Content-Length: 10\r\n\r\n{", "HTTP/1.1 4", catalogBodyTime},
-		"no second request":         {"GET " + sandbox.BasePath + "/me HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 401", catalogIdleTime},
-		"headers that are too long": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*catalogHeaders) + "\r\n\r\n", "HTTP/1.1 431", time.Second},
+		"headers that never end":    {"POST / HTTP/1.1\r\nHost: x\r\n", "", headerTime},
+		"a body that never comes":   {post + "Content-Length: 10\r\n\r\n{", "HTTP/1.1 4", bodyTime},
+		"no second request":         {"GET " + BasePath + "/me HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 401", idleTime},
+		"headers that are too long": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*mostHeaders) + "\r\n\r\n", "HTTP/1.1 431", time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				box, err := sandbox.Open(sandbox.Config{})
+				box, err := Open(Config{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer box.Close()
-				key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{})
+				key, err := box.CreateKey(t.Context(), KeyConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,14 +76,14 @@ func TestAnAnswerOfTheSandboxMayTakeLongerThanABodyMay(t *testing.T) {
 		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			select {
-			case <-time.After(2 * catalogBodyTime):
+			case <-time.After(2 * bodyTime):
 				_, _ = w.Write(body)
 			case <-r.Context().Done():
 				t.Error("the request was ended")
 			}
 		})
 		listener := bufconn.Listen(1 << 20)
-		server := newCatalogHTTP(slow)
+		server := newServer(slow)
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = server.Serve(listener) }()
 		defer func() { _ = server.Close(); <-ended }()

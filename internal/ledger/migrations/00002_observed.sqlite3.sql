@@ -1,4 +1,4 @@
--- SQLite drops no constraint of a table, so the table is made anew. Why stands in the migration of PostgreSQL.
+-- SQLite drops no constraint of a table, so the table is made anew. Why stands in the file of PostgreSQL.
 -- +goose Up
 CREATE TABLE orders_anew (
   id              TEXT PRIMARY KEY,
