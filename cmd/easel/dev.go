@@ -87,10 +87,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	defer removed()
 	c.keep(facade, key)
-	keeping := c.keeping(key, reopened)
-	if c.Callers != "" {
-		keeping = c.keepingLedger()
-	}
+	keeping := c.keepingBoth(key, reopened)
 	if p.Console().ErrStyle.Terminal { // somebody looks, and the addresses stand in the banner
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
@@ -152,12 +149,15 @@ func (c *devCmd) tell(key shownKey) (removed func(), err error) {
 	return func() { _ = os.RemoveAll(dir) }, err
 }
 
-// keepingLedger is what keeping says where there is a ledger.
-func (c *devCmd) keepingLedger() string {
-	if c.DB == "" {
-		return "Everything is gone then, the ledger too; --db FILE keeps it."
+// keepingBoth says what is kept of the catalog and of the ledger.
+func (c *devCmd) keepingBoth(key shownKey, reopened bool) string {
+	switch {
+	case c.DB == "":
+		return "Everything is gone then: keys, renders and the ledger of orders, which is in memory; --db FILE keeps it."
+	case c.Callers != "":
+		return "Everything is kept in " + c.DB + ", and the ledger of orders in " + c.DB + ledgerSuffix + "."
 	}
-	return "Everything is kept in " + c.DB + ", and the ledger in " + c.DB + ledgerSuffix + "."
+	return c.keeping(key, reopened) + "\nThe ledger of orders is kept in " + c.DB + ledgerSuffix + "."
 }
 
 // together runs steps until ctx ends or the first one ends, which ends the others.

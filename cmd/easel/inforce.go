@@ -24,7 +24,8 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"api_key", map[bool]string{true: "held", false: "forwarded"}[c.holdsKey()], // whose goes to the catalog
 		"callers", c.callersInForce(),
 		"ledger", ledger.Kind(c.LedgerURL),
-		"durable", ledger.IsDurable(c.LedgerURL), // else all orders are forgotten at a stop
+		"durable", ledger.IsDurable(c.LedgerURL),
+		"ledger_means", ledger.Meaning(c.LedgerURL),
 		"tls", c.TLSCertFile != "",
 		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
 		"nats", c.natsInForce(),

@@ -35,10 +35,10 @@ func (t *telling) outbox() *ledger.Outbox {
 func (t *telling) take(list *callers.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers() {
-		teams[caller.Owner()] = events.Team{Limits: limitsOf(caller.Team)}
+		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
 	}
 	for _, team := range list.Teams() {
-		one := events.Team{Limits: limitsOf(team)}
+		one := events.Team{Limits: service.LimitsOf(team)}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			t.count(team.Name, events.OutcomeSent, 0)
@@ -46,10 +46,6 @@ func (t *telling) take(list *callers.List) {
 		teams[team.Name] = one
 	}
 	t.teams.Set(teams)
-}
-
-func limitsOf(team callers.Team) ledger.Limits {
-	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
 // sender makes what sends the events.

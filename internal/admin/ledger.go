@@ -18,7 +18,8 @@ const (
 
 // book is the ledger in the report.
 type book struct {
-	Durable       bool       `json:"durable"`
+	Kind          string     `json:"kind"`  // memory, sqlite or postgres
+	Means         string     `json:"means"` // that, in words
 	Up            bool       `json:"up"`
 	Read          *time.Time `json:"read"`
 	Unknown       int64      `json:"unknown"`
@@ -52,7 +53,7 @@ type budget struct {
 
 func bookOf(l ledger.Reading, now time.Time) book {
 	b := book{
-		Durable: l.Durable, Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
+		Kind: l.Kind, Means: ledger.Meaning(l.Kind), Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
 		Named: l.Named, OwnerCount: len(l.Owners), Owners: []owner{},
 	}
 	events := map[string]ledger.EventSummary{}

@@ -74,7 +74,7 @@ const verdict = status => {
   document.title = (status.concerns.length ? '⚠ ' : '') + 'Easel';
 };
 
-const numbers = ({ watching: w, rooms }) => {
+const numbers = ({ watching: w, usage }) => {
   const tile = (value, text) => {
     const box = make('div');
     box.append(make('b', value), make('span', text));
@@ -88,10 +88,10 @@ const numbers = ({ watching: w, rooms }) => {
     tile(count(made), `polls: ${count(w.reads)} reads, ${count(w.sweeps)} sweeps`),
     tile(w.unshared > made ? Math.floor(100 * w.saved / w.unshared) + ' %' : '–', `of polls saved by sharing: ${count(w.saved)}`),
   ];
-  for (const room of rooms) {
-    const box = tile(count(room.taken), `${room.name}, of ${count(room.most)}`);
+  for (const one of usage) {
+    const box = tile(count(one.used), `${one.name}, of ${count(one.max)}`);
     const meter = make('meter');
-    Object.assign(meter, { max: room.most, high: room.most * 0.8, optimum: 0, value: room.taken });
+    Object.assign(meter, { max: one.max, high: one.max * 0.8, optimum: 0, value: one.used });
     box.append(meter);
     tiles.push(box);
   }
@@ -120,7 +120,7 @@ const left = budget => {
 // ledger shows who has spent what.
 const ledger = ({ ledger: l }) => {
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
-  at('book').replaceChildren(l.durable ? 'The ledger ' : 'The ledger, which is in memory and forgets everything at a stop, ', state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
+  at('book').replaceChildren(`The ledger is ${l.means}. It `, state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
   some('owners', l.owners.length, l.ownerCount);
   table('owners', [
     ['owner', o => o.owner || '(anonymous)'],
@@ -159,7 +159,7 @@ const show = status => {
     ['failures', k => k.failures ? String(k.failures) : '–', 'number'],
     ['last error', k => k.lastError || '–', 'long'],
   ], status.keys, 'Nobody watches, and no key is polled under.');
-  some('renders', status.renders.length, status.watching.active);
+  some('renders', status.generations.length, status.watching.active);
   table('renders', [
     ['render', r => make('code', r.id)],
     ['model', r => r.model || '–'],
@@ -170,7 +170,7 @@ const show = status => {
     ['watches', r => count(r.watches), 'number'],
     ['key', r => make('code', r.key)],
     ['last error', r => r.failures ? `${r.failures} in a row: ${r.lastError}` : '–', 'long'],
-  ], status.renders, 'No render is waited for.');
+  ], status.generations, 'No render is waited for.');
   table('troubles', [
     ['time', t => clock(t.time) + ', ' + ago(t.time)],
     ['level', t => make('span', t.level, t.level === 'error' ? 'bad' : 'fair')],

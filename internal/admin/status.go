@@ -50,12 +50,12 @@ type report struct {
 	Began       time.Time    `json:"began"`
 	Serving     bool         `json:"serving"`
 	Concerns    []concern    `json:"concerns"` // none: all is well
-	Usage       []usage      `json:"rooms"`
+	Usage       []usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
 	Ledger      book         `json:"ledger"`
-	Keys        []apiKey     `json:"keys"`    // at most 100, those in trouble first
-	Generations []generation `json:"renders"` // at most 100, the one that has waited longest first
+	Keys        []apiKey     `json:"keys"`        // at most 100, those in trouble first
+	Generations []generation `json:"generations"` // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
 
 	brokenFiles []string
@@ -70,8 +70,8 @@ type concern struct {
 // usage is how much of a limit is used.
 type usage struct {
 	Limit string `json:"name"`
-	Used  int    `json:"taken"`
-	Max   int    `json:"most"`
+	Used  int    `json:"used"`
+	Max   int    `json:"max"`
 }
 
 // watching is the hub as a whole.

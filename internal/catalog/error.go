@@ -17,7 +17,7 @@ const (
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
 	KindNotFound                           // 404, 410 on an id
-	KindPriceAboveLimit                    // a quote above Order.MaxCostCents: PriceCents
+	KindPriceAboveLimit                    // a quote above what the caller allows: PriceCents
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key stands for another order
 	KindInProgress                         // 409 on create: the catalog is busy with this idempotency key

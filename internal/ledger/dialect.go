@@ -102,7 +102,7 @@ const InMemory = "memory"
 // sqliteInMemory is what SQLite calls such a file.
 const sqliteInMemory = ":memory:"
 
-// IsDurable reports whether a URL names a ledger that outlives its process.
+// IsDurable reports whether a URL, or a [Kind], is that of a ledger that outlives its process.
 func IsDurable(url string) bool { return url != InMemory }
 
 // Kind is the kind of ledger that a URL names, whose address may hold a password.
@@ -111,7 +111,7 @@ func Kind(url string) string {
 	return kind
 }
 
-// Meaning says what it means for operators that a URL names the ledger.
+// Meaning says what it means for operators that the ledger is the one of a URL, or of a [Kind].
 func Meaning(url string) string {
 	switch {
 	case !IsDurable(url):

@@ -54,7 +54,7 @@ type Ledger struct {
 	window  time.Duration // in which an order may be sent again
 	refunds time.Duration // after a failure
 	catalog string
-	durable bool // it outlives the process
+	kind    string // see [Kind]
 	outbox  *Outbox
 	written chan struct{} // has a value after an event was written
 
@@ -69,7 +69,7 @@ type Counts struct {
 }
 
 // IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
-func (l *Ledger) IsDurable() bool { return l.durable }
+func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
@@ -83,7 +83,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, durable: IsDurable(config.URL), outbox: config.Outbox, written: make(chan struct{}, 1),
+		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, written: make(chan struct{}, 1),
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more

@@ -22,8 +22,10 @@ type Reading struct {
 	Time time.Time
 	// Faults and Dearer are the [Counts] of now.
 	Faults, Dearer int64
-	// Durable means that the book outlives this process, and Named that owners have names.
-	Durable, Named bool
+	// Kind is that of the book: see [Kind] and [Meaning].
+	Kind string
+	// Named means that owners have names.
+	Named bool
 
 	asked time.Time
 }
@@ -41,7 +43,7 @@ type Meter struct {
 // none, and the readings have no owners.
 func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
 	m := &Meter{book: book, named: named}
-	m.newest.Store(&Reading{Durable: book.durable, Named: named})
+	m.newest.Store(&Reading{Kind: book.kind, Named: named})
 	m.read(ctx, readTimeout)
 	return m
 }

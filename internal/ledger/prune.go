@@ -18,9 +18,10 @@ const pruned = `SELECT id FROM orders WHERE state <> {open} AND (order_time <= {
 
 // Prune deletes from a ledger in memory the orders that are older than a day, those refused that are older than minutes,
 // and those of more placed ones than so many; most of them at once. It gives their number. One whose outcome is unknown
-// stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too. A durable ledger forgets nothing.
+// stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too. A durable
+// ledger forgets nothing.
 func (l *Ledger) Prune(ctx context.Context, kept, most int) (gone int, err error) {
-	if l.durable {
+	if l.IsDurable() {
 		return 0, nil
 	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {

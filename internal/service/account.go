@@ -57,7 +57,7 @@ func (s *accounts) budgetsReader(ctx context.Context) func(context.Context) (any
 	}
 	owner := *orderer(ctx)
 	return func(ctx context.Context) (any, error) {
-		return s.cfg.Orders.Budgets(ctx, owner, limitsOf(s.cfg.Callers.list.Newest().Team(owner)))
+		return s.cfg.Orders.Budgets(ctx, owner, LimitsOf(s.cfg.Callers.list.Newest().Team(owner)))
 	}
 }
 

@@ -37,9 +37,10 @@ func (c call) seesAccount() bool { return c.listed == nil || c.operator }
 func (c call) allowsModel(id string) bool { return c.team.Allows(id) }
 
 // limits are the budgets of the owner of a call.
-func limits(ctx context.Context) ledger.Limits { return limitsOf(who(ctx).team) }
+func limits(ctx context.Context) ledger.Limits { return LimitsOf(who(ctx).team) }
 
-func limitsOf(team callers.Team) ledger.Limits {
+// LimitsOf are the budgets of a team.
+func LimitsOf(team callers.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
@@ -214,7 +215,7 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	c := who(ctx)
 	of := func(c call) orders.Terms {
-		return orders.Terms{Limits: limitsOf(c.team), Refused: !c.allowsModel(model)}
+		return orders.Terms{Limits: LimitsOf(c.team), Refused: !c.allowsModel(model)}
 	}
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, c)

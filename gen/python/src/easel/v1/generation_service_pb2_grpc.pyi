@@ -29,12 +29,13 @@ GRPC_VERSION: str
 class GenerationServiceStub:
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
-    Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-    the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-    forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-    100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-    found by none but those who see every render of the API key, and
-    its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+    Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+    in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+    has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+    outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+    has no labels, and is in no usage and in no list by owner or label; only those who see every
+    render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+    a ledger in memory order_outcome never says "not_placed".
 
     Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
     These may come from every call and are not repeated below:
@@ -42,6 +43,7 @@ class GenerationServiceStub:
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
     contract is broken; every violation is listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
     INTERNAL (the catalog answered with something that can't be read).
     """
@@ -90,7 +92,8 @@ class GenerationServiceStub:
     idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
     RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
     ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-    known to stand for another order;
+    known to stand for another order, or, with a forwarded API key, for one of unknown
+    outcome whose inputs were other bytes: only the first bytes are ever sent;
     ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
     still busy with this idempotency_key;
     RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -99,8 +102,7 @@ class GenerationServiceStub:
     price_cents;
     PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
     this model;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-    answer: this call has sent nothing;
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
     known whether the order was taken: send the same idempotency_key again. Without
     RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -128,9 +130,7 @@ class GenerationServiceStub:
     owner; where the catalog does not answer then, those last pages fail as every read does.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same filter, and for filter.owner from a caller that is no operator;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-    answer.
+    same filter, and for filter.owner from a caller that is no operator.
     """
     WaitGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]
     """WaitGeneration answers when the render has reached the goal, or when the time
@@ -211,12 +211,13 @@ class GenerationServiceStub:
 class GenerationServiceAsyncStub(GenerationServiceStub):
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
-    Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-    the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-    forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-    100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-    found by none but those who see every render of the API key, and
-    its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+    Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+    in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+    has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+    outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+    has no labels, and is in no usage and in no list by owner or label; only those who see every
+    render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+    a ledger in memory order_outcome never says "not_placed".
 
     Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
     These may come from every call and are not repeated below:
@@ -224,6 +225,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
     contract is broken; every violation is listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
     INTERNAL (the catalog answered with something that can't be read).
     """
@@ -269,7 +271,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
     RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
     ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-    known to stand for another order;
+    known to stand for another order, or, with a forwarded API key, for one of unknown
+    outcome whose inputs were other bytes: only the first bytes are ever sent;
     ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
     still busy with this idempotency_key;
     RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -278,8 +281,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     price_cents;
     PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
     this model;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-    answer: this call has sent nothing;
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
     known whether the order was taken: send the same idempotency_key again. Without
     RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -307,9 +309,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     owner; where the catalog does not answer then, those last pages fail as every read does.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same filter, and for filter.owner from a caller that is no operator;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-    answer.
+    same filter, and for filter.owner from a caller that is no operator.
     """
     WaitGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]  # type: ignore[assignment]
     """WaitGeneration answers when the render has reached the goal, or when the time
@@ -389,12 +389,13 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
-    Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-    the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-    forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-    100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-    found by none but those who see every render of the API key, and
-    its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+    Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+    in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+    has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+    outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+    has no labels, and is in no usage and in no list by owner or label; only those who see every
+    render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+    a ledger in memory order_outcome never says "not_placed".
 
     Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
     These may come from every call and are not repeated below:
@@ -402,6 +403,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
     contract is broken; every violation is listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
     INTERNAL (the catalog answered with something that can't be read).
     """
@@ -457,7 +459,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
         RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
         ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-        known to stand for another order;
+        known to stand for another order, or, with a forwarded API key, for one of unknown
+        outcome whose inputs were other bytes: only the first bytes are ever sent;
         ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
         still busy with this idempotency_key;
         RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -466,8 +469,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         price_cents;
         PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
         this model;
-        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-        answer: this call has sent nothing;
+        UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
         UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
         known whether the order was taken: send the same idempotency_key again. Without
         RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -507,9 +509,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         owner; where the catalog does not answer then, those last pages fail as every read does.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-        same filter, and for filter.owner from a caller that is no operator;
-        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-        answer.
+        same filter, and for filter.owner from a caller that is no operator.
         """
 
     @_abc_1.abstractmethod

@@ -239,12 +239,13 @@ export const StreamClosingReason = /*@__PURE__*/
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
- * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
- * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
- * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
- * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
- * found by none but those who see every render of the API key, and
- * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+ * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+ * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+ * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+ * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+ * has no labels, and is in no usage and in no list by owner or label; only those who see every
+ * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+ * a ledger in memory order_outcome never says "not_placed".
  *
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
@@ -252,6 +253,7 @@ export const StreamClosingReason = /*@__PURE__*/
  * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
  * contract is broken; every violation is listed),
  * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+ * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
  * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
  * INTERNAL (the catalog answered with something that can't be read).
  *

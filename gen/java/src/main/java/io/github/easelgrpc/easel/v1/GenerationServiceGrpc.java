@@ -5,18 +5,20 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 /**
  * <pre>
  * GenerationService prices, orders, watches, downloads and deletes renders.
- * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
- * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
- * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
- * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
- * found by none but those who see every render of the API key, and
- * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+ * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+ * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+ * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+ * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+ * has no labels, and is in no usage and in no list by owner or label; only those who see every
+ * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+ * a ledger in memory order_outcome never says "not_placed".
  * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
  * These may come from every call and are not repeated below:
  * UNAUTHENTICATED (no API key, or the catalog rejects it),
  * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
  * contract is broken; every violation is listed),
  * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+ * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
  * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
  * INTERNAL (the catalog answered with something that can't be read).
  * </pre>
@@ -379,18 +381,20 @@ public final class GenerationServiceGrpc {
   /**
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -440,7 +444,8 @@ public final class GenerationServiceGrpc {
      * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
      * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-     * known to stand for another order;
+     * known to stand for another order, or, with a forwarded API key, for one of unknown
+     * outcome whose inputs were other bytes: only the first bytes are ever sent;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -449,8 +454,7 @@ public final class GenerationServiceGrpc {
      * price_cents;
      * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
      * this model;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer: this call has sent nothing;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -490,9 +494,7 @@ public final class GenerationServiceGrpc {
      * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
      * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-     * same filter, and for filter.owner from a caller that is no operator;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer.
+     * same filter, and for filter.owner from a caller that is no operator.
      * </pre>
      */
     default void listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request,
@@ -605,18 +607,20 @@ public final class GenerationServiceGrpc {
    * Base class for the server implementation of the service GenerationService.
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -633,18 +637,20 @@ public final class GenerationServiceGrpc {
    * A stub to allow clients to do asynchronous rpc calls to service GenerationService.
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -706,7 +712,8 @@ public final class GenerationServiceGrpc {
      * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
      * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-     * known to stand for another order;
+     * known to stand for another order, or, with a forwarded API key, for one of unknown
+     * outcome whose inputs were other bytes: only the first bytes are ever sent;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -715,8 +722,7 @@ public final class GenerationServiceGrpc {
      * price_cents;
      * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
      * this model;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer: this call has sent nothing;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -758,9 +764,7 @@ public final class GenerationServiceGrpc {
      * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
      * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-     * same filter, and for filter.owner from a caller that is no operator;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer.
+     * same filter, and for filter.owner from a caller that is no operator.
      * </pre>
      */
     public void listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request,
@@ -879,18 +883,20 @@ public final class GenerationServiceGrpc {
    * A stub to allow clients to do synchronous rpc calls to service GenerationService.
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -951,7 +957,8 @@ public final class GenerationServiceGrpc {
      * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
      * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-     * known to stand for another order;
+     * known to stand for another order, or, with a forwarded API key, for one of unknown
+     * outcome whose inputs were other bytes: only the first bytes are ever sent;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -960,8 +967,7 @@ public final class GenerationServiceGrpc {
      * price_cents;
      * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
      * this model;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer: this call has sent nothing;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1001,9 +1007,7 @@ public final class GenerationServiceGrpc {
      * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
      * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-     * same filter, and for filter.owner from a caller that is no operator;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer.
+     * same filter, and for filter.owner from a caller that is no operator.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.ListGenerationsResponse listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request) throws io.grpc.StatusException {
@@ -1122,18 +1126,20 @@ public final class GenerationServiceGrpc {
    * A stub to allow clients to do limited synchronous rpc calls to service GenerationService.
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -1194,7 +1200,8 @@ public final class GenerationServiceGrpc {
      * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
      * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-     * known to stand for another order;
+     * known to stand for another order, or, with a forwarded API key, for one of unknown
+     * outcome whose inputs were other bytes: only the first bytes are ever sent;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -1203,8 +1210,7 @@ public final class GenerationServiceGrpc {
      * price_cents;
      * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
      * this model;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer: this call has sent nothing;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1244,9 +1250,7 @@ public final class GenerationServiceGrpc {
      * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
      * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-     * same filter, and for filter.owner from a caller that is no operator;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer.
+     * same filter, and for filter.owner from a caller that is no operator.
      * </pre>
      */
     public io.github.easelgrpc.easel.v1.ListGenerationsResponse listGenerations(io.github.easelgrpc.easel.v1.ListGenerationsRequest request) {
@@ -1362,18 +1366,20 @@ public final class GenerationServiceGrpc {
    * A stub to allow clients to do ListenableFuture-style rpc calls to service GenerationService.
    * <pre>
    * GenerationService prices, orders, watches, downloads and deletes renders.
-   * Orders stand in the server's ledger, with their owner, caller and labels. It is durable where
-   * the operator has set EASEL_LEDGER_URL, as every server with a callers file has. One in memory
-   * forgets everything at a stop, and orders that have an outcome after 24 hours or beyond the newest
-   * 100,000: what was forgotten is in no list by owner or label and in no usage, has no labels, is
-   * found by none but those who see every render of the API key, and
-   * its idempotency_key is known to the catalog alone, so that order_outcome never says "not_placed".
+   * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
+   * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
+   * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
+   * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
+   * has no labels, and is in no usage and in no list by owner or label; only those who see every
+   * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
+   * a ledger in memory order_outcome never says "not_placed".
    * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
    * These may come from every call and are not repeated below:
    * UNAUTHENTICATED (no API key, or the catalog rejects it),
    * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
    * contract is broken; every violation is listed),
    * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
+   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
    * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
    * INTERNAL (the catalog answered with something that can't be read).
    * </pre>
@@ -1435,7 +1441,8 @@ public final class GenerationServiceGrpc {
      * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
      * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
      * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-     * known to stand for another order;
+     * known to stand for another order, or, with a forwarded API key, for one of unknown
+     * outcome whose inputs were other bytes: only the first bytes are ever sent;
      * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
      * still busy with this idempotency_key;
      * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
@@ -1444,8 +1451,7 @@ public final class GenerationServiceGrpc {
      * price_cents;
      * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
      * this model;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer: this call has sent nothing;
+     * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
      * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
      * known whether the order was taken: send the same idempotency_key again. Without
      * RetryInfo it is too late for that (12 hours after the first attempt, unless the
@@ -1487,9 +1493,7 @@ public final class GenerationServiceGrpc {
      * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
      * owner; where the catalog does not answer then, those last pages fail as every read does.
      * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-     * same filter, and for filter.owner from a caller that is no operator;
-     * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does not
-     * answer.
+     * same filter, and for filter.owner from a caller that is no operator.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.easelgrpc.easel.v1.ListGenerationsResponse> listGenerations(
