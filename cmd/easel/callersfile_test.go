@@ -77,7 +77,7 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		inForce := func() string {
 			time.Sleep(reload.Interval)
 			count := len(known.List().Callers()) // which reads the file again
-			return fmt.Sprint(book.Told(), count)
+			return fmt.Sprint(book.Subscribers(), count)
 		}
 		put(file, "teams:\n"+team("studio", secret)+team("print", second)+posterGone)
 		for range 3 {

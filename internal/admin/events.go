@@ -65,7 +65,7 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"team": TEAM, "since": TIME}`, http.StatusBadRequest)
 		return
 	}
-	if !e.ledger.IsTold(asked.Team) {
+	if !e.ledger.IsSubscriber(asked.Team) {
 		http.Error(w, "the callers file has no events for a team of this name", http.StatusConflict)
 		return
 	}

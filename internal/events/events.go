@@ -31,7 +31,7 @@ type Teams struct {
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
-		known[name] = ledger.Team{Limits: team.Limits, Told: team.URL != ""}
+		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != ""}
 	}
 	t.inForce.Store(&teams)
 	t.known.Store(&known)

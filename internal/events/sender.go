@@ -104,7 +104,7 @@ func (s *Sender) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if told := s.cfg.Ledger.Told(); len(told) > 0 {
+		if told := s.cfg.Ledger.Subscribers(); len(told) > 0 {
 			s.look(ctx, sending, told)
 		}
 		s.tidy(ctx, time.Now())

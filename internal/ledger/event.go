@@ -138,7 +138,7 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter) (events int64, err e
 	c.add("state <> {pending}")
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		events, err = tx.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
-		tx.told = tx.told || events > 0
+		tx.eventWritten = tx.eventWritten || events > 0
 		return err
 	})
 	return events, err

@@ -263,8 +263,8 @@ type Outbox struct {
 
 // Team is what a process knows of an owner.
 type Team struct {
-	Limits Limits
-	Told   bool // of events
+	Limits     Limits
+	Subscribed bool // of events
 }
 
 // teams are the owners that this process knows.
@@ -275,13 +275,13 @@ func (l *Ledger) teams() map[string]Team {
 	return l.outbox.Teams()
 }
 
-// IsTold reports whether this process knows that an owner is told of events.
-func (l *Ledger) IsTold(owner string) bool { return l.teams()[owner].Told }
+// IsSubscriber reports whether this process knows that an owner is told of events.
+func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// Told are the owners who are told of events, as far as this process knows.
-func (l *Ledger) Told() (owners []string) {
+// Subscribers are the owners who are told of events, as far as this process knows.
+func (l *Ledger) Subscribers() (owners []string) {
 	for name, team := range l.teams() {
-		if team.Told {
+		if team.Subscribed {
 			owners = append(owners, name)
 		}
 	}

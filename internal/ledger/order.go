@@ -256,7 +256,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 			outcome = lifecycle.Uncertain
 		}
 		step = o.Concluded(claim, outcome, c.Generation)
-		return l.record(tx, *o, step.Order, c)
+		return l.conclude(tx, *o, step.Order, c)
 	})
 	if taken && err == nil {
 		err = ErrGenerationTaken
@@ -287,7 +287,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 		} else if other != nil && next.State == lifecycle.Placed {
 			return ErrKeyTaken
 		}
-		return l.record(tx, *o, next, Conclusion{})
+		return l.conclude(tx, *o, next, Conclusion{})
 	})
 	return before, possible && err == nil, err
 }
@@ -297,8 +297,8 @@ func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// record writes what has become of an order, and moves its money with it.
-func (l *Ledger) record(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
+// conclude writes what has become of an order, and moves its money with it.
+func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
 	}

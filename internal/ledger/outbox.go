@@ -98,17 +98,17 @@ func (t *transaction) tellBudgets(o Order, changed []usage) error {
 		if !ok || b.LimitCents == unlimited {
 			continue
 		}
-		if err := t.tellBudget(o.Owner, b.with(u), u.told); err != nil {
+		if err := t.tellBudget(o.Owner, b.with(u), u.notified); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) tellBudget(owner string, b Budget, told int64) error {
+func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	used := b.SpentCents + b.ReservedCents
 	for _, percent := range thresholds {
-		if percent <= told || used <= 0 || used*100 < b.LimitCents*percent {
+		if percent <= notified || used <= 0 || used*100 < b.LimitCents*percent {
 			continue
 		}
 		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
@@ -132,6 +132,6 @@ func (t *transaction) tell(e Event) error {
 	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, event_time, begin_time, next_time)
 		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, {now}, {now}, {now}) ON CONFLICT DO NOTHING`,
 		"evt_"+hex.EncodeToString(sum[:16]), e.Owner, e.Type, e.Subject, e.Percent, e.Data)
-	t.told = t.told || rows > 0
+	t.eventWritten = t.eventWritten || rows > 0
 	return err
 }

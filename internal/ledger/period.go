@@ -44,15 +44,15 @@ func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.Re
 
 // usage is what is used of a budget of an owner.
 type usage struct {
-	owner, period         string
-	spent, reserved, told int64
+	owner, period             string
+	spent, reserved, notified int64
 }
 
 // usageColumns are what scanUsage scans.
 const usageColumns = `budgets.owner, budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
 
 func scanUsage(rows *sql.Rows, u *usage) error {
-	return rows.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.told)
+	return rows.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
 // find finds what is used of a budget of an owner.

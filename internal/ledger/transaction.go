@@ -31,7 +31,7 @@ type transaction struct {
 	tx   *sql.Tx // nil where each statement stands alone
 	l    *Ledger
 
-	told bool // an event was written
+	eventWritten bool
 }
 
 // AnswerTime bounds each question to the ledger, all repeats of it together: a database that takes longer does not answer.
@@ -71,7 +71,7 @@ func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 	} else if err != nil {
 		return &Doubt{unusable(err)}
 	}
-	if t.told {
+	if t.eventWritten {
 		select {
 		case l.written <- struct{}{}:
 		default:

@@ -23,7 +23,7 @@ func (o *Orders) Follow(ctx context.Context, held catalog.Credential) {
 	f := &followed{orders: o, held: held, holder: rand.Text(), watched: map[string]bool{}}
 	defer f.end()
 	for sleep(ctx, followEvery) {
-		switch owners := o.Ledger.Told(); {
+		switch owners := o.Ledger.Subscribers(); {
 		case o.Catalog.Rejected(held.Tenant):
 			f.end()
 			f.giveBack(ctx)

@@ -36,7 +36,7 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State)) {
 		return
 	}
-	if cred.Held && !recorded.settled && leavesOut(v, o.Ledger.IsTold(recorded.Owner)) {
+	if cred.Held && !recorded.settled && leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner)) {
 		return
 	}
 	o.Sighted(watch.Sighting{Credential: cred, Version: v})

@@ -37,7 +37,7 @@ func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 func teamsTold(owners ...string) map[string]ledger.Team {
 	teams := map[string]ledger.Team{}
 	for _, owner := range owners {
-		teams[owner] = ledger.Team{Told: true}
+		teams[owner] = ledger.Team{Subscribed: true}
 	}
 	return teams
 }

@@ -93,7 +93,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	}
 	for _, one := range due {
 		v, ok := listed[one.Generation]
-		if !ok || one.Last || leavesOut(v, o.Ledger.IsTold(one.Owner)) {
+		if !ok || one.Last || leavesOut(v, o.Ledger.IsSubscriber(one.Owner)) {
 			rest = append(rest, one)
 			continue
 		}
@@ -126,7 +126,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	switch {
 	case catalog.IsAbsent(err):
 		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
-		return l.taken(one.Generation, err)
+		return l.goOn(one.Generation, err)
 	case err != nil && !l.witness(ctx):
 		return err
 	case err != nil: // of this one alone: others may be read
@@ -142,11 +142,11 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
 	seen.AtOnce = true
-	return l.taken(id, l.orders.observe(ctx, id, seen))
+	return l.goOn(id, l.orders.observe(ctx, id, seen))
 }
 
-// taken goes on after an order that the ledger has not taken, as one that somebody has locked, unless it takes none.
-func (l *look) taken(id string, err error) error {
+// goOn goes on after an order that the ledger has not taken, as one that somebody has locked, unless it takes none.
+func (l *look) goOn(id string, err error) error {
 	if err == nil {
 		l.failures = 0
 		return nil

@@ -199,7 +199,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 		outcome, err = lifecycle.KeyRefused, refusal
 	}
 	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: problem(err)}
-	step, failed := s.record(ctx, conclusion)
+	step, failed := s.writeConclusion(ctx, conclusion)
 	switch {
 	case failed != nil:
 		err = unknown(failed)
@@ -260,8 +260,8 @@ var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
-// record records an outcome. While the ledger fails it tries again, for as long as the claim may last.
-func (s *submission) record(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
+// writeConclusion records an outcome. While the ledger fails it tries again, for as long as the claim may last.
+func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
@@ -269,10 +269,9 @@ func (s *submission) record(ctx context.Context, c ledger.Conclusion) (step life
 			s.fault("the catalog has given two orders one generation", c.Generation)
 			return step, err
 		}
-		if err == nil || time.Now().Add(pause).After(end) {
+		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) {
 			return step, err
 		}
-		time.Sleep(pause)
 	}
 }
 

@@ -613,7 +613,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an event is written by who tells its owner alone",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsTold(a.Owner)"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsSubscriber(a.Owner)"}},
 		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
