@@ -415,8 +415,8 @@ func firstContext(h *Hub) context.Context {
 	{
 		name: "a generation is told that could not be recorded",
 		edits: []edit{{
-			ordersDir, "submission.conclude", "step, failed := s.record(ctx, conclusion)",
-			"step, failed := s.record(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }",
+			ordersDir, "submission.conclude", "step, failed := s.writeConclusion(ctx, conclusion)",
+			"step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }",
 		}},
 		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
 		breaks: []string{"nothing is told before the ledger holds it"},
