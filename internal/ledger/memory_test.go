@@ -75,6 +75,39 @@ func TestALedgerInMemoryForgetsRefusedOrdersSoon(t *testing.T) { // D10
 	}
 }
 
+func TestALateNameFindsAnOrderThatALaterClaimHadRefused(t *testing.T) { // U15
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	first := write(t, l, request("k"))
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, claimed_until = 0`) // 11 minutes
+	later, step := call(t, l, request("k"))
+	if step.Action != lifecycle.Submit {
+		t.Fatalf("the repeat is %+v", step)
+	}
+	conclude(t, l, later, lifecycle.KeyRefused, "")
+	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 0 {
+		t.Errorf("%d orders pruned, %v", pruned, err)
+	}
+	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
+		t.Errorf("the generation of the first attempt is answered %v", answer)
+	}
+}
+
+func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	for _, key := range []string{"a", "b", "c", "d"} {
+		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+	}
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000 WHERE idempotency_key = 'a'`)
+	if pruned, err := l.Prune(t.Context(), 2, 100); err != nil || pruned != 2 {
+		t.Errorf("%d orders pruned, %v", pruned, err)
+	}
+	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "c,d" {
+		t.Errorf("left are %s", left)
+	}
+}
+
 func TestADurableLedgerIsNotPruned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

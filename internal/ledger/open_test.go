@@ -13,9 +13,7 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // A6
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
-		l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(ledger.MostOpen)+`)
-			INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents)
-			SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, 0 FROM orders, n`)
+		openOrders(t, l, ledger.MostOpen)
 		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyOpen) {
 			t.Errorf("one more is %+v, %v", step, err)
 		}
@@ -32,4 +30,48 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // A6
 			t.Errorf("one more, after one has an outcome, is %+v", step)
 		}
 	})
+}
+
+func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		write(t, l, request("first"))
+		openOrders(t, l, ledger.MostOpen)
+		l.Exec(t, `UPDATE orders SET claimed_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10)+`, retry_time = retry_time - `+strconv.FormatInt(window.Microseconds(), 10))
+		if _, step := call(t, l, request("after the window")); step.Action != lifecycle.Write {
+			t.Errorf("one more is %+v", step)
+		}
+	})
+}
+
+func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		free := request("k")
+		free.PriceCents = 0
+		write(t, l, free)
+		if moved, err := l.Expire(t.Context(), 8); err != nil || moved != 0 {
+			t.Fatalf("within the window %d orders expire, %v", moved, err)
+		}
+		l.Exec(t, `UPDATE orders SET claimed_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10))
+		for _, want := range []int{1, 0} {
+			if moved, err := l.Expire(t.Context(), 8); err != nil || moved != want {
+				t.Errorf("%d orders expire, %v, want %d", moved, err, want)
+			}
+		}
+		if kept := l.Ask(t, `SELECT COALESCE(inputs, 'none') FROM orders`); kept != "none" {
+			t.Errorf("its inputs are %q", kept)
+		}
+		if _, step := call(t, l, free); step.Answer != lifecycle.Unresolved {
+			t.Errorf("a repeat is %+v", step)
+		}
+	})
+}
+
+// openOrders copies the one order there is until so many have no outcome.
+func openOrders(t *testing.T, l *ledger.Ledger, count int) {
+	t.Helper()
+	l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(count)+`)
+		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents)
+		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, 0 FROM orders, n`)
 }

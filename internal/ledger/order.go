@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is how many orders of one owner may have no outcome. None of them is forgotten, so no more are taken.
+// MostOpen is how many orders of one owner may have no outcome, of those that were tried within the resend window.
 const MostOpen = 10_000
 
 const (
@@ -56,7 +56,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 // isSame reports whether a request is that of an order. Where the bytes of one that may be sent again are not stored, they
 // have to be the same too: what is sent under an idempotency key is always the first.
 func (o Order) isSame(r Request) bool {
-	sendable := o.State == lifecycle.Open && o.Inputs == "" && o.InputsDigest != ""
+	sendable := o.State == lifecycle.Open && o.Inputs == ""
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
@@ -64,7 +64,7 @@ func (o Order) isSame(r Request) bool {
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 0)
 	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 1),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} LIMIT $5) AS unresolved)`
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT $6) AS unresolved)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
@@ -72,7 +72,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open := false, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, MostOpen).Scan(&found, &elsewhere, &open)
+		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), MostOpen).Scan(&found, &elsewhere, &open)
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
@@ -214,13 +214,13 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 }
 
 // Expire moves what orders have reserved that can't be sent again any more: nobody knows what became of them, and the
-// price counts as spent without proof. It moves some at a time, and gives their number.
+// price counts as spent without proof. What was to be sent is forgotten. It moves some at a time, and gives their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = {open} AND reserved_cents > 0 AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
-				err = move(tx, o, o.money(), 0, "")
+				err = move(tx, o, o.money(), 0, "inputs = NULL")
 			}
 		}
 		moved = len(all)

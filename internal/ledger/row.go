@@ -26,7 +26,7 @@ type Request struct {
 	Inputs string
 	// Digest is the SHA-256, in hex, of model and inputs by value.
 	Digest string
-	// InputsDigest is that of the bytes that go to the catalog, where they are not stored.
+	// InputsDigest is that of the bytes that go to the catalog.
 	InputsDigest string
 	// Labels are for people and reports.
 	Labels map[string]string

@@ -89,10 +89,13 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
 	p.request = o.ledgerRequest(p.cred, r, digest)
 	receipt, err := p.place(ctx)
-	if err == nil && receipt.Replayed {
+	if err != nil {
+		return Receipt{}, p.withheld(err)
+	}
+	if receipt.Replayed {
 		receipt.Generation = o.newest(ctx, cred, receipt)
 	}
-	return receipt, err
+	return receipt, nil
 }
 
 // answerBy is when a caller stops to wait for the outcome of an order: shortly before its deadline, so that the answer
@@ -147,6 +150,14 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
+// withheld turns an error into an unknown outcome, where an attempt that this call has waited for may have been taken.
+func (p *placing) withheld(err error) error {
+	if e, ok := errors.AsType[*Error](err); !p.uncertain || ok && e.Outcome == Unknown {
+		return err
+	}
+	return &Error{Unknown, unknown(err)}
+}
+
 // await waits for the outcome of a submission, or where another process sends the order or writes it down for a moment.
 // It is not done where the key has to be looked up again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
@@ -165,7 +176,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	case s.err != nil:
 		return receipt, true, s.err
 	}
-	return Receipt{s.generation, placedTime(s.order), !began}, true, nil
+	return Receipt{s.generation, s.placed, !began}, true, nil
 }
 
 // unasked is the error of a call that the ledger has not answered: it has sent nothing, and unless the ledger is in doubt
@@ -271,7 +282,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
-		p.orders.remember(order, order.Generation)
+		p.orders.remember(order, order.Generation, placedTime(order))
 		return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil
 	case lifecycle.Reused:
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: catalog.OpCreate}}
@@ -282,17 +293,15 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 }
 
 // ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept on disk: nobody
-// but its caller could send them, with the same bytes.
+// but its caller could send them, and only the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
+	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
 		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: cred.APIKeySum(), ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), Labels: r.Labels,
+		APIKey: cred.APIKeySum(), ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), InputsDigest: hex.EncodeToString(sum[:]), Labels: r.Labels,
 	}
 	if cred.Held || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)
-	} else {
-		sum := sha256.Sum256(r.Inputs)
-		request.InputsDigest = hex.EncodeToString(sum[:])
 	}
 	return request
 }

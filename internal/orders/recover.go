@@ -47,8 +47,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	asked := time.Now()
-	order, found, err := r.orders.Ledger.Resume(ctx, r.held.APIKeySum(), r.last)
+	held, asked := r.held.Pinned(), time.Now() // the API key may be rotated meanwhile
+	order, found, err := r.orders.Ledger.Resume(ctx, held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
 		return false // where the ledger is away, its callers say so
@@ -56,7 +56,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	r.last = order.Owner
 	resend := func() {
 		defer func() { <-r.places }()
-		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, r.held, order, asked)))
+		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, held, order, asked)))
 	}
 	if r.outage.lasts() {
 		resend()
@@ -107,12 +107,12 @@ func inPieces(ctx context.Context, most int, do func(ctx context.Context, most i
 	}
 }
 
-// resend sends an order again whose claim was taken.
+// resend sends an order again whose claim was taken under an API key.
 func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	s := o.submission(ctx, held.Pinned(), order, asked)
+	s := o.submission(ctx, held, order, asked)
 	o.start(context.WithoutCancel(ctx), s, func() {})
 	if ended, err := s.wait(ctx, 0); !ended {
 		return err

@@ -30,6 +30,7 @@ type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // of every attempt
 	order   ledger.Order       // with its inputs; with its labels only where it was written for this submission
+	placed  time.Time          // when the order was written down
 	leaveBy time.Time          // an attempt under the claim leaves by then
 
 	mayExist bool // an attempt may have been taken, of this submission or before it
@@ -51,7 +52,7 @@ type submission struct {
 // submission is one of an order whose claim was taken after a time, for a caller that waits until ctx ends.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
 	return &submission{
-		orders: o, cred: cred, order: order, leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
+		orders: o, cred: cred, order: order, placed: claimed.Add(-order.Age), leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
 		waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
 	}
 }
@@ -286,7 +287,7 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
 		s.orders.dearer(g.ID, s.order.ReservedCents, *g.CostCents)
 	}
-	s.orders.remember(s.order, g.ID)
+	s.orders.remember(s.order, g.ID, s.placed)
 	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
 		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
 	}
@@ -388,8 +389,8 @@ type placedOrder struct {
 }
 
 // remember keeps that an order was placed.
-func (o *Orders) remember(order ledger.Order, generationID string) {
-	o.placed.put(placedKey{order.Namespace, order.IdempotencyKey, order.Digest}, placedOrder{generationID, placedTime(order)})
+func (o *Orders) remember(order ledger.Order, generationID string, placed time.Time) {
+	o.placed.put(placedKey{order.Namespace, order.IdempotencyKey, order.Digest}, placedOrder{generationID, placed})
 }
 
 // remembered answers a repeat of an order while the ledger is away.

@@ -126,7 +126,7 @@ func limits() []limit {
 			"TestAConnectionServesOneAPIKeyAlone",
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestOneSharerMayTakeNearlyAllSlots", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 		}, nil},
-		{"orders of one owner that have no outcome yet", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
+		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
 		}, nil},
 		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{

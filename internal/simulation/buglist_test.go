@@ -81,7 +81,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	{
 		name: "an order that succeeded is posted again",
 		edits: []edit{{
-			ordersDir, "placing.answer", "p.orders.remember(order, order.Generation)",
+			ordersDir, "placing.answer", "p.orders.remember(order, order.Generation, placedTime(order))",
 			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey})",
 		}},
 		jobs:   seeds("only-K7", 1, 2, 3),

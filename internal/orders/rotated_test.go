@@ -1,0 +1,125 @@
+package orders_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // A11, T10
+	inShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Fatal(err)
+		}
+		r.answers(nil)
+		next, err := s.box.AddKey(s.Context(), s.key, "")
+		if err != nil {
+			s.Fatal(err)
+		}
+		time.Sleep(ledger.ClaimTime + time.Second)
+		sent := map[string]int{}
+		r.befores(func(req *http.Request) error {
+			if isOrder(req) {
+				sent[req.Header.Get("Authorization")]++
+			}
+			return nil
+		})
+		var reads atomic.Int64
+		held := catalog.Held(func() catalog.Secret {
+			if reads.Add(1) == 1 {
+				return catalog.NewSecret(s.key)
+			}
+			return catalog.NewSecret(next)
+		})
+		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+		defer cancel()
+		r.orders.Recover(ctx, held)
+		if reads.Load() < 2 || sent["Bearer "+s.key] != 1 || sent["Bearer "+next] != 0 {
+			s.Errorf("after %d reads of the API key %d orders were sent under the first and %d under the next", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
+		}
+		if n := s.audit(); n != 1 {
+			s.Errorf("%d charges", n)
+		}
+	})
+}
+
+func outcomeOf(err error) orders.Outcome {
+	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // what Place gives
+		return e.Outcome
+	}
+	return ""
+}
+
+func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // A10
+	for name, row := range map[string]struct {
+		meanwhile func(*shop, ledger.Order)
+		refused   bool // by the terms of the caller, when the key is looked up again
+	}{
+		"another replica has the claim, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
+			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
+				Namespace: o.Namespace, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, APIKey: o.APIKey, Digest: o.Digest, InputsDigest: o.InputsDigest,
+			})
+			if err != nil {
+				s.Error(err)
+			}
+			go func() {
+				time.Sleep(2 * time.Second)
+				_ = s.ledger.Close()
+			}()
+		}},
+		"an operator calls the order refused, and the model is allowed no more": {refused: true, meanwhile: func(s *shop, o ledger.Order) {
+			if _, possible, err := s.ledger.Resolve(s.Context(), o.ID, "another API key", ""); err != nil || !possible {
+				s.Error(possible, err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				var happened atomic.Bool
+				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
+					time.Sleep(2 * ledger.ClaimTime)
+					for _, o := range s.list(ledger.Filter{Unresolved: true}) {
+						row.meanwhile(s, o)
+						happened.Store(true)
+					}
+					return lost(req, answer)
+				})
+				ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.ClaimTime)
+				defer cancel()
+				_, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour", func(q *orders.Request) {
+					q.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: row.refused && happened.Load()}, nil }
+				}))
+				if got := outcomeOf(err); got != orders.Unknown || !happened.Load() {
+					s.Errorf("it is told %q, %v, and %d charges", got, err, s.audit())
+				}
+			})
+		})
+	}
+}
+
+func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+			time.Sleep(14 * time.Second)
+			return answer, nil
+		})
+		ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		receipt, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour"))
+		if late := receipt.Placed.Sub(begun); err != nil || late > time.Second {
+			s.Errorf("placed %v after the call began, %v", late, err)
+		}
+	})
+}
