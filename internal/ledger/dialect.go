@@ -33,6 +33,7 @@ type dialect struct {
 	words  *strings.Replacer // of the statements
 	begin  *sql.TxOptions    // of each transaction
 
+	notify     string        // the statement that tells other processes of $1; "" where there are none
 	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
 }
@@ -42,7 +43,9 @@ var postgres = dialect{
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words:  words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED"),
+	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
+		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT)"),
+	notify: `SELECT pg_notify('` + sharedChannel + `', $1)`,
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	idle:   5 * time.Minute,
 }
@@ -54,7 +57,8 @@ var sqlite = dialect{
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words:  words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", ""),
+	words: words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", "",
+		"{rows}", "(SELECT value ->> 'id' AS id, value ->> 'last' AS last, value ->> 'age' AS age, value ->> 'etag' AS etag, value ->> 'listed' AS listed, value ->> 'record' AS record FROM json_each($2)) AS r"),
 
 	statements: maxStatements,
 }

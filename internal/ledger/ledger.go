@@ -55,6 +55,7 @@ type Ledger struct {
 	refunds time.Duration // after a failure
 	catalog string
 	kind    string // see [Kind]
+	address string // of the database, for connections beside the pools
 	outbox  *Outbox
 	written chan struct{} // has a value after an event was written
 
@@ -83,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, written: make(chan struct{}, 1),
+		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, written: make(chan struct{}, 1),
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
