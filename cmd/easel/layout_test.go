@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"gen/openapi":               {},
 	"gen/scalar":                {},
 	"internal/catalog":          {},
-	"internal/watch":            {module + "/internal/catalog", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
+	"internal/watch":            {module + "/internal/catalog", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", module + "/internal/watch/"},
 	"internal/cluster":          {module + "/internal/catalog", module + "/internal/watch", module + "/internal/watch/budget", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
 	"internal/watch/budget":     {}, // what is below watch is pure
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},

@@ -55,6 +55,7 @@ func NewPolls(c PollsConfig) *Polls {
 type sharedKey struct {
 	shared.Key
 	tokens   float64
+	owed     float64
 	filled   int64
 	replicas map[string]seenReplica
 }
@@ -65,12 +66,12 @@ type seenReplica struct {
 	Everything bool  `json:"everything,omitempty"`
 }
 
-const sharedKeyColumns = `SELECT {now}, born, version, swept_time, seen_time, paused_until, full_list = 1, tokens, filled_time, replicas FROM shared_keys WHERE api_key = $1 `
+const sharedKeyColumns = `SELECT {now}, born, version, swept_time, seen_time, paused_until, full_list = 1, tokens, owed, filled_time, replicas FROM shared_keys WHERE api_key = $1 `
 
 // readKey reads the row of an API key.
 func (t *transaction) readKey(apiKey, lock string) (k sharedKey, err error) {
 	replicas := ""
-	if err := t.row(sharedKeyColumns+lock, apiKey).Scan(&k.Now, &k.Born, &k.Version, &k.Swept, &k.Seen, &k.PausedUntil, &k.FullList, &k.tokens, &k.filled, &replicas); err != nil {
+	if err := t.row(sharedKeyColumns+lock, apiKey).Scan(&k.Now, &k.Born, &k.Version, &k.Swept, &k.Seen, &k.PausedUntil, &k.FullList, &k.tokens, &k.owed, &k.filled, &replicas); err != nil {
 		return k, err
 	}
 	k.count(replicas)
@@ -101,13 +102,14 @@ func (t *transaction) lockKey(apiKey string) (k sharedKey, err error) {
 	return t.readKey(apiKey, "{lock}")
 }
 
-// fill adds what the rate has allowed since the last claim. What was spent otherwise takes three quarters of that at
-// most: a quarter is reserved for polls.
+// fill adds what the rate has allowed since the last claim. What calls have spent, at most the requests of one second,
+// takes three quarters of that: a quarter is reserved for polls.
 func (k *sharedKey) fill(ask shared.Ask) {
 	from := max(k.filled, min(k.PausedUntil, k.Now))
 	added := float64(max(k.Now-from, 0)) / 1e6 * ask.Rate
-	added -= min(float64(ask.Spent), added*3/4)
-	k.tokens, k.filled = min(k.tokens+added, max(2, ask.Rate)), k.Now
+	k.owed = min(k.owed+float64(ask.Spent), ask.Rate)
+	paid := min(k.owed, added*3/4)
+	k.owed, k.tokens, k.filled = k.owed-paid, min(k.tokens+added-paid, max(2, ask.Rate)), k.Now
 	if k.PausedUntil > k.Now {
 		k.tokens = min(k.tokens, 1) // no burst at the end of a pause
 	}
@@ -181,6 +183,6 @@ func (k *sharedKey) write(tx *transaction, apiKey string, ask shared.Ask) (repli
 	if err != nil {
 		return 0, false, err
 	}
-	_, err = tx.exec(`UPDATE shared_keys SET swept_time = $1, tokens = $2, filled_time = $3, replicas = $4 WHERE api_key = $5`, k.Swept, k.tokens, k.filled, string(text), apiKey)
+	_, err = tx.exec(`UPDATE shared_keys SET swept_time = $1, tokens = $2, owed = $3, filled_time = $4, replicas = $5 WHERE api_key = $6`, k.Swept, k.tokens, k.owed, k.filled, string(text), apiKey)
 	return len(k.replicas), everything, err
 }

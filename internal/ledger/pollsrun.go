@@ -40,7 +40,7 @@ func (p *Polls) hearAll(ctx context.Context) {
 				p.Logger.Info("the ledger notifies again of what other replicas have polled")
 			}
 			pause, failing = listenLeast, false
-			p.wake(apiKey)
+			p.Wake(apiKey)
 		})
 		if !failing && ctx.Err() == nil {
 			p.Logger.Warn("the ledger does not notify of what other replicas have polled: it is read before the next poll", "error", err)
@@ -98,8 +98,8 @@ func (p *Polls) Changed(apiKey string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// wake tells those who listen to an API key, or to any where it is "".
-func (p *Polls) wake(apiKey string) {
+// Wake tells those who listen to an API key, or to any where it is "".
+func (p *Polls) Wake(apiKey string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.listeners[apiKey]

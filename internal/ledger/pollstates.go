@@ -18,8 +18,8 @@ func asRows[T any](all []T) string {
 	return string(text)
 }
 
-// Write writes what polls have found, and tells other processes of changes. It gives the version of the changes; 0
-// where there are none.
+// Write writes what polls have found, and tells other processes of changes. It gives their version; 0 where there are
+// none.
 func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (version int64, err error) {
 	err = p.Ledger.inTransaction(ctx, func(tx *transaction) error {
 		k, err := tx.lockKey(apiKey)
@@ -27,7 +27,7 @@ func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (v
 			return err
 		}
 		version = 0
-		if len(found.Changes) > 0 {
+		if len(found.Changes) > 0 || found.FullList != nil {
 			k.Version++
 			version = k.Version
 		}
@@ -52,17 +52,14 @@ func (t *transaction) writeStates(apiKey string, version int64, found shared.Fou
 	if len(found.Same) > 0 {
 		_, err = t.exec(`UPDATE shared_states SET seen_time = {now} - r.age FROM {rows} WHERE shared_states.api_key = $1 AND shared_states.id = r.id`, apiKey, asRows(found.Same))
 	}
-	if err != nil || len(found.Changes) == 0 {
-		return err
+	if err == nil && len(found.Changes) > 0 {
+		_, err = t.exec(`INSERT INTO shared_states (api_key, id, version, seen_time, etag, listed, record)
+			SELECT $1, r.id, $3, {now} - r.age, COALESCE(r.etag, ''), r.listed, COALESCE(r.record, '') FROM {rows} WHERE TRUE
+			ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, seen_time = excluded.seen_time, listed = COALESCE(excluded.listed, shared_states.listed),
+			etag = COALESCE(NULLIF(excluded.etag, ''), shared_states.etag), record = COALESCE(NULLIF(excluded.record, ''), shared_states.record)
+			WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > {now}`, apiKey, asRows(found.Changes), version)
 	}
-	if _, err := t.exec(`INSERT INTO shared_states (api_key, id, version, seen_time, etag, listed, record)
-		SELECT $1, r.id, $3, {now} - r.age, COALESCE(r.etag, ''), r.listed, COALESCE(r.record, '') FROM {rows} WHERE TRUE
-		ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, seen_time = excluded.seen_time, listed = COALESCE(excluded.listed, shared_states.listed),
-		etag = COALESCE(NULLIF(excluded.etag, ''), shared_states.etag), record = COALESCE(NULLIF(excluded.record, ''), shared_states.record)
-		WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > {now}`, apiKey, asRows(found.Changes), version); err != nil {
-		return err
-	}
-	if t.l.dialect.notify != "" {
+	if err == nil && version > 0 && t.l.dialect.notify != "" {
 		_, err = t.exec(t.l.dialect.notify, apiKey)
 	}
 	return err

@@ -2,10 +2,11 @@ package watch
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"math"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/watch/schedule"
@@ -20,11 +21,14 @@ type Config struct {
 	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
 	Seed         uint64        // of the jitter; 0 = random
 	Peers        Peers         // nil: this process shares its polls with nobody
+	Book         Book          // where polls are shared with other processes; nil: with none
 	Logger       *slog.Logger  // nil = discard
 	Observer     Observer      // nil = none
 	// Sighted hears of each new state that this process has seen, with no lock held: it must be quick. It hears
 	// nothing of what peers have seen. Nil = nobody.
 	Sighted func(Sighting)
+
+	replica string // names this process in the book
 }
 
 // withDefaults fills in defaults for zero fields, and reports every invalid field.
@@ -33,7 +37,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))
 	c.Rate = cmp.Or(c.Rate, 5)
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
-	c.Seed = cmp.Or(c.Seed, rand.Uint64())
+	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
+	c.replica = rand.Text()
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}

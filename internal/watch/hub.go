@@ -25,6 +25,7 @@ type Hub struct {
 	dispatchers []dispatcher  // one for each processor
 	assigned    atomic.Uint32 // number of watches: each goes to the next dispatcher
 	drained     atomic.Bool
+	bookAway    atomic.Bool // as was logged
 
 	mu      sync.Mutex
 	closed  bool
@@ -142,6 +143,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	update := Update{Generation: read.Generation, Etag: read.Etag}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
+		t.sharing.foundRead(e.id, read)
 		update = e.update()
 	})
 	h.sighted(Sighting{Credential: cred, Version: catalog.Version{Generation: update.Generation, Etag: update.Etag}})
@@ -177,7 +179,10 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // for its trace alone.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
-	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
+	h.with(cred, id, func(t *tenant, e *entry) {
+		t.deleted(e, found, time.Now())
+		t.sharing.foundGone(e)
+	})
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
@@ -188,6 +193,7 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	h.with(cred, id, func(t *tenant, e *entry) {
 		if now := time.Now(); !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
 			t.noteGone(e, result, now, true)
+			t.sharing.foundGone(e)
 		}
 	})
 	h.sighted(result.sighted...)
@@ -205,8 +211,10 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	now := time.Now()
 	t.budget.Spend(now)
 	t.peers.requests++ // the next status tells the leader
+	t.sharing.called()
 	if throttled {
 		t.health.throttled(err, now)
+		t.sharing.foundThrottled(t.budget.Paused())
 	}
 }
 
@@ -259,7 +267,7 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 	t.mu.Lock()
 	h.tenants[cred.Tenant] = t
 	if !h.closed {
-		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
+		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller"), unsubscribe: func() {}}
 		h.work.Go(p.run)
 	}
 	return t

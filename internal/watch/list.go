@@ -34,6 +34,9 @@ func (l *list) describe(t *tenant, s *situation) {
 	watched := len(t.everything) > 0 && !t.peers.defersList(s.now)
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
+	if t.sharing != nil {
+		s.sweepAfter = latest(s.sweepAfter, t.sharing.holds)
+	}
 	s.sweeps = watched || s.firstList || len(l.served(t, sweepFrom, s.now)) == sweepFrom
 	if !s.sweeps {
 		l.sweepAt = time.Time{}
@@ -92,6 +95,11 @@ func (l *list) sweep(t *tenant, jitter float64, now time.Time) []*entry {
 	l.swept = l.served(t, len(t.order), now)
 	l.sweeping, l.sweptAt, l.sweepAt, l.jitter = true, now, time.Time{}, jitter
 	return l.swept
+}
+
+// begun notes when the last sweep began, here or elsewhere.
+func (l *list) begun(at time.Time, jitter float64) {
+	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
 // endSweep ends a sweep, and gives the entries that it polled.

@@ -21,14 +21,19 @@ type poller struct {
 	tenant       *tenant
 	random       schedule.Source
 	preferHinted bool // the last read went to a hinted one
+
+	changed     <-chan struct{} // has a value when the book has news; nil where there is none
+	subscribed  string          // the API key of these news
+	unsubscribe func()
 }
 
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	counted []*watcher // those that Open has
-	budgets *budgets   // to read from the ledger; nil: a poll of the catalog
-	witness bool       // see [witness]
+	counted  []*watcher // those that Open has
+	unshared float64    // see Stats
+	budgets  *budgets   // to read from the ledger; nil: a poll of the catalog
+	witness  bool       // see [witness]
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
@@ -42,16 +47,20 @@ func (p *poller) run() {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer func() { p.unsubscribe() }()
 	for {
+		p.subscribe()
 		jobs, next, gone := p.plan(time.Now())
 		if gone {
 			return
 		}
-		for _, j := range jobs {
-			h.work.Go(func() { p.execute(j) })
-		}
+		p.start(jobs)
 		timer.Reset(time.Until(next))
 		select {
+		case <-p.changed:
+			h.work.Go(func() { p.readBook(nil) })
+		case <-p.unsent():
+			h.work.Go(p.writeBook)
 		case <-p.tenant.queue.wake:
 		case <-timer.C:
 		case <-ctx.Done():
@@ -66,7 +75,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.budget.SetLimit(t.peers.rate(t.cfg.Rate, now), now)
+	t.budget.SetLimit(t.rate(), now)
 	next = t.prune(now)
 	unwatched := t.account.prune(now)
 	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping && unwatched {
@@ -109,6 +118,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 		t.budget.Take()
 	}
 	t.peers.requests += len(jobs)
+	p.countUnshared(jobs)
 	for _, b := range t.account.beginBudgets(now) {
 		jobs = append(jobs, &job{budgets: b})
 	}
@@ -123,6 +133,9 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
 	n, again := t.budget.Available(now)
+	if t.sharing != nil && now.Before(t.sharing.again) {
+		n, again = 0, latest(again, t.sharing.again)
+	}
 	if n <= limit {
 		limit, refill = n, again
 	}
@@ -195,7 +208,6 @@ func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 // read makes the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
-	p.tenant.stats.Reads++
 	p.tenant.peers.beginOwnPoll(e, len(p.tenant.order), p.hub.cfg.Rate, now)
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}}
 	p.beginPoll(j, e, now)
@@ -218,10 +230,8 @@ func (p *poller) readAccount(now time.Time) *job {
 // sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
-	t.stats.Sweeps++
-	t.stats.Unshared += float64(len(t.everything))
 	t.peers.beginOwnPoll(nil, 0, t.cfg.Rate, now)
-	j := &job{Poll: Poll{Tenant: t.cred.Tenant}}
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything))}
 	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
 		p.beginPoll(j, e, now)
 	}
@@ -232,8 +242,41 @@ func (p *poller) sweep(now time.Time) *job {
 func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
-	p.tenant.stats.Unshared += e.unsharedRequests(now)
+	j.unshared += e.unsharedRequests(now)
 	j.account(e)
+}
+
+// countUnshared counts jobs that no book has to grant.
+func (p *poller) countUnshared(jobs []*job) {
+	if s := p.tenant.sharing; s != nil {
+		for _, j := range jobs {
+			s.spent += number(j.Account)
+		}
+		return
+	}
+	p.countAll(jobs)
+}
+
+// countAll counts requests that are made.
+func (p *poller) countAll(jobs []*job) {
+	for _, j := range jobs {
+		switch stats := &p.tenant.stats; {
+		case j.Account:
+		case j.ID == "":
+			stats.Sweeps++
+			stats.Unshared += j.unshared
+		default:
+			stats.Reads++
+			stats.Unshared += j.unshared
+		}
+	}
+}
+
+func number(truth bool) int {
+	if truth {
+		return 1
+	}
+	return 0
 }
 
 // account adds an entry to a poll.
@@ -303,11 +346,14 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.apply(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
 		t.list.applyHints(t, result, now)
+		t.sharing.foundFull(t.list.fullRecords)
+		t.sharing.foundRead(e.id, read)
 		t.ownPollAnswered(e, now)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
+		t.sharing.foundGone(e)
 		t.ownPollAnswered(e, now)
 	default: // a 404 of a proxy too
 		p.failed(err, now)
@@ -327,6 +373,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
 		t.list.merge(t, swept, records, result, now)
+		t.sharing.foundList(t, records, now)
 		return
 	}
 	// The entries are read singly, which shows whether the list alone fails.
@@ -383,6 +430,9 @@ func (p *poller) succeeded(now time.Time) []*entry {
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.Held, now)
+	if catalog.KindOf(err) == catalog.KindRateLimited {
+		t.sharing.foundThrottled(t.budget.Paused())
+	}
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
 		t.eachWatcher(func(w source) { w.pace().fail(err) })
 	}

@@ -44,6 +44,9 @@ func (t *tenant) count(s *Stats, now time.Time) {
 	if t.cfg.Peers != nil && t.peers.alone(now) {
 		s.Alone++
 	}
+	if t.sharing != nil && t.sharing.away {
+		s.Away++
+	}
 	s.Budget = min(s.Budget, state.Level)
 	s.Rate = min(s.Rate, state.Rate)
 	for _, e := range t.order {

@@ -45,6 +45,7 @@ type tenant struct {
 	budget  *budget.Budget
 	health  health
 	peers   peers
+	sharing *sharing // nil where this process shares with nobody
 
 	inFlight int     // reads on their way
 	witness  witness // a read that says whether the catalog answers at all
@@ -62,6 +63,9 @@ func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	t := &tenant{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg.Peers != nil, cfg.Seed, now),
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
+	}
+	if cfg.Book != nil {
+		t.sharing = newSharing(cfg.replica)
 	}
 	t.account = account{queue: &t.queue, random: schedule.NewSource(cfg.Seed, "account")}
 	return t
@@ -202,10 +206,18 @@ func (t *tenant) ownPollAnswered(e *entry, now time.Time) {
 	s.ownPolledAt, s.restored, s.unconfirmed = now, false, false
 }
 
+// rate is how many requests a second this process may make now.
+func (t *tenant) rate() float64 {
+	if s := t.sharing; s != nil && s.away {
+		return t.cfg.Rate / float64(max(s.key.Replicas, 1))
+	}
+	return t.peers.rate(t.cfg.Rate, time.Now())
+}
+
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
-func (t *tenant) pollAfter(e *entry, gap time.Duration, now time.Time) {
+func (t *tenant) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
-	t.pollAt(e, now.Add(schedule.Jitter(gap, e.polling.random.Draw())))
+	t.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
 // scheduleNext sets the next poll after an answer. The history of a model says nothing of the refund of a
@@ -216,7 +228,11 @@ func (t *tenant) scheduleNext(e *entry, now time.Time) {
 	if !e.state.State.Terminal() {
 		curve, age = t.history.Curve(t.historyOf(e)), now.Sub(e.startTime())
 	}
-	t.pollAfter(e, curve.Gap(age, t.cfg.bounds()), now)
+	jitter := e.polling.random.Draw()
+	if t.sharing != nil {
+		jitter = t.sharing.jitter(e.polling.claimed, e.id)
+	}
+	t.pollAfter(e, curve.Gap(age, t.cfg.bounds()), jitter, now)
 }
 
 func (t *tenant) historyOf(e *entry) history.Key {
@@ -343,7 +359,7 @@ func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting b
 func (t *tenant) retry(e *entry, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
-	t.pollAfter(e, schedule.Backoff(e.polling.failures, t.cfg.MinInterval, most), now)
+	t.pollAfter(e, schedule.Backoff(e.polling.failures, t.cfg.MinInterval, most), e.polling.random.Draw(), now)
 }
 
 // deleted takes in a deletion by a call of ours.

@@ -169,6 +169,7 @@ type Stats struct {
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that wait after a 429 or an outage
 	Alone      int                                  // pollers that have peers and know of no leader
+	Away       int                                  // pollers whose book does not answer
 	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
 	Rate       float64                              // the lowest rate of a poller, in requests a second
 	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
@@ -181,6 +182,9 @@ type Stats struct {
 	Restored    int64   // states restored from the leader before
 	Stale       int64   // states of peers dropped because they would have gone backwards
 	Refuted     int64   // ends from peers that the catalog did not confirm
+	Claimed     int64   // polls that the book has granted
+	Refused     int64   // polls that it has not: another process has made them, or the rate did not allow them
+	Taken       int64   // states that others have found
 	Conflated   int64   // changes replaced by a newer one before their delivery
 }
 
@@ -194,5 +198,8 @@ func (s *Stats) add(o *Stats) {
 	s.Restored += o.Restored
 	s.Stale += o.Stale
 	s.Refuted += o.Refuted
+	s.Claimed += o.Claimed
+	s.Refused += o.Refused
+	s.Taken += o.Taken
 	s.Conflated += o.Conflated
 }

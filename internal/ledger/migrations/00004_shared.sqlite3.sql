@@ -10,8 +10,9 @@ CREATE TABLE shared_keys (
   swept_time   BIGINT NOT NULL DEFAULT 0,
   seen_time    BIGINT NOT NULL DEFAULT 0,
   paused_until BIGINT NOT NULL DEFAULT 0,
-  -- What is left of the rate, as of that time.
+  -- What is left of the rate as of a time, and what calls have spent that it has not made up for.
   tokens       REAL NOT NULL,
+  owed         REAL NOT NULL DEFAULT 0,
   filled_time  BIGINT NOT NULL,
   full_list    INTEGER NOT NULL DEFAULT 0,
   -- Who has claimed polls within the last minute, as JSON.

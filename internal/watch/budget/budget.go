@@ -79,6 +79,12 @@ func (b *Budget) Take() {
 	b.own = max(b.own-(1-shared), 0)
 }
 
+// GiveBack gives tokens back that were taken for requests that were not made.
+func (b *Budget) GiveBack(n int) {
+	_, most := b.capacity()
+	b.shared = min(b.shared+float64(n), most)
+}
+
 // SetLimit sets the allowed rate.
 func (b *Budget) SetLimit(limit float64, now time.Time) {
 	if limit == b.limit {

@@ -1,0 +1,361 @@
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/shared"
+)
+
+const (
+	claimTimeout = 500 * time.Millisecond // after it a book counts as away
+	bookTimeout  = 5 * time.Second        // of what no poll waits for
+)
+
+// start makes the requests of some jobs: polls that others could make too after the book has granted them.
+func (p *poller) start(jobs []*job) {
+	var polls []*job
+	for _, j := range jobs {
+		if p.tenant.sharing == nil || j.Account || j.budgets != nil {
+			p.hub.work.Go(func() { p.execute(j) })
+		} else {
+			polls = append(polls, j)
+		}
+	}
+	if len(polls) > 0 {
+		p.hub.work.Go(func() { p.share(polls) })
+	}
+}
+
+// question is what is asked of the book before some polls.
+type question struct {
+	apiKey string
+	ask    shared.Ask
+	unread []string // generations of which the book may have what nobody here has seen
+	first  bool     // nothing was claimed: the book is to be read first
+	alone  bool     // the book is not asked, as it does not answer
+}
+
+// share makes the polls that the book grants, and takes in what others have found in place of the rest.
+func (p *poller) share(polls []*job) {
+	q := p.question(polls)
+	if !q.alone && !q.first {
+		var granted []*job
+		granted, polls = p.claim(&q, polls)
+		p.makeAll(granted)
+	}
+	switch {
+	case q.alone:
+		p.makeAll(polls)
+	default:
+		if q.first || q.unread != nil {
+			p.readBook(q.unread)
+		}
+		p.putBack(polls)
+	}
+}
+
+func (p *poller) makeAll(polls []*job) {
+	for _, j := range polls {
+		p.hub.work.Go(func() { p.execute(j) })
+	}
+}
+
+// subscribe has the poller told of news under the API key of now.
+func (p *poller) subscribe() {
+	if p.tenant.sharing == nil {
+		return
+	}
+	if apiKey := p.tenant.cred.APIKeySum(); apiKey != p.subscribed {
+		p.unsubscribe()
+		p.subscribed = apiKey
+		p.changed, p.unsubscribe = p.hub.cfg.Book.Changed(apiKey)
+	}
+}
+
+// unsent has a value when something waits to be written.
+func (p *poller) unsent() <-chan struct{} {
+	if p.tenant.sharing == nil {
+		return nil
+	}
+	return p.tenant.sharing.unsent
+}
+
+// question makes the question about some polls.
+func (p *poller) question(polls []*job) (q question) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, s := time.Now(), t.sharing
+	q.apiKey = s.follow(t.cred)
+	if s.away && now.Before(s.tryAt) {
+		q.alone = true
+		p.countAll(polls)
+		return q
+	}
+	s.tryAt = now.Add(tryEvery)
+	q.ask = shared.Ask{Replica: s.replica, Rate: t.budget.State(now).Rate, Spent: s.spent, Everything: len(t.everything) > 0, LastSweep: s.sweep}
+	for _, j := range polls {
+		for _, e := range p.entriesOf(j) {
+			if !e.polling.asked {
+				q.unread = append(q.unread, e.id)
+			}
+		}
+		if j.ID == "" {
+			q.ask.Sweep = true
+		} else if e := t.entries[j.ID]; e != nil {
+			q.ask.Reads = append(q.ask.Reads, shared.Read{ID: e.id, Last: e.polling.claimed})
+		}
+	}
+	q.first = len(q.unread) > 0 || !s.read
+	return q
+}
+
+// entriesOf are the entries that a job polls.
+func (p *poller) entriesOf(j *job) []*entry {
+	if j.ID == "" {
+		return p.tenant.list.swept
+	}
+	if e := p.tenant.entries[j.ID]; e != nil {
+		return []*entry{e}
+	}
+	return nil
+}
+
+// claim claims polls. It gives those that are granted, all where the book does not answer, and those that are not.
+func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
+	ctx, cancel := context.WithTimeout(p.hub.ctx, claimTimeout)
+	defer cancel()
+	claim, err := p.hub.cfg.Book.Claim(ctx, q.apiKey, q.ask)
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, s := time.Now(), t.sharing
+	if err != nil {
+		p.lost(err, now)
+		p.countAll(polls)
+		return polls, nil
+	}
+	p.found(now)
+	s.spent = max(s.spent-q.ask.Spent, 0)
+	if s.apiKey != q.apiKey || s.isAnother(claim.Key) {
+		return nil, polls // which are asked for anew
+	}
+	s.note(t, claim.Key, now)
+	if claim.Again > 0 {
+		s.again = s.local(claim.Again, now)
+	}
+	for _, j := range polls {
+		if p.isGranted(j, &claim) {
+			granted = append(granted, j)
+		} else {
+			refused = append(refused, j)
+			q.unread = append(q.unread, j.ID)
+		}
+	}
+	if claim.Key.Version >= s.after.Version && q.unread == nil {
+		q.unread = []string{}
+	}
+	p.countAll(granted)
+	t.stats.Claimed += int64(len(granted))
+	return granted, refused
+}
+
+// isGranted reports whether a poll is granted, and notes when it was.
+func (p *poller) isGranted(j *job, claim *shared.Claim) bool {
+	t := p.tenant
+	if j.ID == "" {
+		if claim.Sweep {
+			t.list.begun(t.sharing.begun, t.sharing.jitter(t.sharing.sweep, t.sharing.apiKey))
+		}
+		return claim.Sweep
+	}
+	if e := t.entries[j.ID]; e != nil && claim.Reads[j.ID] {
+		e.polling.claimed = claim.Key.Now
+	}
+	return claim.Reads[j.ID]
+}
+
+// lost notes that the book does not answer: the polls go on at this process's part of the rate.
+func (p *poller) lost(err error, now time.Time) {
+	s := p.tenant.sharing
+	s.away, s.tryAt = true, now.Add(tryEvery)
+	if p.hub.bookAway.CompareAndSwap(false, true) && p.hub.ctx.Err() == nil {
+		p.hub.cfg.Logger.Warn("the ledger does not answer: this replica polls for itself, at its part of the rate", "error", err)
+	}
+}
+
+// found notes that the book answers claims in time.
+func (p *poller) found(now time.Time) {
+	s := p.tenant.sharing
+	if !s.away {
+		return
+	}
+	s.away = false
+	p.tenant.budget.SetLimit(p.tenant.rate(), now)
+	s.send()
+	if p.hub.bookAway.CompareAndSwap(true, false) {
+		p.hub.cfg.Logger.Info("the ledger answers again: polls are shared")
+	}
+}
+
+// putBack has polls that were not made planned anew.
+func (p *poller) putBack(polls []*job) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, j := range polls {
+		t.stats.Refused++
+		entries := p.entriesOf(j)
+		if j.ID == "" {
+			t.list.endSweep()
+			t.list.begun(t.sharing.begun, t.sharing.jitter(t.sharing.sweep, t.sharing.apiKey))
+		} else {
+			t.inFlight--
+		}
+		for _, e := range entries {
+			e.polling.inFlight = false
+			t.pollAt(e, e.polling.due)
+		}
+	}
+	t.budget.GiveBack(len(polls))
+	t.queue.wakeNow(now)
+}
+
+// readBook takes in all that the book has and this process does not know, and what it has of some generations besides.
+func (p *poller) readBook(ids []string) {
+	for more := true; more; {
+		more = p.readPage(ids)
+		ids = nil
+	}
+}
+
+// readPage reads one answer of the book.
+func (p *poller) readPage(ids []string) (more bool) {
+	t := p.tenant
+	t.mu.Lock()
+	s := t.sharing
+	apiKey, after, timeout := s.follow(t.cred), s.after, claimTimeout
+	if !s.read {
+		timeout = bookTimeout
+	}
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(p.hub.ctx, timeout)
+	defer cancel()
+	news, err := p.hub.cfg.Book.News(ctx, apiKey, after, ids)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	defer t.queue.wakeBy(now)
+	switch {
+	case err != nil:
+		p.lost(err, now)
+		return false
+	case s.apiKey != apiKey:
+		return false
+	}
+	for _, id := range ids {
+		if e := t.entries[id]; e != nil {
+			e.polling.asked = true
+		}
+	}
+	return s.learn(t, news, now)
+}
+
+// writeBook writes what was found, until nothing is left or the book does not answer.
+func (p *poller) writeBook() {
+	for {
+		apiKey, sent := p.takeFound()
+		if sent == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(p.hub.ctx, bookTimeout)
+		version, err := p.hub.cfg.Book.Write(ctx, apiKey, sent.message(time.Now()))
+		cancel()
+		if !p.wrote(apiKey, sent, version, err) {
+			return
+		}
+	}
+}
+
+// takeFound takes what waits to be written; nil: nothing does, or another writes.
+func (p *poller) takeFound() (apiKey string, sent *findings) {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sharing
+	if s.writing || s.found.isEmpty() {
+		return "", nil
+	}
+	taken := s.found
+	s.writing, s.found = true, newFindings()
+	return s.apiKey, &taken
+}
+
+// message is what the book is told of findings.
+func (f *findings) message(now time.Time) (m shared.Found) {
+	age := func(at time.Time) int64 { return max(now.Sub(at).Microseconds(), 0) }
+	for _, c := range f.changes {
+		c.Age = age(c.at)
+		m.Changes = append(m.Changes, c.Change)
+	}
+	for id, at := range f.same {
+		m.Same = append(m.Same, shared.Same{ID: id, Age: age(at)})
+	}
+	m.Swept, m.FullList = !f.swept.IsZero(), f.fullList
+	if m.Swept {
+		m.SweptAge = age(f.swept)
+	}
+	if !f.pause.IsZero() {
+		m.Pause = max(f.pause.Sub(now).Microseconds(), 0)
+	}
+	return m
+}
+
+// wrote notes that findings were written, or puts them back. It reports whether to go on.
+func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) bool {
+	t := p.tenant
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, now := t.sharing, time.Now()
+	s.writing = false
+	switch {
+	case err != nil:
+		p.lost(err, now)
+		if s.apiKey == apiKey {
+			s.found.putBack(sent)
+		}
+		return false
+	case s.apiKey != apiKey:
+		return true
+	}
+	for id := range sent.changes {
+		r := s.rows[id]
+		r.version = version
+		s.rows[id] = r
+	}
+	if !sent.swept.IsZero() {
+		s.holds = time.Time{}
+	}
+	if version > 0 && s.after == (shared.Cursor{Version: version}) { // nobody else has written since
+		s.after.Version++
+	}
+	return true
+}
+
+// putBack puts findings back that were not written.
+func (f *findings) putBack(sent *findings) {
+	for id, c := range sent.changes {
+		if _, newer := f.changes[id]; !newer {
+			f.changes[id] = c
+		}
+	}
+	for id, at := range sent.same {
+		f.same[id] = latest(f.same[id], at)
+	}
+	f.swept, f.pause = latest(f.swept, sent.swept), latest(f.pause, sent.pause)
+	if f.fullList == nil {
+		f.fullList = sent.fullList
+	}
+}

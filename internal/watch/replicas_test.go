@@ -1,0 +1,261 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	sql "github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/shared"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// group is some replicas in front of one catalog, with one book in SQLite between them.
+type group struct {
+	t        *testing.T
+	up       *upstream
+	books    []*sql.Ledger // the newest comes last
+	replicas []*way
+	ctx      context.Context
+}
+
+// way is a replica, and its way to the book and to the catalog. Either may be bad.
+type way struct {
+	*sql.Polls
+	*bench
+	group *group
+
+	mu    sync.Mutex
+	book  *sql.Polls    // the same as Polls, unless the book was emptied
+	away  bool          // the book
+	slow  time.Duration // the book
+	deaf  bool          // no notifications come
+	dark  error         // the catalog
+	times []time.Time   // of requests
+}
+
+var errAway = errors.New("connection refused")
+
+func (r *way) with(change func(*way)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+// reach is the way to the book.
+func (r *way) reach(ctx context.Context) (*sql.Polls, error) {
+	r.mu.Lock()
+	away, slow, book := r.away, r.slow, r.book
+	r.mu.Unlock()
+	if err := pause(ctx, slow+time.Millisecond); err != nil || away {
+		return nil, errAway
+	}
+	return book, nil
+}
+
+func (r *way) Claim(ctx context.Context, apiKey string, ask shared.Ask) (shared.Claim, error) {
+	book, err := r.reach(ctx)
+	if err != nil {
+		return shared.Claim{}, err
+	}
+	return book.Claim(ctx, apiKey, ask)
+}
+
+func (r *way) News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (shared.News, error) {
+	book, err := r.reach(ctx)
+	if err != nil {
+		return shared.News{}, err
+	}
+	return book.News(ctx, apiKey, after, ids)
+}
+
+// Write writes, and wakes the others as a notification does.
+func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (int64, error) {
+	book, err := r.reach(ctx)
+	if err != nil {
+		return 0, err
+	}
+	version, err := book.Write(ctx, apiKey, found)
+	if version > 0 {
+		for _, other := range r.group.replicas {
+			other.mu.Lock()
+			if !other.deaf && !other.away {
+				other.Wake(apiKey)
+			}
+			other.mu.Unlock()
+		}
+	}
+	return version, err
+}
+
+func (r *way) ask() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times = append(r.times, time.Now())
+	return r.dark
+}
+
+func (r *way) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
+	if err := r.ask(); err != nil {
+		return catalog.Version{}, err
+	}
+	return r.up.Generation(ctx, cred, id)
+}
+
+func (r *way) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	return r.up.List(ctx, cred)
+}
+
+func (r *way) Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
+	return r.up.Account(ctx, cred)
+}
+
+// requests are those of a replica since a time.
+func (r *way) requests(since time.Time) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, at := range r.times {
+		if !at.Before(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// lastRequest is when a replica has made its last one.
+func (r *way) lastRequest() (at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.times); n > 0 {
+		at = r.times[n-1]
+	}
+	return at
+}
+
+// inGroup runs a test with so many replicas in simulated time.
+func inGroup(t *testing.T, n int, states map[string]catalog.State, test func(g *group)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		g := &group{t: t, up: newUpstream(states), ctx: ctx}
+		g.newBook()
+		g.up.delay = 20 * time.Millisecond
+		for range n {
+			g.join()
+		}
+		test(g)
+		cancel()
+		synctest.Wait()
+		for _, r := range g.replicas {
+			r.hub.Close()
+		}
+		for _, book := range g.books {
+			if err := book.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// newBook gives the replicas an empty book.
+func (g *group) newBook() {
+	g.t.Helper()
+	book, err := sql.Open(g.t.Context(), sql.Config{URL: sql.InMemory, Catalog: "https://catalog.example"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.books = append(g.books, book)
+	for _, r := range g.replicas {
+		r.with(func(r *way) { r.book = sql.NewPolls(sql.PollsConfig{Ledger: book}) })
+	}
+}
+
+// join starts one more replica.
+func (g *group) join() *way {
+	g.t.Helper()
+	r := &way{Polls: sql.NewPolls(sql.PollsConfig{Ledger: g.books[len(g.books)-1]}), group: g}
+	r.book = r.Polls
+	hub, err := watch.New(watch.Config{Upstream: r, Seed: uint64(len(g.replicas) + 1), Book: r})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	r.bench = &bench{g.t, g.up, hub, g.ctx}
+	g.replicas = append(g.replicas, r)
+	return r
+}
+
+// watchAll has every replica watch some generations.
+func (g *group) watchAll(ids ...string) (all []*seen) {
+	for _, r := range g.replicas {
+		all = append(all, r.watch(ids...))
+	}
+	return all
+}
+
+func (g *group) requests(since time.Time) (n int) {
+	for _, at := range g.up.callTimes() {
+		if !at.Before(since) {
+			n++
+		}
+	}
+	return n
+}
+
+func (g *group) wantStates(all []*seen, want ...string) {
+	g.t.Helper()
+	for n, s := range all {
+		if got := s.states(); !slices.Equal(got, want) {
+			g.t.Errorf("watch %d is told %v, want %v", n, got, want)
+		}
+	}
+}
+
+// requestsOf counts the requests of so many replicas that watch the same in some minutes.
+func requestsOf(t *testing.T, replicas int, generations int, d time.Duration) (n int) {
+	t.Helper()
+	ids, states := manyIDs(generations)
+	inGroup(t, replicas, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(time.Minute)
+		began := time.Now()
+		for at := range 10 {
+			g.up.set(ids[at%len(ids)], running)
+			pass(d / 10)
+		}
+		n = g.requests(began)
+		for k, s := range all {
+			if got := len(s.look().updates); got != generations+min(10, generations) {
+				t.Errorf("watch %d is told %d states", k, got)
+			}
+		}
+	})
+	return n
+}
+
+func TestEightReplicasCostTheRequestsOfOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
+	for _, of := range []struct {
+		name        string
+		generations int
+		length      time.Duration
+	}{{"sweeps", 100, 10 * time.Minute}, {"single reads", 2, 2 * time.Hour}} {
+		one := requestsOf(t, 1, of.generations, of.length)
+		for _, replicas := range []int{2, 4, 8} {
+			n := requestsOf(t, replicas, of.generations, of.length)
+			t.Logf("%s: %d replicas make %d requests, and one %d: %.4f", of.name, replicas, n, one, float64(n)/float64(one))
+			if float64(n) > 1.005*float64(one) || float64(n) < 0.95*float64(one) {
+				t.Errorf("%s: %d replicas make %d requests, and one %d", of.name, replicas, n, one)
+			}
+		}
+	}
+}

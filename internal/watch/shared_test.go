@@ -1,0 +1,451 @@
+package watch_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestAStateThatAnotherHasJustPolledIsDeliveredWithoutARequest(t *testing.T) {
+	for _, n := range []int{1, 20} {
+		ids, states := manyIDs(n)
+		inGroup(t, 2, states, func(g *group) {
+			g.replicas[0].watch(ids...)
+			pass(200 * time.Millisecond)
+			before := time.Now()
+			late := g.replicas[1].watch(ids...)
+			pass(100 * time.Millisecond)
+			if got := late.look(); len(got.updates) != n || len(got.caughtUp) != 1 {
+				t.Errorf("of %d states %d are delivered at once", n, len(got.updates))
+			}
+			if calls := g.requests(before); calls != 0 {
+				t.Errorf("they cost %d requests", calls)
+			}
+			if h := g.replicas[1].hub.Snapshot().Credentials[0]; h.Condition != watch.ConditionHealthy {
+				t.Errorf("the catalog is told to be %v", h.Condition)
+			}
+		})
+	}
+}
+
+func TestAnEndIsDeliveredByAllAndPolledByOne(t *testing.T) {
+	for name, ids := range map[string][]string{"a read": {"a"}, "a sweep": {"a", "b", "c", "d"}} {
+		states := map[string]catalog.State{}
+		for _, id := range ids {
+			states[id] = running
+		}
+		inGroup(t, 3, states, func(g *group) {
+			all := g.watchAll(ids...)
+			pass(20 * time.Second)
+			for _, id := range ids {
+				g.up.set(id, succeeded)
+			}
+			ended := time.Now()
+			pass(15 * time.Second)
+			for n, s := range all {
+				r := g.replicas[n]
+				r.wantEnd(s, nil)
+				got := s.look()
+				for i, u := range got.updates[len(ids):] {
+					if u.Generation.State != succeeded || u.Generation.File == nil || got.at[len(ids)+i].Sub(got.at[len(ids)]) > time.Second {
+						t.Errorf("%s: a watch ends with %+v", name, u)
+					}
+				}
+			}
+			if n := g.requests(ended); n > 16 { // the list has to be compared with one read
+				t.Errorf("%s: the ends cost %d requests", name, n)
+			}
+		})
+	}
+}
+
+func TestWhatOneReplicaFindsTheOthersDeliverWithinMilliseconds(t *testing.T) {
+	inGroup(t, 4, map[string]catalog.State{"a": queued}, func(g *group) {
+		all := g.watchAll("a")
+		pass(time.Minute)
+		g.up.set("a", running)
+		pass(30 * time.Second)
+		g.wantStates(all, "queued", "running")
+		first := all[0].look().at[1]
+		for _, s := range all {
+			if d := s.look().at[1].Sub(first).Abs(); d > 10*time.Millisecond {
+				t.Errorf("a change comes %v before or after it comes elsewhere", d)
+			}
+		}
+	})
+}
+
+func TestWithoutNotificationsAChangeIsKnownAtTheNextTry(t *testing.T) {
+	inGroup(t, 3, map[string]catalog.State{"a": queued, "b": queued, "c": queued, "d": queued}, func(g *group) {
+		for _, r := range g.replicas {
+			r.with(func(r *way) { r.deaf = true })
+		}
+		all := g.watchAll("a", "b", "c", "d")
+		pass(time.Minute)
+		before := time.Now()
+		g.up.set("a", running)
+		pass(15 * time.Second)
+		for _, s := range all {
+			if got := s.look(); len(got.updates) != 5 || got.at[4].Sub(before) > 12*time.Second {
+				t.Errorf("the change is told as %v", s.states())
+			}
+		}
+	})
+}
+
+func TestAPauseThatTheCatalogAsksOfOneHoldsForAll(t *testing.T) {
+	inGroup(t, 3, map[string]catalog.State{"a": queued}, func(g *group) {
+		g.watchAll("a")
+		pass(10 * time.Second)
+		g.replicas[1].hub.Called(tenant, &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 30 * time.Second})
+		pass(100 * time.Millisecond)
+		before := time.Now()
+		pass(29 * time.Second)
+		if n := g.requests(before); n > 0 {
+			t.Errorf("%d polls in a pause that the catalog asked for", n)
+		}
+		before = time.Now()
+		pass(time.Minute)
+		if n := g.requests(before); n < 5 {
+			t.Errorf("%d polls in the minute after: the pause never ends", n)
+		}
+	})
+}
+
+func TestCallsOfAllReplicasTakeFromOneRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
+	ids, states := manyIDs(200)
+	inGroup(t, 3, states, func(g *group) {
+		g.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
+		g.watchAll(ids...)
+		pass(2 * time.Minute)
+		before := time.Now()
+		for range 60 {
+			for _, r := range g.replicas {
+				for range 6 {
+					r.hub.Called(tenant, nil)
+				}
+			}
+			pass(time.Second)
+		}
+		if n := g.requests(before); n > 60*2 || n < 60 {
+			t.Errorf("%d polls in a minute in which others made 1080 calls, want a quarter of the rate", n)
+		}
+	})
+}
+
+func TestAllReplicasKeepToOneRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
+	ids, states := manyIDs(300)
+	inGroup(t, 4, states, func(g *group) {
+		g.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
+		g.watchAll(ids...)
+		pass(30 * time.Second)
+		before := time.Now()
+		pass(time.Minute)
+		if n := g.requests(before); n > 5*60+5 || n < 4*60 {
+			t.Errorf("%d requests in a minute, where 300 are allowed and wanted", n)
+		}
+	})
+}
+
+func TestAnOrderIsNotGoneBecauseAnotherDoesNotSeeItYet(t *testing.T) { // U10
+	inGroup(t, 2, map[string]catalog.State{}, func(g *group) {
+		placed := catalog.Generation{ID: "a", State: queued, ObserveTime: time.Now()}
+		one, two := g.replicas[0], g.replicas[1]
+		one.hub.Created(g.ctx, tenant, placed, "m", time.Now())
+		mine := one.watch("a")
+		other := two.watchWith(g.ctx, watch.Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
+		pass(10 * time.Second)
+		g.up.set("a", running)
+		pass(20 * time.Second)
+		one.wantStates(mine, "queued", "running")
+		if got := other.states(); got[len(got)-1] != "running" {
+			t.Errorf("the other is told %v", got)
+		}
+	})
+}
+
+func TestAWatchOfEverythingGetsWhatOthersFind(t *testing.T) {
+	ids, states := manyIDs(10)
+	inGroup(t, 2, states, func(g *group) {
+		g.replicas[0].watch(ids...) // which sweeps each second, and the other every five
+		all := g.replicas[1].watchWith(g.ctx, watch.Request{Everything: true})
+		pass(30 * time.Second)
+		g.up.set("new", queued)
+		g.up.set("over", succeeded)
+		pass(3 * time.Second)
+		got := map[string]string{}
+		for _, u := range all.look().updates {
+			got[u.Generation.ID] = u.Generation.State.String()
+		}
+		if len(got) != 12 || got["new"] != "queued" || got["over"] != "succeeded" {
+			t.Errorf("the watch has %v", got)
+		}
+		g.up.set("new", failed)
+		g.up.with(func(u *upstream) { delete(u.states, ids[0]) })
+		pass(10 * time.Minute)
+		for _, u := range all.look().updates {
+			got[u.Generation.ID] = u.Generation.State.String()
+		}
+		if got["new"] != "failed" || got[ids[0]] != "deleted" {
+			t.Errorf("the watch has %v", got)
+		}
+	})
+}
+
+func TestAFailureIsFollowedUntilItsRefundEverywhere(t *testing.T) {
+	inGroup(t, 3, map[string]catalog.State{"a": failed}, func(g *group) {
+		var all []*seen
+		for _, r := range g.replicas {
+			all = append(all, r.watchWith(g.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled}))
+		}
+		pass(time.Minute)
+		g.up.set("a", refunded)
+		pass(15 * time.Second)
+		g.wantStates(all, "failed", "refunded")
+		for n, s := range all {
+			g.replicas[n].wantEnd(s, nil)
+		}
+	})
+}
+
+func TestADeletionByACallIsKnownEverywhere(t *testing.T) {
+	inGroup(t, 3, map[string]catalog.State{"a": running}, func(g *group) {
+		all := g.watchAll("a")
+		pass(5 * time.Second)
+		before := time.Now()
+		g.up.with(func(u *upstream) { delete(u.states, "a") })
+		g.replicas[2].hub.Deleted(g.ctx, tenant, "a")
+		pass(time.Second)
+		g.wantStates(all, "running", "deleted")
+		if n := g.requests(before); n > 1 {
+			t.Errorf("%d requests for what a call has deleted", n)
+		}
+	})
+}
+
+func TestARejectedAPIKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
+	inGroup(t, 3, map[string]catalog.State{"a": queued}, func(g *group) {
+		all := g.watchAll("a")
+		pass(5 * time.Second)
+		g.up.with(func(u *upstream) { u.fail = errRejected })
+		pass(30 * time.Second)
+		for n, s := range all {
+			g.replicas[n].wantEnd(s, errRejected)
+		}
+	})
+}
+
+func TestStatesOfARotatedAPIKeyAreSharedAnew(t *testing.T) {
+	inGroup(t, 2, map[string]catalog.State{"a": queued, "b": queued, "c": queued}, func(g *group) {
+		key := "old"
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(key) })
+		var all []*seen
+		for _, r := range g.replicas {
+			all = append(all, r.watchWith(g.ctx, watch.Request{Credential: held, IDs: []string{"a", "b", "c"}}))
+		}
+		pass(time.Minute)
+		key = "new"
+		pass(time.Minute)
+		before := time.Now()
+		g.up.set("a", running)
+		pass(time.Minute)
+		for _, s := range all {
+			if got := s.look(); len(got.updates) != 4 {
+				t.Errorf("a watch is told %v", s.states())
+			}
+		}
+		if n, one := g.requests(before), 12; n > 2*one {
+			t.Errorf("%d requests in a minute after the rotation", n)
+		}
+	})
+}
+
+func TestAnotherPollsSoonAfterOneIsGone(t *testing.T) {
+	ids, states := manyIDs(50)
+	inGroup(t, 2, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(10 * time.Second)
+		for range 20 {
+			last := g.replicas[0] // whoever has claimed a poll then
+			if g.replicas[1].lastRequest().After(last.lastRequest()) {
+				last = g.replicas[1]
+			}
+			last.with(func(r *way) { r.dark, r.away = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}, true })
+			gone := time.Now()
+			pass(1500 * time.Millisecond)
+			for _, r := range g.replicas {
+				if r != last && r.requests(gone) == 0 {
+					t.Error("the other does not poll within a second and a half")
+				}
+			}
+			last.with(func(r *way) { r.dark, r.away = nil, false })
+			pass(30*time.Second + 77*time.Millisecond)
+		}
+		g.up.set(ids[0], running)
+		pass(5 * time.Second)
+		for _, s := range all {
+			if got := s.look(); len(got.updates) != 51 {
+				t.Errorf("a watch is told %d states", len(got.updates))
+			}
+		}
+	})
+}
+
+func TestWithoutTheBookEachPollsAtItsPartOfTheRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
+	for name, trouble := range map[string]func(*way){
+		"away": func(r *way) { r.away = true },
+		"slow": func(r *way) { r.slow = 700 * time.Millisecond },
+	} {
+		ids, states := manyIDs(80)
+		inGroup(t, 4, states, func(g *group) {
+			g.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
+			all := g.watchAll(ids...)
+			pass(2 * time.Minute)
+			for _, r := range g.replicas {
+				r.with(trouble)
+			}
+			for n, most := range []int{1.2 * 5 * 60, 5*60 + 5} { // of a minute in which it is found out, and of the next
+				before := time.Now()
+				pass(time.Minute)
+				if got := g.requests(before); got > most || got < 3*60 {
+					t.Errorf("%s: %d requests in minute %d, where 300 are allowed", name, got, n)
+				}
+			}
+			if s := g.replicas[0].hub.Stats(); s.Away != 1 {
+				t.Errorf("%s: %d pollers have no book", name, s.Away)
+			}
+			g.up.set(ids[7], running)
+			pass(6 * time.Minute)
+			for _, s := range all {
+				if got := s.look(); len(got.updates) != 81 || got.ended {
+					t.Errorf("%s: a watch is told %d states, and ended %v: %v", name, len(got.updates), got.ended, got.err)
+				}
+			}
+			for _, r := range g.replicas {
+				r.with(func(r *way) { r.away, r.slow = false, 0 })
+			}
+			g.up.with(func(u *upstream) { u.failList = nil })
+			pass(3 * time.Minute)
+			before := time.Now()
+			pass(time.Minute)
+			if n := g.requests(before); n > 70 || g.replicas[0].hub.Stats().Away != 0 {
+				t.Errorf("%s: %d requests in a minute once the book is back", name, n)
+			}
+		})
+	}
+}
+
+func TestAReplicaThatDoesNotReachTheCatalogDeliversWhatOthersFind(t *testing.T) {
+	ids, states := manyIDs(10)
+	inGroup(t, 2, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(10 * time.Second)
+		g.replicas[0].with(func(r *way) { r.dark = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"} })
+		pass(time.Minute)
+		before := time.Now()
+		g.up.set(ids[3], running)
+		pass(10 * time.Second)
+		if got := all[0].look(); len(got.updates) != 11 || got.at[10].Sub(before) > 6*time.Second {
+			t.Errorf("%d states are told", len(got.updates))
+		}
+	})
+}
+
+func TestABookThatWasEmptiedIsFilledAgain(t *testing.T) {
+	ids, states := manyIDs(10)
+	inGroup(t, 3, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(time.Minute)
+		for round := range 5 {
+			g.newBook() // as the crash of a database leaves it
+			g.up.set(ids[round], running)
+			pass(15 * time.Second)
+		}
+		for _, s := range all {
+			if got := s.look(); len(got.updates) != 15 {
+				t.Errorf("a watch is told %d states", len(got.updates))
+			}
+		}
+		before := time.Now()
+		pass(time.Minute)
+		if n := g.requests(before); n > 62 {
+			t.Errorf("%d requests in a minute", n)
+		}
+	})
+}
+
+func TestAnyTroubleTellsEachStateOnceAndKeepsTheRate(t *testing.T) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { t.Parallel(); randomGroup(t, seed) })
+	}
+}
+
+// randomGroup has replicas watch generations that change while the book, the catalog and notifications come and go.
+func randomGroup(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 7))
+	ids, states := manyIDs(1 + random.IntN(30))
+	inGroup(t, 2+random.IntN(4), states, func(g *group) {
+		g.up.delay = time.Duration(random.IntN(200)) * time.Millisecond
+		all := g.watchAll(ids...)
+		next := map[string]catalog.State{}
+		for range 60 {
+			r := g.replicas[random.IntN(len(g.replicas))]
+			r.with(func(r *way) {
+				switch random.IntN(6) {
+				case 0:
+					r.away = !r.away
+				case 1:
+					r.slow = time.Duration(random.IntN(900)) * time.Millisecond
+				case 2:
+					r.deaf = !r.deaf
+				case 3:
+					r.dark = map[bool]error{false: nil, true: &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}}[r.dark == nil]
+				}
+			})
+			if id := ids[random.IntN(len(ids))]; next[id] == 0 && random.IntN(2) == 0 {
+				next[id] = running
+				g.up.set(id, running)
+			}
+			pass(time.Duration(random.IntN(10)) * time.Second)
+		}
+		for _, r := range g.replicas {
+			r.with(func(r *way) { r.away, r.slow, r.deaf, r.dark = false, 0, false, nil })
+		}
+		pass(time.Minute)
+		for _, id := range ids {
+			g.up.set(id, succeeded)
+		}
+		pass(3 * time.Minute)
+		for n, s := range all {
+			g.replicas[n].wantEnd(s, nil)
+			told := map[string][]string{}
+			for _, u := range s.look().updates {
+				told[u.Generation.ID] = append(told[u.Generation.ID], u.Generation.State.String())
+			}
+			for _, id := range ids {
+				got := told[id]
+				if len(got) == 0 || got[len(got)-1] != "succeeded" || len(slices.Compact(slices.Clone(got))) != len(got) || !slices.IsSorted(got) {
+					t.Errorf("watch %d is told of %s: %v", n, id, got)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/shared"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// Book is where processes that poll under one API key share its polls: each poll is claimed there first, and what it has
+// found is read there by the others. API keys are named by [catalog.Credential.APIKeySum].
+type Book interface {
+	Claim(ctx context.Context, apiKey string, ask shared.Ask) (shared.Claim, error)
+	News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (shared.News, error)
+	Write(ctx context.Context, apiKey string, found shared.Found) (version int64, err error)
+	// Changed has a value after a change. One that is missed costs a delay.
+	Changed(apiKey string) (changed <-chan struct{}, stop func())
+}
+
+const (
+	hold     = shared.HoldMicros * time.Microsecond
+	tryEvery = time.Second // between two questions to a book that does not answer
+)
+
+// sharing is what a tenant knows of the book, and what waits to be written there. The tenant's mutex guards it.
+type sharing struct {
+	replica string
+	apiKey  string // the rest is of
+
+	key   shared.Key
+	after shared.Cursor
+	read  bool // all before after was read, since the book was born
+	rows  map[string]row
+	again time.Time // no claim before: the rate is used up, or the catalog has asked for a pause
+	spent int       // requests since the last claim that were not claimed
+	away  bool      // the book does not answer: this process polls for itself
+	tryAt time.Time // when an absent book is asked again
+	seen  int64     // the last answer to a sweep that was taken in
+	sweep int64     // the last claim of one
+	begun time.Time // the same by the clock of this process
+	holds time.Time // until when another's sweep may be on its way
+
+	firstList bool     // no list was read here yet
+	found     findings // that wait to be written
+	writing   bool
+	unsent    chan struct{} // has a value when something waits
+}
+
+// findings are what polls have found.
+type findings struct {
+	changes  map[string]change
+	same     map[string]time.Time // reads that have found what the book has
+	swept    time.Time            // when the list was read; zero: it was not
+	pause    time.Time            // until when nobody may poll; zero: no matter
+	fullList *bool
+}
+
+func newFindings() findings {
+	return findings{changes: map[string]change{}, same: map[string]time.Time{}}
+}
+
+func (f *findings) isEmpty() bool {
+	return len(f.changes)+len(f.same) == 0 && f.swept.IsZero() && f.pause.IsZero() && f.fullList == nil
+}
+
+// row is what the book has of a generation, or is about to have.
+type row struct {
+	version      int64
+	etag, listed string
+}
+
+// change is a change that waits to be written.
+type change struct {
+	shared.Change
+	at time.Time // of the answer
+}
+
+// record is an answer as it stands in the book. Neither the API key nor an address is in it.
+type record struct {
+	Generation catalog.Generation
+	Listed     bool `json:",omitempty"` // the list has said so
+	Deleted    bool `json:",omitempty"` // by a call
+	Lasting    bool `json:",omitempty"` // reads have not found it for long enough
+}
+
+func newSharing(replica string) *sharing {
+	s := &sharing{replica: replica, unsent: make(chan struct{}, 1)}
+	s.forget("")
+	return s
+}
+
+// forget forgets all that was of another API key, or of a book that was emptied.
+func (s *sharing) forget(apiKey string) {
+	*s = sharing{replica: s.replica, unsent: s.unsent, apiKey: apiKey, away: s.away, tryAt: s.tryAt, writing: s.writing,
+		firstList: true, rows: map[string]row{}, found: newFindings()}
+}
+
+// follow takes over a new API key of the credential.
+func (s *sharing) follow(cred catalog.Credential) string {
+	if sum := cred.APIKeySum(); sum != s.apiKey {
+		s.forget(sum)
+	}
+	return s.apiKey
+}
+
+// local is a time of the book by the clock of this process.
+func (s *sharing) local(micros int64, now time.Time) time.Time {
+	return now.Add(-time.Duration(s.key.Now-micros) * time.Microsecond)
+}
+
+// jitter is the same for all processes that know of the same poll: the least of several would make more polls.
+func (s *sharing) jitter(claimed int64, name string) float64 {
+	source := schedule.NewSource(uint64(claimed), name) //nolint:gosec // of the bits alone
+	return source.Draw()
+}
+
+// send says that something waits to be written.
+func (s *sharing) send() {
+	select {
+	case s.unsent <- struct{}{}:
+	default:
+	}
+}
+
+// foundRead notes the answer to a read.
+func (s *sharing) foundRead(id string, v catalog.Version) {
+	if s != nil {
+		s.put(id, v.Etag, record{Generation: v.Generation}, v.ObserveTime)
+	}
+}
+
+// foundGone notes that a generation is gone.
+func (s *sharing) foundGone(e *entry) {
+	if s != nil && e.state.State == catalog.StateDeleted {
+		s.put(e.id, e.etag, record{Generation: e.state, Deleted: e.deleted, Lasting: e.absence.Lasting}, e.state.ObserveTime)
+	}
+}
+
+func (s *sharing) put(id, etag string, r record, at time.Time) {
+	if s.rows[id].etag == etag {
+		s.found.same[id] = at
+	} else {
+		s.change(id, etag, nil, r, at)
+	}
+	s.send()
+}
+
+// change puts a change among those that wait.
+func (s *sharing) change(id, etag string, listed *string, r record, at time.Time) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return // what was read from JSON can be written as JSON
+	}
+	row := s.rows[id]
+	if row.etag = etag; listed != nil {
+		row.listed = *listed
+	} else {
+		listed = s.found.changes[id].Listed // which waits
+	}
+	s.rows[id] = row
+	written := string(text)
+	s.found.changes[id] = change{shared.Change{ID: id, Etag: &etag, Listed: listed, Record: &written}, at}
+	delete(s.found.same, id)
+}
+
+// foundFull notes whether records of the list say as much as reads do.
+func (s *sharing) foundFull(full bool) {
+	if s != nil && s.key.FullList != full {
+		s.found.fullList = &full
+	}
+}
+
+// foundList notes the answer to a sweep: the records that the book has otherwise. Others may watch what nobody watches
+// here: what the book has, what has not ended, and, where somebody watches everything, or it is new since the last
+// list, all else.
+func (s *sharing) foundList(t *tenant, records []catalog.Version, at time.Time) {
+	if s == nil {
+		return
+	}
+	listed := make(map[string]bool, len(records))
+	for i := range records {
+		v := &records[i]
+		listed[v.ID] = true
+		r, known := s.rows[v.ID]
+		if known && r.listed == v.Etag {
+			continue
+		}
+		if !known && s.firstList && v.State.Terminal() && t.entries[v.ID] == nil && !s.key.Everything {
+			s.rows[v.ID] = row{listed: v.Etag}
+			continue
+		}
+		s.change(v.ID, v.Etag, &v.Etag, record{Generation: v.Generation, Listed: true}, at)
+	}
+	for id, r := range s.rows {
+		if r.listed != "" && !listed[id] {
+			waits, none := s.found.changes[id], ""
+			waits.ID, waits.Listed, waits.at = id, &none, at
+			r.listed = none
+			s.found.changes[id], s.rows[id] = waits, r
+		}
+	}
+	s.found.swept, s.firstList = at, false
+	s.send()
+}
+
+// foundThrottled notes a pause that the catalog has asked for.
+func (s *sharing) foundThrottled(until time.Time) {
+	if s != nil {
+		s.found.pause = latest(s.found.pause, until)
+		s.send()
+	}
+}
+
+// readRecord reads a record of the book.
+func readRecord(text string) (r record, ok bool) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	return r, text != "" && decoder.Decode(&r) == nil
+}
+
+// called counts a request of a call.
+func (s *sharing) called() {
+	if s != nil {
+		s.spent++
+	}
+}
