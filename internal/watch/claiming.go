@@ -73,14 +73,6 @@ func (p *poller) subscribe() {
 	}
 }
 
-// unsent has a value when something waits to be written.
-func (p *poller) unsent() <-chan struct{} {
-	if p.tenant.sharing == nil {
-		return nil
-	}
-	return p.tenant.sharing.unsent
-}
-
 // question makes the question about some polls.
 func (p *poller) question(polls []*job) (q question) {
 	t := p.tenant

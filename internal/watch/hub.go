@@ -268,6 +268,9 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 	h.tenants[cred.Tenant] = t
 	if !h.closed {
 		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller"), unsubscribe: func() {}}
+		if t.sharing != nil {
+			p.unsent = t.sharing.unsent
+		}
 		h.work.Go(p.run)
 	}
 	return t

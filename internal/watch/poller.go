@@ -22,7 +22,8 @@ type poller struct {
 	random       schedule.Source
 	preferHinted bool // the last read went to a hinted one
 
-	changed     <-chan struct{} // has a value when the book has news; nil where there is none
+	unsent      <-chan struct{} // has a value when something waits to be written; nil where there is no book
+	changed     <-chan struct{} // has a value when the book has news; likewise
 	subscribed  string          // the API key of these news
 	unsubscribe func()
 }
@@ -59,7 +60,7 @@ func (p *poller) run() {
 		select {
 		case <-p.changed:
 			h.work.Go(func() { p.readBook(nil) })
-		case <-p.unsent():
+		case <-p.unsent:
 			h.work.Go(p.writeBook)
 		case <-p.tenant.queue.wake:
 		case <-timer.C:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -248,14 +249,15 @@ func TestARejectedAPIKeyEndsTheWatchesOfEveryReplica(t *testing.T) {
 
 func TestStatesOfARotatedAPIKeyAreSharedAnew(t *testing.T) {
 	inGroup(t, 2, map[string]catalog.State{"a": queued, "b": queued, "c": queued}, func(g *group) {
-		key := "old"
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(key) })
+		key := &atomic.Value{}
+		key.Store("old")
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(key.Load().(string)) })
 		var all []*seen
 		for _, r := range g.replicas {
 			all = append(all, r.watchWith(g.ctx, watch.Request{Credential: held, IDs: []string{"a", "b", "c"}}))
 		}
 		pass(time.Minute)
-		key = "new"
+		key.Store("new")
 		pass(time.Minute)
 		before := time.Now()
 		g.up.set("a", running)
