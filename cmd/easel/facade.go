@@ -62,7 +62,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	recorder := orders.NewRecorder(book, observed.Logger)
 	defer begin(context.WithoutCancel(ctx), recorder.Record)()
-	hub, err := c.hub(upstream, observed, others.peers, recorder)
+	polls, unshare := sharedPolls(ctx, book, observed.Logger)
+	defer unshare()
+	hub, err := c.hub(upstream, observed, others.peers, polls, recorder)
 	if err != nil {
 		return err
 	}
@@ -180,11 +182,11 @@ func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*c
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, recorder *orders.Recorder) (*watch.Hub, error) {
+func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, polls watch.Book, recorder *orders.Recorder) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
 		Upstream: upstream.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: peers, Sighted: recorder.Sighted,
+		Peers: peers, Book: polls, Sighted: recorder.Sighted,
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // ledgerFlags say where the book of orders is.
@@ -36,4 +37,13 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
 	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
+}
+
+// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone.
+func sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls watch.Book, unshare func()) {
+	if !book.IsShared() {
+		return nil, func() {}
+	}
+	shared := ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})
+	return shared, begin(context.WithoutCancel(ctx), shared.Run)
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pressly/goose/v3"
-
 	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
@@ -42,7 +40,7 @@ type Polls struct {
 
 // NewPolls shares the polls of a book. They are told of changes while [Polls.Run] runs.
 func NewPolls(c PollsConfig) *Polls {
-	if c.Listen == nil && c.Ledger.dialect.goose == goose.DialectPostgres {
+	if c.Listen == nil && c.Ledger.IsShared() {
 		c.Listen = c.Ledger.listen
 	}
 	if c.Logger == nil {
