@@ -259,3 +259,55 @@ func TestEightReplicasCostTheRequestsOfOne(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherPollsSoonAfterOneIsGone(t *testing.T) {
+	ids, states := manyIDs(50)
+	inGroup(t, 2, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(10 * time.Second)
+		for range 20 {
+			last := g.replicas[0] // whoever has claimed a poll then
+			if g.replicas[1].lastRequest().After(last.lastRequest()) {
+				last = g.replicas[1]
+			}
+			last.with(func(r *way) { r.dark, r.away = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}, true })
+			gone := time.Now()
+			pass(1500 * time.Millisecond)
+			for _, r := range g.replicas {
+				if r != last && r.requests(gone) == 0 {
+					t.Error("the other does not poll within a second and a half")
+				}
+			}
+			last.with(func(r *way) { r.dark, r.away = nil, false })
+			pass(30*time.Second + 77*time.Millisecond)
+		}
+		g.up.set(ids[0], running)
+		pass(5 * time.Second)
+		for _, s := range all {
+			if got := s.look(); len(got.updates) != 51 {
+				t.Errorf("a watch is told %d states", len(got.updates))
+			}
+		}
+	})
+}
+
+// Whoever begins to watch while another's sweep is on its way has nothing yet that says how soon the next one is due.
+func TestAnotherPollsSoonAfterOneIsGoneThatWasPollingAsTheOtherBegan(t *testing.T) {
+	ids, states := manyIDs(10)
+	inGroup(t, 2, states, func(g *group) {
+		g.up.delay = 500 * time.Millisecond
+		first := g.replicas[0].watch(ids...)
+		pass(200 * time.Millisecond)
+		second := g.replicas[1].watch(ids...)
+		pass(400 * time.Millisecond)
+		if a, b := len(first.look().updates), len(second.look().updates); a != len(ids) || b != len(ids) || g.replicas[1].requests(time.Time{}) > 0 {
+			t.Fatalf("%d and %d states are told before the first is gone, %d requests by the second", a, b, g.replicas[1].requests(time.Time{}))
+		}
+		g.replicas[0].hub.Close()
+		gone := time.Now()
+		pass(1500 * time.Millisecond)
+		if g.replicas[1].requests(gone) == 0 {
+			t.Error("the other makes no request")
+		}
+	})
+}

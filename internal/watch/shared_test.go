@@ -273,37 +273,6 @@ func TestStatesOfARotatedAPIKeyAreSharedAnew(t *testing.T) {
 	})
 }
 
-func TestAnotherPollsSoonAfterOneIsGone(t *testing.T) {
-	ids, states := manyIDs(50)
-	inGroup(t, 2, states, func(g *group) {
-		all := g.watchAll(ids...)
-		pass(10 * time.Second)
-		for range 20 {
-			last := g.replicas[0] // whoever has claimed a poll then
-			if g.replicas[1].lastRequest().After(last.lastRequest()) {
-				last = g.replicas[1]
-			}
-			last.with(func(r *way) { r.dark, r.away = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}, true })
-			gone := time.Now()
-			pass(1500 * time.Millisecond)
-			for _, r := range g.replicas {
-				if r != last && r.requests(gone) == 0 {
-					t.Error("the other does not poll within a second and a half")
-				}
-			}
-			last.with(func(r *way) { r.dark, r.away = nil, false })
-			pass(30*time.Second + 77*time.Millisecond)
-		}
-		g.up.set(ids[0], running)
-		pass(5 * time.Second)
-		for _, s := range all {
-			if got := s.look(); len(got.updates) != 51 {
-				t.Errorf("a watch is told %d states", len(got.updates))
-			}
-		}
-	})
-}
-
 func TestWithoutTheBookEachPollsAtItsPartOfTheRate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale and races nothing: make test runs it without the race detector")

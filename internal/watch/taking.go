@@ -23,6 +23,7 @@ func (s *sharing) learn(t *tenant, news shared.News, now time.Time) (more bool) 
 		s.read = true
 		s.swept(t, now)
 	}
+	t.list.sweepAt = time.Time{} // what was taken may ask for the next sweep earlier
 	return news.More
 }
 
