@@ -62,7 +62,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	recorder := orders.NewRecorder(book, observed.Logger)
 	defer begin(context.WithoutCancel(ctx), recorder.Record)()
-	polls, unshare := sharedPolls(ctx, book, observed.Logger)
+	polls, unshare := c.sharedPolls(ctx, book, observed.Logger)
 	defer unshare()
 	hub, err := c.hub(upstream, observed, others.peers, polls, recorder)
 	if err != nil {

@@ -39,9 +39,10 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
 }
 
-// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone.
-func sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls watch.Book, unshare func()) {
-	if !book.IsShared() {
+// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone, or they share
+// them over NATS.
+func (c *serveCmd) sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls watch.Book, unshare func()) {
+	if !book.IsShared() || c.NATSURL != "" {
 		return nil, func() {}
 	}
 	shared := ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})
