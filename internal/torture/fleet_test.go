@@ -127,15 +127,15 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 	return n
 }
 
-// fleet is replicas in front of one catalog, and the NATS between them.
+// fleet is replicas in front of one catalog, and what is between them: NATS, or a database.
 type fleet struct {
 	t        *testing.T
 	site     network
 	meter    *stubCatalog
 	upstream string
 	dir      string
-	addr     string // of NATS
-	nats     *process
+	addr     string   // of NATS, "" where there is none
+	nats     *process // likewise nil
 	ids      []string
 	watchers []*watcher
 	work     sync.WaitGroup
@@ -146,11 +146,11 @@ type fleet struct {
 	conns    []*grpc.ClientConn
 }
 
-// network is where replicas stand, and what is between each of them and NATS.
+// network is where replicas stand, and what is between each of them and what they share.
 type network interface {
-	hosts() (catalog, nats string) // on which they listen
+	hosts() (catalog, nats string) // on which they listen; "" where there is no NATS
 	launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error)
-	sever(i int) // from NATS: what is sent vanishes
+	sever(i int) // from what they share: what is sent vanishes
 	mend(i int)
 }
 
@@ -169,8 +169,8 @@ func (s *tunnels) launch(t *testing.T, i int, upstream, nats string, env ...stri
 func (s *tunnels) sever(i int) { s.each[i].darken() }
 func (s *tunnels) mend(i int)  { s.each[i].light() }
 
-// startFleet starts the replicas, and the given number of generations.
-func startFleet(t *testing.T, at network, generations int) *fleet {
+// startFleet starts so many replicas, and the given number of generations.
+func startFleet(t *testing.T, at network, replicas, generations int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}, dir: t.TempDir()}
 	for i := range generations {
@@ -185,8 +185,11 @@ func startFleet(t *testing.T, at network, generations int) *fleet {
 	catalog := &httptest.Server{Listener: listener, Config: &http.Server{Handler: f.meter}}
 	catalog.Start()
 	t.Cleanup(catalog.Close)
-	f.upstream, f.addr = listener.Addr().String(), net.JoinHostPort(natsHost, "0")
-	f.startNATS()
+	f.upstream = listener.Addr().String()
+	if natsHost != "" {
+		f.addr = net.JoinHostPort(natsHost, "0")
+		f.startNATS()
+	}
 	f.replicas, f.conns = make([]*process, replicas), make([]*grpc.ClientConn, replicas)
 	for i := range replicas {
 		f.start(i)
@@ -195,7 +198,9 @@ func startFleet(t *testing.T, at network, generations int) *fleet {
 		for i := range replicas {
 			f.kill(i)
 		}
-		f.nats.kill()
+		if f.nats != nil {
+			f.nats.kill()
+		}
 		f.work.Wait()
 	})
 	f.began = time.Now()
@@ -303,7 +308,7 @@ type watcher struct {
 	mu     sync.Mutex
 	etags  []string
 	states []easelv1.State
-	at     time.Time // of the last
+	at     []time.Time // of each
 	over   bool
 	breaks int
 	fault  error
@@ -313,7 +318,7 @@ type watcher struct {
 func (f *fleet) watch(n int) {
 	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
 	for i := range n {
-		w := &watcher{id: f.ids[i%len(f.ids)], first: i / len(f.ids) % replicas}
+		w := &watcher{id: f.ids[i%len(f.ids)], first: i / len(f.ids) % len(f.replicas)}
 		f.watchers = append(f.watchers, w)
 		f.work.Go(func() {
 			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at)); at++ {
@@ -364,7 +369,7 @@ func (w *watcher) take(g *easelv1.Generation) {
 	if n := len(w.states); n > 0 && g.GetState() < w.states[n-1] {
 		w.fault = errors.Join(w.fault, fmt.Errorf("%s goes from %v to %v", w.id, w.states[n-1], g.GetState()))
 	}
-	w.etags, w.states, w.at = append(w.etags, g.GetEtag()), append(w.states, g.GetState()), time.Now()
+	w.etags, w.states, w.at = append(w.etags, g.GetEtag()), append(w.states, g.GetState()), append(w.at, time.Now())
 }
 
 // count counts the watchers that are as asked.

@@ -22,7 +22,7 @@ func startReplicas(t *testing.T) (f *fleet, owner int) {
 
 func startReplicasAt(t *testing.T, at network) (f *fleet, owner int) {
 	t.Helper()
-	f = startFleet(t, at, min(*watchesWanted/replicas, 1000))
+	f = startFleet(t, at, replicas, min(*watchesWanted/replicas, 1000))
 	f.watch(*watchesWanted)
 	owner = f.leader()
 	before := time.Now()
@@ -126,15 +126,7 @@ func (f *fleet) partition(owner int) {
 
 func TestReplicasThatAreReplacedOneByOneLoseNothing(t *testing.T) {
 	f, _ := startReplicas(t)
-	began := time.Now()
-	for i := range replicas {
-		old := f.replicas[i]
-		f.signal(old, syscall.SIGTERM)
-		<-old.gone
-		f.start(i)
-	}
-	n := f.meter.since(began)
-	t.Logf("%d requests in %v of replacing them, where %d generations are watched", n, time.Since(began), len(f.ids))
+	f.replaceAll()
 	f.meter.set("running", f.ids...)
 	eventually(t, "the change at every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
 	f.end()
