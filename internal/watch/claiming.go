@@ -324,7 +324,7 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 	}
 	for id := range sent.changes {
 		r := s.rows[id]
-		r.version = version
+		r.version = max(r.version, version) // another's newer one may be known already
 		s.rows[id] = r
 	}
 	if !sent.swept.IsZero() {

@@ -261,7 +261,7 @@ func TestEightReplicasCostTheRequestsOfOne(t *testing.T) {
 }
 
 func TestAnotherPollsSoonAfterOneIsGone(t *testing.T) {
-	ids, states := manyIDs(50)
+	ids, states := manyIDs(150) // so many that a sweep is due each second at any age
 	inGroup(t, 2, states, func(g *group) {
 		all := g.watchAll(ids...)
 		pass(10 * time.Second)
@@ -284,7 +284,7 @@ func TestAnotherPollsSoonAfterOneIsGone(t *testing.T) {
 		g.up.set(ids[0], running)
 		pass(5 * time.Second)
 		for _, s := range all {
-			if got := s.look(); len(got.updates) != 51 {
+			if got := s.look(); len(got.updates) != len(ids)+1 {
 				t.Errorf("a watch is told %d states", len(got.updates))
 			}
 		}

@@ -23,7 +23,6 @@ func (s *sharing) learn(t *tenant, news shared.News, now time.Time) (more bool) 
 		s.read = true
 		s.swept(t, now)
 	}
-	t.list.sweepAt = time.Time{} // what was taken may ask for the next sweep earlier
 	return news.More
 }
 
@@ -108,6 +107,9 @@ func (s *sharing) apply(t *tenant, e *entry, now time.Time, apply func()) {
 		e.fresh = false
 		t.pollAt(e, now)
 		return
+	}
+	if !was && e.fresh {
+		t.list.sweepAt = time.Time{} // which was planned without it, too late
 	}
 	if e.fresh && e.listing.hint == nil {
 		t.scheduleNext(e, e.state.ObserveTime)
