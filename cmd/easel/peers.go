@@ -12,7 +12,7 @@ import (
 
 // natsFlags say where the other replicas are found.
 type natsFlags struct {
-	NATSURL       string `name:"nats-url" group:"nats" env:"EASEL_NATS_URL" placeholder:"URL" help:"NATS with JetStream, over which replicas share polling: nats://HOST:PORT or tls://HOST:PORT, several with commas. Without it each replica polls for itself."`
+	NATSURL       string `name:"nats-url" group:"nats" env:"EASEL_NATS_URL" placeholder:"URL" help:"NATS with JetStream, over which replicas share polling: nats://HOST:PORT or tls://HOST:PORT, several with commas. Without it replicas share it over a ledger in PostgreSQL, else each polls for itself."`
 	NATSCredsFile string `name:"nats-creds-file" group:"nats" env:"EASEL_NATS_CREDS_FILE" placeholder:"FILE" help:"Credentials (JWT and seed) to log in with."`
 	NATSNKeyFile  string `name:"nats-nkey-file" group:"nats" env:"EASEL_NATS_NKEY_FILE" placeholder:"FILE" help:"Seed to log in with."`
 	NATSCAFile    string `name:"nats-ca-file" group:"nats" env:"EASEL_NATS_CA_FILE" placeholder:"FILE" help:"Authorities of the certificate of NATS, instead of the system's."`
