@@ -270,7 +270,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 			s.fault("the catalog has given two orders one generation", c.Generation)
 			return step, err
 		}
-		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) {
+		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
 			return step, err
 		}
 	}
