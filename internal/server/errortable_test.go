@@ -139,7 +139,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 		return unary(&easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}, &easelv1.QuoteGenerationResponse{})
 	case "create":
 		if r.retry {
-			ctx, cancel = context.WithTimeout(ctx, time.Second)
+			ctx, cancel = context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
 			if rest, ok := c.(restCaller); ok {
 				c = deadlineREST{rest}
