@@ -79,7 +79,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream:  upstream,
-		unchanged: newUnchanged(),
+		unchanged: &unchanged{lists: map[Tenant]lastList{}},
 		idle:      cfg.BodyIdleTimeout,
 	}, nil
 }
@@ -133,7 +133,11 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 // Quote prices inputs, which must be one JSON object and are sent digit for digit.
 // It starts nothing, costs nothing and reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
-	return quoteInputs(ctx, c.upstream, cred, modelID, inputs)
+	body, err := orderBody(opQuote, modelID, inputs)
+	if err != nil {
+		return Quote{}, err
+	}
+	return fetch(ctx, c.upstream, cred, request{op: opQuote, body: body}, readQuote)
 }
 
 // Generations lists the recent generations of the API key, in the catalog's order. The
@@ -157,22 +161,17 @@ func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
 	})
 }
 
-// Generation reads one generation. It does not decode an unchanged answer again.
+// Generation reads one generation.
 func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
 		return Version{}, err
 	}
 	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id}, func(a answer) (Version, error) {
-		if last, ok := c.unchanged.single(cred.Tenant, id, a); ok {
-			return last, nil
-		}
 		g, err := readGeneration(a, id)
 		if err != nil {
 			return Version{}, err
 		}
-		newest := g.Version()
-		c.unchanged.keepSingle(cred.Tenant, id, a, newest)
-		return newest, nil
+		return g.Version(), nil
 	})
 }
 
