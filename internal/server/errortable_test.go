@@ -229,7 +229,7 @@ type deadlineREST struct{ restCaller }
 
 func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {
 	client := *c.http
-	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "1S"}
+	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "3S"}
 	own := *c.stack
 	own.http = &client
 	return restCaller{&own, c.key}.call(context.WithoutCancel(ctx), method, req, resp)
