@@ -79,7 +79,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream:  upstream,
-		unchanged: &unchanged{lists: map[Tenant]lastList{}},
+		unchanged: newUnchanged(),
 		idle:      cfg.BodyIdleTimeout,
 	}, nil
 }
@@ -161,17 +161,22 @@ func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
 	})
 }
 
-// Generation reads one generation.
+// Generation reads one generation. It does not decode an unchanged answer again.
 func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
 		return Version{}, err
 	}
 	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id}, func(a answer) (Version, error) {
+		if last, ok := c.unchanged.single(cred.Tenant, id, a); ok {
+			return last, nil
+		}
 		g, err := readGeneration(a, id)
 		if err != nil {
 			return Version{}, err
 		}
-		return g.Version(), nil
+		newest := g.Version()
+		c.unchanged.keepSingle(cred.Tenant, id, a, newest)
+		return newest, nil
 	})
 }
 

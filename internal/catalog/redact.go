@@ -100,6 +100,9 @@ func hasWord(text string, length int) bool {
 	return false
 }
 
+// same reports whether both redact the same API key.
+func (r redactor) same(other redactor) bool { return r.key == other.key }
+
 // suspicious reports whether a redacted text held the API key of the call, or has a text that looks
 // like another one.
 func suspicious(text string) bool {
