@@ -61,7 +61,8 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.eachWatcher(source.drain)
+		t.eachWatcher((*watcher).drain)
+		t.endAttendances(ErrDraining)
 		t.mu.Unlock()
 	}
 }
@@ -81,14 +82,6 @@ func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error)
 	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
 }
 
-// WatchAccount delivers the account at once and after each change of its balance or of a budget, and heartbeats in
-// between. It has no goal; in all else it is like Watch.
-func (h *Hub) WatchAccount(ctx context.Context, req AccountRequest, deliver func(Event) error) error {
-	d := h.delivery(ctx, deliver)
-	w := newAccountWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
-	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
-}
-
 // delivery makes the delivery of a watch. Each one goes to the next dispatcher.
 func (h *Hub) delivery(ctx context.Context, deliver func(Event) error) *delivery {
 	d := &delivery{hub: h, ctx: ctx, deliver: deliver, done: make(chan struct{})}
@@ -97,7 +90,7 @@ func (h *Hub) delivery(ctx context.Context, deliver func(Event) error) *delivery
 }
 
 // serve starts a watcher, and delivers to it until the watch ends.
-func (h *Hub) serve(d *delivery, w source, cred catalog.Credential, start func(*tenant)) error {
+func (h *Hub) serve(d *delivery, w *watcher, cred catalog.Credential, start func(*tenant)) error {
 	d.watcher = w
 	t := h.find(cred, true)
 	start(t)
@@ -207,14 +200,6 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	t.peers.requests++ // the next status tells the leader
 	if throttled {
 		t.health.throttled(err, now)
-	}
-}
-
-// Ordered notes that an order was sent to the catalog, whatever became of it: the balance may have changed.
-func (h *Hub) Ordered(cred catalog.Credential) {
-	if t := h.find(cred, false); t != nil {
-		t.account.touch(time.Now())
-		t.mu.Unlock()
 	}
 }
 

@@ -8,7 +8,7 @@
 //	hub         the API of the package
 //	dispatcher  lets the ready watchers deliver, in turn
 //	watcher     the subscriptions of one stream, and its next event
-//	account     the balance and budgets of one credential, and the watchers of them
+//	account     reads the account for those who ask, and keeps the poller for them
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	list        learns how useful sweeps are
@@ -69,18 +69,6 @@ type Request struct {
 	Wake func() time.Time
 }
 
-// AccountRequest asks for a watch of the account behind a credential.
-type AccountRequest struct {
-	Credential catalog.Credential // all watches with the same tenant and owner share the budgets
-	Balance    bool               // a change of the balance is delivered, and not of the budgets alone
-	// Budgets reads what the owner may spend, as a value that == or reflect.DeepEqual compares. One watch's reads for
-	// all of its owner, on a context of the hub. Nil: the owner has no budgets.
-	Budgets   func(ctx context.Context) (any, error)
-	Heartbeat time.Duration // as in Request, and so are the others
-	Until     time.Time
-	Stall     time.Duration
-}
-
 // Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
 // watcher that has stalled.
 var (
@@ -93,10 +81,9 @@ var (
 // not wait for longer.
 var ErrSkipped = errors.New("nothing was sent")
 
-// Event is one message to a watcher: exactly one of Update, Account, Heartbeat, CaughtUp and Woken is set.
+// Event is one message to a watcher: exactly one of Update, Heartbeat, CaughtUp and Woken is set.
 type Event struct {
 	Update    *Update
-	Account   *AccountUpdate
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // the initial state of every generation that was known when the watch began has come before
 	Woken     bool    // the time that Wake has given has come
@@ -110,13 +97,6 @@ type Update struct {
 	Initial    bool  // the state found when the watch began
 	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
 	Memo       *Memo // for a value that all watchers share; nil outside a watch
-}
-
-// AccountUpdate is a state of the account that is new to the watcher.
-type AccountUpdate struct {
-	Account catalog.Account
-	Budgets any  // as the request reads them
-	Initial bool // the state found when the watch began
 }
 
 // Memo keeps a value that is made of an update, for all watchers that get the update. So a change is
