@@ -2,6 +2,12 @@ package orders
 
 import "sync"
 
+// Viewer is whose orders somebody sees: an owner's, or everybody's.
+type Viewer struct {
+	Owner     string
+	Everybody bool
+}
+
 // Bells wake those who wait for something to happen to a key. A bell that rings twice before somebody looks wakes once.
 type Bells[K comparable] struct {
 	mu  sync.Mutex

@@ -63,6 +63,7 @@ type Service struct {
 	copies   *modelCache
 	balances *sharing[catalog.Tenant, catalog.Account]
 	budgets  *sharing[string, []ledger.Budget] // by owner
+	own      *sharing[orders.Viewer, *ownOrders]
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -106,6 +107,7 @@ func New(cfg Config) (*Service, error) {
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
 	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
+	s.own = newSharing(func(_, _ *ownOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil
 }
 
@@ -126,6 +128,7 @@ func (s *Service) Close() {
 	s.copies.close()
 	s.balances.close()
 	s.budgets.close()
+	s.own.close()
 }
 
 // until is when a watch that begins now reaches its maximum age; zero: never. It is up to a tenth

@@ -55,6 +55,7 @@ type reading[T any] struct {
 	value    T
 	known    bool      // there is a value
 	at       time.Time // when it was read
+	since    time.Time // when that read began
 	failures int       // reads in a row
 	err      error     // of the last read
 	next     time.Time // when the next read is due
@@ -179,6 +180,7 @@ func (s *sharing[K, T]) took(one *shared[T], value T, err error) {
 	newest := &one.newest
 	newest.err = err
 	if err != nil {
+		one.tell()
 		newest.failures++
 		if pause := one.began.Add(max(s.least, schedule.Backoff(newest.failures, s.least, s.most))); pause.Before(one.dueAt) {
 			one.dueAt = pause
@@ -186,11 +188,16 @@ func (s *sharing[K, T]) took(one *shared[T], value T, err error) {
 		return
 	}
 	same := newest.known && s.same(newest.value, value)
-	*newest = reading[T]{value: value, known: true, at: time.Now()}
+	*newest = reading[T]{value: value, known: true, at: time.Now(), since: one.began}
 	if !same {
-		for changed := range one.watchers {
-			ring(changed)
-		}
+		one.tell()
+	}
+}
+
+// tell wakes the watchers.
+func (one *shared[T]) tell() {
+	for changed := range one.watchers {
+		ring(changed)
 	}
 }
 

@@ -133,7 +133,6 @@ type delivery struct {
 	ctx        context.Context
 	watcher    *watcher
 	deliver    func(Event) error
-	wake       func() time.Time // nil: see Request
 	dispatcher *dispatcher
 	done       chan struct{} // closed when the watch is over
 
@@ -176,7 +175,7 @@ func (d *delivery) ready() {
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
-		s := d.next(time.Now())
+		s := d.watcher.next(time.Now())
 		switch {
 		case s.event != nil:
 		case s.err != nil || s.done:
@@ -196,20 +195,6 @@ func (d *delivery) run(w *worker) {
 		}
 	}
 	d.park(time.Now())
-}
-
-// next takes the next step, which is to wake the caller where there is no other and the time has come.
-func (d *delivery) next(now time.Time) step {
-	s := d.watcher.next(now)
-	if d.wake == nil || s.event != nil || s.err != nil || s.done {
-		return s
-	}
-	at := d.wake()
-	if !at.IsZero() && !now.Before(at) {
-		return step{event: &Event{Woken: true}}
-	}
-	s.next = earliest(s.next, at)
-	return s
 }
 
 // relieved reports whether the worker must stop to deliver.

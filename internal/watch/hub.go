@@ -77,7 +77,6 @@ func (h *Hub) Drain() {
 // forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
 	d := h.delivery(ctx, deliver)
-	d.wake = req.Wake
 	w := newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
 }
@@ -172,6 +171,21 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
+}
+
+// Discovered notes generations that are ordered and were not known to be: those who watch what is chosen subscribe to them.
+func (h *Hub) Discovered(cred catalog.Credential, ids ...string) {
+	t := h.find(cred, false)
+	if t == nil {
+		return
+	}
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, w := range t.everything {
+		if w.chosen != nil {
+			w.addOrdered(ids, now)
+		}
+	}
 }
 
 // Gone notes a generation that reads elsewhere have not found for so long that it counts as gone, and delivers that to

@@ -316,6 +316,9 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
 	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
+	if catalog.KindOf(err) == catalog.KindMalformed { // it is too large, for one: what the book has chosen needs no list
+		t.subscribeChosen(now)
+	}
 	for _, e := range swept {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}

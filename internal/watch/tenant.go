@@ -353,12 +353,21 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
-			if w.initialKnown && !w.watches(e) {
+			if w.initialKnown && w.covers(e) && !w.watches(e) {
 				w.add(e, now)
 			}
 		}
 	}
 	e.listing.seenAt = now
+}
+
+// subscribeChosen lets those who watch what is chosen begin without the list.
+func (t *tenant) subscribeChosen(now time.Time) {
+	for _, w := range t.everything {
+		if w.chosen != nil {
+			w.subscribeListed(now)
+		}
+	}
 }
 
 // removeListed ends the subscriptions of the watchers of everything to an entry.

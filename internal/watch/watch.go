@@ -64,9 +64,17 @@ type Request struct {
 	// Ordered are those of the IDs and of the KnownEtags of which there is an order: one read that does not find one of
 	// them says nothing.
 	Ordered map[string]bool
-	// Wake says when deliver is called at the latest, though nothing has changed; zero: no matter when. It is asked
-	// when there is nothing to deliver, and never while deliver runs. Nil: never.
-	Wake func() time.Time
+	// Chosen narrows a watch of everything down. Nil: it does not.
+	Chosen Chosen
+}
+
+// Chosen says which generations a watch of everything is to cover. It is asked under a lock, and has the answer at hand.
+// Of what it has learnt since, it tells the hub: see [Hub.Discovered].
+type Chosen interface {
+	// Has reports whether a generation is covered that the catalog lists.
+	Has(id string) bool
+	// Unsettled are those that are covered whether it lists them or not.
+	Unsettled() (ids []string)
 }
 
 // Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
@@ -81,12 +89,11 @@ var (
 // not wait for longer.
 var ErrSkipped = errors.New("nothing was sent")
 
-// Event is one message to a watcher: exactly one of Update, Heartbeat, CaughtUp and Woken is set.
+// Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // the initial state of every generation that was known when the watch began has come before
-	Woken     bool    // the time that Wake has given has come
 	Known     *Update // beside a Heartbeat in place of an initial update: the state that the caller has
 }
 
