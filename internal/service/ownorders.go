@@ -51,8 +51,8 @@ func (s *Service) ownOrdersOf(ctx context.Context, owner *string) (own *ownOrder
 	for {
 		now := joined.newest()
 		switch {
-		case now.known && (now.err != nil || !now.since.Before(began)): // or the ledger has answered before
-			return now.value, joined.leave, nil
+		case now.known && (now.err != nil || !now.since.Before(began)):
+			return now.value, joined.leave, nil //nolint:nilerr // what it has answered before counts
 		case now.err != nil:
 			joined.leave()
 			return nil, nil, now.err

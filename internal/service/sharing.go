@@ -29,9 +29,8 @@ type sharing[K comparable, T any] struct {
 const unreadFor = time.Second
 
 func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, bells *orders.Bells[K], below func(time.Duration) time.Duration) *sharing[K, T] {
-	s := &sharing[K, T]{same: same, least: least, most: most, bells: bells, below: below, all: map[K]*shared[T]{}}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	return s
+	ctx, stop := context.WithCancel(context.Background())
+	return &sharing[K, T]{same: same, least: least, most: most, bells: bells, below: below, ctx: ctx, stop: stop, all: map[K]*shared[T]{}}
 }
 
 // close ends all reads, and waits for them.
