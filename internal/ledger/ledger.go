@@ -71,6 +71,9 @@ type Counts struct {
 // IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
 func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
+// IsShared reports whether other processes may write into the ledger.
+func (l *Ledger) IsShared() bool { return l.IsDurable() && l.kind != "sqlite" }
+
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
