@@ -29,7 +29,7 @@ type sharing[K comparable, T any] struct {
 const unreadFor = time.Second
 
 func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, bells *orders.Bells[K], below func(time.Duration) time.Duration) *sharing[K, T] {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return &sharing[K, T]{same: same, least: least, most: most, bells: bells, below: below, ctx: ctx, stop: stop, all: map[K]*shared[T]{}}
 }
 
