@@ -68,6 +68,9 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
 	}
+	if _, set := p.Lookup("EASEL_LEDGER_URL"); set {
+		p.Console().Tell("EASEL_LEDGER_URL is not read here: --db FILE keeps the catalog, and the ledger in FILE" + ledgerSuffix)
+	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
 		return err

@@ -133,7 +133,11 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 // Quote prices inputs, which must be one JSON object and are sent digit for digit.
 // It starts nothing, costs nothing and reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
-	return quoteInputs(ctx, c.upstream, cred, modelID, inputs)
+	body, err := orderBody(opQuote, modelID, inputs)
+	if err != nil {
+		return Quote{}, err
+	}
+	return fetch(ctx, c.upstream, cred, request{op: opQuote, body: body}, readQuote)
 }
 
 // Generations lists the recent generations of the API key, in the catalog's order. The

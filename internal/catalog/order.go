@@ -28,11 +28,9 @@ const (
 	NotSent Posted = iota
 	// Unknown means that the order may have been taken, now or by an earlier attempt.
 	Unknown
-	// Refused means that this attempt was not taken. An earlier one may have been: some catalogs look at money, models
-	// or inputs before they look at the idempotency key.
-	Refused
-	// Placed means that the catalog has named the generation.
-	Placed
+	// Answered means that the catalog has named the generation, or that this attempt was not taken. An earlier one may
+	// have been: some catalogs look at money, models or inputs before they look at the idempotency key.
+	Answered
 )
 
 // Post makes one attempt to place a paid order. Nothing else does, and nothing repeats it: without a GetBody, Go's
@@ -55,40 +53,39 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	if err == nil {
 		g, err = readCreated(a)
 	}
-	err = unknownOutcome(err)
-	return g, posted(err), err
+	posted, err := outcome(err)
+	return g, posted, err
 }
 
-// posted classifies the end of an attempt.
-func posted(err error) Posted {
+// outcome classifies the end of an attempt. An error that leaves open whether the order was taken becomes
+// [KindOutcomeUnknown].
+func outcome(err error) (Posted, error) {
+	if err == nil {
+		return Answered, nil
+	}
 	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return Unknown, &Error{Kind: KindOutcomeUnknown, Op: OpCreate, Err: err}
+	}
+	isOpen := e.Kind == KindUnavailable || e.Kind == KindMalformed || !certainlyRefused(e.Status)
+	if isOpen {
+		open := *e
+		open.Kind = KindOutcomeUnknown
+		err = &open
+	}
 	switch {
-	case err == nil:
-		return Placed
-	case !ok:
-		return Unknown
-	case e.Status == 0 && !mayHaveArrived(e):
-		return NotSent
-	case e.Kind == KindOutcomeUnknown || e.Kind == KindInProgress || e.Kind == KindKeyReused || e.AboutKey:
-		return Unknown
+	case e.Status == 0 && (!isOpen || hadNoConnection(e)):
+		return NotSent, err
+	case isOpen || e.Kind == KindInProgress || e.Kind == KindKeyReused || e.AboutKey:
+		return Unknown, err
 	}
-	return Refused
+	return Answered, err
 }
 
-// mayHaveArrived reports whether an attempt without an answer may have reached the catalog: it had a connection.
-func mayHaveArrived(e *Error) bool {
+// hadNoConnection reports whether an attempt without an answer can't have reached the catalog.
+func hadNoConnection(e *Error) bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
-	dial := ok && (op.Op == "dial" || op.Op == "proxyconnect")
-	return e.Kind == KindOutcomeUnknown && !dial
-}
-
-// quoteInputs prices inputs.
-func quoteInputs(ctx context.Context, upstream retrier, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
-	body, err := orderBody(opQuote, modelID, inputs)
-	if err != nil {
-		return Quote{}, err
-	}
-	return fetch(ctx, upstream, cred, request{op: opQuote, body: body}, readQuote)
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
 // orderBody is the body of a quote and of an order. Inputs go into it as they are.
@@ -101,24 +98,6 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	}
 	id, _ := json.Marshal(modelID) // a text can always be written
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
-}
-
-// unknownOutcome turns an error that leaves open whether the order was taken into
-// [KindOutcomeUnknown].
-func unknownOutcome(err error) error {
-	if err == nil {
-		return nil
-	}
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return &Error{Kind: KindOutcomeUnknown, Op: OpCreate, Err: err}
-	}
-	if e.Kind == KindUnavailable || e.Kind == KindMalformed || !certainlyRefused(e.Status) {
-		open := *e
-		open.Kind = KindOutcomeUnknown
-		return &open
-	}
-	return err
 }
 
 // certainlyRefused reports whether an answer to an order says that it was not carried out; status 0 is no

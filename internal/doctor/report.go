@@ -66,7 +66,7 @@ func (r *Report) Print(console *terminal.Console, quiet bool) {
 	if !quiet {
 		console.Print(console.OutStyle.Paint(terminal.Bold, terminal.OneLine(r.Upstream)))
 		if r.Ledger != "" {
-			console.Print("the ledger is " + r.Ledger)
+			console.Print("the ledger of the settings, which is not opened here, is " + r.Ledger)
 		}
 	}
 	for _, c := range r.Checks {

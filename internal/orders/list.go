@@ -57,11 +57,3 @@ func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) ([]ledger.Usage
 	defer leave()
 	return o.Ledger.Usage(ctx, q)
 }
-
-// Budgets gives the budgets of an owner that have a limit.
-func (o *Orders) Budgets(ctx context.Context, owner string, limits ledger.Limits) ([]ledger.Budget, error) {
-	if limits == (ledger.Limits{}) {
-		return nil, nil
-	}
-	return o.Ledger.Budgets(ctx, owner, limits)
-}

@@ -28,6 +28,8 @@ type Config struct {
 // Orders takes orders through the ledger to the catalog.
 type Orders struct {
 	Config
+	// Placed rings for those who may see an order when it has got its generation in this process.
+	Placed Bells[Viewer]
 
 	placed  *recent[placedKey, placedOrder]
 	owned   *recent[ownedKey, attributed]

@@ -118,6 +118,24 @@ func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs 
 	return generationIDs, err
 }
 
+// newestPage is how many orders one question asks for.
+const newestPage = 1000
+
+// Newest gives the newest orders that a filter chooses, page by page: so many at most, and no more than a watch of
+// everything covers.
+func (o *Orders) Newest(ctx context.Context, f ledger.Filter, most int) (all []Listed, err error) {
+	most = min(most, maxUnsettled)
+	for after := (ledger.Position{}); len(all) < most; after = all[len(all)-1].Position {
+		size := min(newestPage, most-len(all))
+		page, err := o.List(ctx, f, after, size)
+		all = append(all, page...)
+		if err != nil || len(page) < size {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
 // IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does
 // not know the generation, nothing of it is to be settled.
 func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {

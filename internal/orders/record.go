@@ -3,6 +3,7 @@ package orders
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -13,6 +14,11 @@ import (
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
+}
+
+// Equal reports whether both say the same.
+func (a Attribution) Equal(b Attribution) bool {
+	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
 }
 
 // encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.

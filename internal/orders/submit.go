@@ -270,7 +270,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 			s.fault("the catalog has given two orders one generation", c.Generation)
 			return step, err
 		}
-		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) {
+		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
 			return step, err
 		}
 	}
@@ -294,9 +294,14 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 	return g
 }
 
-// ordered lets the hub and the configuration know of the end of a series of attempts.
+// ordered lets the configuration know of the end of a series of attempts, and those who watch the balance: whatever became of
+// the order, it may have changed.
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
-	o.Hub.Ordered(s.cred)
+	o.Moved.Ring(s.cred.Tenant)
+	if err == nil {
+		o.Placed.Ring(Viewer{Owner: s.order.Owner})
+		o.Placed.Ring(Viewer{Everybody: true})
+	}
 	if o.Ordered != nil {
 		o.Ordered(ctx, s.cred, s.order.ModelID, s.generation, err)
 	}

@@ -139,7 +139,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 		return unary(&easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}, &easelv1.QuoteGenerationResponse{})
 	case "create":
 		if r.retry {
-			ctx, cancel = context.WithTimeout(ctx, time.Second)
+			ctx, cancel = context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
 			if rest, ok := c.(restCaller); ok {
 				c = deadlineREST{rest}
@@ -229,7 +229,7 @@ type deadlineREST struct{ restCaller }
 
 func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {
 	client := *c.http
-	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "1S"}
+	client.Transport = withHeader{c.http.Transport, "Grpc-Timeout", "3S"}
 	own := *c.stack
 	own.http = &client
 	return restCaller{&own, c.key}.call(context.WithoutCancel(ctx), method, req, resp)

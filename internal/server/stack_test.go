@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ type options struct {
 	server  server.Config
 	hub     watch.Config
 	ledger  string                                    // its URL
+	asked   *atomic.Int64                             // counts the statements that a ledger in memory is given; nil: nobody does
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
 	memory      bool
@@ -92,7 +94,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Once(), observer
-	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour})
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Connector: counting(t, o.asked)})
 	must(err)
 	recorder := orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler))
 	o.hub.Sighted = recorder.Sighted

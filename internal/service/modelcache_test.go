@@ -14,7 +14,6 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -41,7 +40,7 @@ func inShop(t *testing.T, test func(s *shop)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		services, err := New(Config{Catalog: client, Hub: new(watch.Hub), Orders: new(orders.Orders)})
+		services, err := New(Config{Catalog: client, Hub: new(watch.Hub), Orders: noOrders()})
 		if err != nil {
 			t.Fatal(err)
 		}

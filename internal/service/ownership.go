@@ -3,8 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -155,55 +153,3 @@ func (a *attributions) patiently(ctx context.Context, ids ...string) (map[string
 	}
 	return a.service.known(ctx, a.owner, ids...)
 }
-
-// ownWatch keeps to what the ledger knows in a watch of everything: a caller's own, or what a filter by labels or
-// owner chooses. What the ledger can't tell about for now waits for the next event, and of what it does not know it is
-// asked again.
-type ownWatch struct {
-	ask     *attributions
-	wants   func(*watch.Update, orders.Attribution) bool
-	waiting map[string]*watch.Update
-	unknown unknowns
-}
-
-// own gives the updates of an event that are wanted, and whose they are.
-func (w *ownWatch) own(event watch.Event) (updates []*watch.Update, own map[string]orders.Attribution) {
-	now := time.Now()
-	w.await(event, now)
-	if len(w.waiting) == 0 {
-		return nil, nil
-	}
-	ids := slices.Sorted(maps.Keys(w.waiting))
-	own, err := w.ask.of(ids...)
-	for _, id := range ids {
-		update := w.waiting[id]
-		whose, ok := own[id]
-		switch {
-		case ok:
-			if update = w.unknown.known(update); w.wants(update, whose) {
-				updates = append(updates, update)
-			}
-		case err == nil:
-			w.unknown.note(update, now)
-		default:
-			continue
-		}
-		delete(w.waiting, id)
-	}
-	return updates, own
-}
-
-// await adds what the ledger is to be asked about now.
-func (w *ownWatch) await(event watch.Event, now time.Time) {
-	for _, update := range w.unknown.due(now) {
-		if id := update.Generation.ID; w.waiting[id] == nil { // else a newer state waits
-			w.waiting[id] = update
-		}
-	}
-	if event.Update != nil {
-		w.waiting[event.Update.Generation.ID] = event.Update
-	}
-}
-
-// wake is when the ledger is to be asked again though nothing happens.
-func (w *ownWatch) wake() time.Time { return w.unknown.askAt }

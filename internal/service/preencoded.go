@@ -1,6 +1,8 @@
 package service
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -13,22 +15,43 @@ import (
 )
 
 // preEncodedUpdate is the message of an update, of a watch of one generation or of many: on the wire both
-// are the same. All but the time of sending is encoded once for all watchers of a state, and shared by
+// are the same. All but the time of sending is encoded once for the watchers of a state, and shared by
 // them: the fields of a message may come in any order.
 type preEncodedUpdate struct {
 	update []byte
 	sent   time.Time
 }
 
-// encodeUpdate encodes an update, once for all its watchers, who share whose it is. One that can't be encoded
-// is nil.
+// encodeUpdate encodes an update, once for all its watchers who know the same of whose it is. One that can't be encoded is
+// nil.
 func encodeUpdate(u *watch.Update, whose orders.Attribution) []byte {
-	return u.Memo.Get(func() any {
-		update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
-			Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, whose)},
-		}) // it fails for text alone that is no UTF-8, and text is cleaned
-		return update
-	}).([]byte)
+	return u.Memo.Get(func() any { return new(encodings) }).(*encodings).of(u, whose)
+}
+
+// encodings are those of one update. There are few: its watchers know whose it is, or they do not.
+type encodings struct {
+	mu  sync.Mutex
+	all []encoding
+}
+
+type encoding struct {
+	whose  orders.Attribution
+	update []byte
+}
+
+// of gives the encoding for those who know so much.
+func (e *encodings) of(u *watch.Update, whose orders.Attribution) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := slices.IndexFunc(e.all, func(one encoding) bool { return one.whose.Equal(whose) })
+	if at >= 0 {
+		return e.all[at].update
+	}
+	update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
+		Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, whose)},
+	}) // it fails for text alone that is no UTF-8, and text is cleaned
+	e.all = append(e.all, encoding{whose, update})
+	return update
 }
 
 // Wire gives the message as it goes over the wire. None of it may be changed.

@@ -65,6 +65,27 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	}
 }
 
+func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
+	u := updates()["a long text"]
+	all := []orders.Attribution{
+		{}, // the ledger does not answer, or another caller's API key
+		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
+		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
+		{Owner: "blue", Caller: "shop", Labels: map[string]string{"job": "1"}},
+		{},
+	}
+	for _, whose := range all {
+		told := &easelv1.WatchGenerationResponse{}
+		if err := proto.Unmarshal(encodeUpdate(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
+			t.Errorf("%v: %v, and it is told of %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
+		}
+	}
+}
+
+func attributionOf(g *easelv1.Generation) orders.Attribution {
+	return orders.Attribution{Owner: g.GetOwner(), Caller: g.GetCaller(), Labels: g.GetLabels()}
+}
+
 // wire keeps what a benchmark makes, or the compiler would not make all of it.
 var wire mem.BufferSlice
 

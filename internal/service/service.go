@@ -15,6 +15,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -58,8 +59,11 @@ type Config struct {
 
 // Service is the three services of the contract.
 type Service struct {
-	cfg    Config
-	copies *modelCache
+	cfg      Config
+	copies   *modelCache
+	balances *sharing[catalog.Tenant, catalog.Account]
+	budgets  *sharing[string, []ledger.Budget] // by owner
+	own      *sharing[orders.Viewer, *ownOrders]
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -101,6 +105,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
+	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
+	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
+	s.own = newSharing(func(_, _ *ownOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil
 }
 
@@ -117,7 +124,12 @@ func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
 // Close ends the reads in the background, and waits for them. The server must have stopped: a later call
 // that has to read is refused.
-func (s *Service) Close() { s.copies.close() }
+func (s *Service) Close() {
+	s.copies.close()
+	s.balances.close()
+	s.budgets.close()
+	s.own.close()
+}
 
 // until is when a watch that begins now reaches its maximum age; zero: never. It is up to a tenth
 // sooner, so that streams that began together do not end together.

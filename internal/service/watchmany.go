@@ -22,8 +22,9 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	ctx := stream.Context()
 	w := &watchOfMany{
 		service: s, stream: stream, known: s.stillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
-		covered: map[string]bool{},
+		covered: map[string]bool{}, leave: func() {},
 	}
+	defer func() { w.leave() }()
 	request, err := w.request(ctx, req)
 	if err == nil && w.goesOn(request) {
 		err = s.closes(s.cfg.Hub.Watch(ctx, request, w.deliver))
@@ -48,7 +49,8 @@ type watchOfMany struct {
 	whose   map[string]orders.Attribution // of the generations that the request names
 	ask     *attributions                 // of the others
 	covered map[string]bool               // generations of which the caller has a state, until it has caught up
-	own     *ownWatch                     // of a watch of everything of what the ledger knows alone
+	own     *ownOrders                    // of a watch of everything of what the ledger knows alone
+	leave   func()                        // ends its part in them
 }
 
 // request is the request to the hub. The caller is told at once of what does not exist for it.
@@ -86,7 +88,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 		request.KnownEtags[id] = req.GetKnownEtags()[id]
 	}
 	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
-		request.Wake = w.own.wake
+		request.Chosen = chosen{w.own, w.filter}
 	}
 	request.Ordered = make(map[string]bool, len(known)+len(request.IDs))
 	maps.Copy(request.Ordered, s.standing(ctx, known...))
@@ -135,7 +137,11 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose orders.Attri
 // everything gives the generations that a watch of everything covers beside the listed ones.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter) ([]string, error) {
 	if w.ask.must {
-		w.own = &ownWatch{ask: w.ask, wants: w.wants, waiting: map[string]*watch.Update{}}
+		own, leave, err := w.service.ownOrdersOf(ctx, filter.Owner)
+		if err == nil {
+			w.own, w.leave = own, leave
+		}
+		return nil, err
 	}
 	if !credential(ctx).Held {
 		return nil, nil
@@ -163,8 +169,6 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 			w.cover(event.Known)
 		}
 		return watch.ErrSkipped
-	case w.own != nil:
-		return w.deliverOwn(event)
 	case event.Update != nil:
 		whose := w.attribution(event.Update)
 		if !w.wants(event.Update, whose) {
@@ -175,25 +179,6 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 		return w.sendCaughtUp()
 	}
 	return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
-}
-
-// deliverOwn sends what the ledger calls wanted of an event in a watch of everything.
-func (w *watchOfMany) deliverOwn(event watch.Event) error {
-	own, whose := w.own.own(event)
-	for _, update := range own {
-		if err := w.sendUpdate(update, whose[update.Generation.ID], ""); err != nil {
-			return err
-		}
-	}
-	switch {
-	case event.CaughtUp:
-		return w.sendCaughtUp()
-	case event.Heartbeat != nil:
-		return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
-	case len(own) == 0: // it is not wanted
-		return watch.ErrSkipped
-	}
-	return nil
 }
 
 // wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
@@ -210,7 +195,11 @@ func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
 func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
 	id := u.Generation.ID
 	whose, ok := w.whose[id]
-	if !ok {
+	switch {
+	case ok:
+	case w.own != nil:
+		whose, _ = w.own.of(id)
+	default:
 		own, _ := w.ask.of(id) // else it is missing alone
 		whose = own[id]
 	}

@@ -355,13 +355,13 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the balance is not read after an order",
-		edits:  []edit{{watchDir, "Hub.Ordered", "t.account.touch(_)", ""}},
+		edits:  []edit{{ordersDir, "Orders.ordered", "o.Moved.Ring(_)", ""}},
 		jobs:   seeds("short", 3, 6, 9, 12),
 		breaks: []string{"the newest balance and the newest budget arrive"},
 	},
 	{
 		name:   "the balance is read after each order at once",
-		edits:  []edit{{watchDir, "account.touch", "latest(a.began.Add(_), n)", "n"}},
+		edits:  []edit{{serviceDir, "sharing.hasten", "o.began.Add(_)", "o.began"}},
 		jobs:   seeds("short", 3, 6, 9, 12),
 		breaks: []string{"an account is read seldom, whoever watches"},
 	},
@@ -369,13 +369,13 @@ func firstContext(h *Hub) context.Context {
 	// Teams and their ledger.
 	{
 		name:   "a team sees the balance in a watch of the account",
-		edits:  []edit{{serviceDir, "accountOf", "!c.seesAccount()", "false"}},
+		edits:  []edit{{serviceDir, "watchOfAccount.now", "!w.call.seesAccount()", "false"}},
 		jobs:   seeds("teams-short", 3, 6),
 		breaks: []string{"a team sees no balance"},
 	},
 	{
 		name:   "a change of a budget alone is not told",
-		edits:  []edit{{watchDir, "accountWatcher.change", "!reflect.DeepEqual(_, _)", "false"}},
+		edits:  []edit{{serviceDir, "money.equal", "sameBudgets(_, _)", "true"}},
 		jobs:   seeds("teams-short", 3, 6),
 		breaks: []string{"the newest balance and the newest budget arrive"},
 	},
@@ -398,10 +398,10 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
 	{
-		name:   "an event of another team counts as a message",
-		edits:  []edit{{serviceDir, "watchOfMany.deliverOwn", "len(own) == 0", "len(own) == -1"}},
+		name:   "a watch of everything covers what is another team's",
+		edits:  []edit{{serviceDir, "chosen.Has", "o && !excludes(c.filter, w.Model, w)", "o || !excludes(c.filter, w.Model, w)"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3, 4, 5, 6),
-		breaks: []string{"silence is never longer than the heartbeat"},
+		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
 	{
 		name: "an order is sent while the ledger is away",

@@ -131,7 +131,10 @@ func functionName(f *ast.FuncDecl) string {
 	if star, ok := receiver.(*ast.StarExpr); ok {
 		receiver = star.X
 	}
-	if generic, ok := receiver.(*ast.IndexExpr); ok {
+	switch generic := receiver.(type) {
+	case *ast.IndexExpr:
+		receiver = generic.X
+	case *ast.IndexListExpr:
 		receiver = generic.X
 	}
 	name, _ := receiver.(*ast.Ident)

@@ -188,17 +188,21 @@ func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
 	f := newFacility(t, 1)
 	f.watch(f.keys[0], 2, 2)
 	var status struct {
-		Version  string
-		Serving  bool
-		Concerns []any
-		Watching struct{ Keys, Active, Watches int }
-		Keys     []struct{ Key, Condition string }
-		Renders  []struct {
+		Version     string
+		Serving     bool
+		Concerns    []any
+		Watching    struct{ Keys, Active, Watches int }
+		Keys        []struct{ Key, Condition string }
+		Generations []struct {
 			ID, Key, Model, State string
 			NextPoll              time.Time
 			Watches               int
 		}
-		Rooms    []struct{ Name string }
+		Usage []struct {
+			Name string
+			Max  int
+		}
+		Ledger   struct{ Kind, Means string }
 		Troubles []any
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -211,10 +215,10 @@ func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
 			break
 		}
 	}
-	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Renders) != 2 || len(status.Rooms) != 5 {
+	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Generations) != 2 || len(status.Usage) != 5 || status.Usage[0].Max == 0 || status.Ledger.Kind != "memory" || status.Ledger.Means == "" {
 		t.Fatalf("the status is %+v", status)
 	}
-	if r := status.Renders[0]; r.ID == "" || r.Model != "studio/landscape" || r.Key != status.Keys[0].Key || len(r.Key) != 8 || r.Watches != 2 || r.NextPoll.IsZero() {
+	if r := status.Generations[0]; r.ID == "" || r.Model != "studio/landscape" || r.Key != status.Keys[0].Key || len(r.Key) != 8 || r.Watches != 2 || r.NextPoll.IsZero() {
 		t.Errorf("a render is %+v", r)
 	}
 }

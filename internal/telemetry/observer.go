@@ -191,8 +191,6 @@ func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event 
 	case event.CaughtUp:
 		o.delivered.Add(context.Background(), 1, caughtUpEvent)
 		return nil
-	case event.Woken: // nothing was found
-		return nil
 	}
 	o.delivered.Add(context.Background(), 1, updateEvent)
 	if watching == nil || !o.pushes.Allow() {

@@ -16,7 +16,7 @@ const (
 func (p *poller) start(jobs []*job) {
 	var polls []*job
 	for _, j := range jobs {
-		if p.tenant.sharing == nil || j.Account || j.budgets != nil {
+		if p.tenant.sharing == nil || j.Account {
 			p.hub.work.Go(func() { p.execute(j) })
 		} else {
 			polls = append(polls, j)
@@ -212,7 +212,8 @@ func (p *poller) putBack(polls []*job) {
 		}
 	}
 	t.budget.GiveBack(len(polls))
-	t.queue.wakeNow(now)
+	t.queue.blocked = false // the budget has what was not used
+	t.queue.wakeBy(now)
 }
 
 // readBook takes in all that the book has and this process does not know, and what it has of some generations besides.

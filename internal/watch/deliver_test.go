@@ -119,23 +119,3 @@ func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the proc
 		}
 	}
 }
-
-func TestAWatcherIsWokenWhenItWantsTo(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		want := time.Now().Add(5 * time.Second)
-		at, woken := want, []time.Time(nil)
-		go func() {
-			req := watch.Request{Credential: tenant, Heartbeat: time.Minute, Wake: func() time.Time { return at }}
-			_ = b.hub.Watch(b.ctx, req, func(event watch.Event) error {
-				if event.Woken {
-					woken, at = append(woken, time.Now()), time.Time{}
-				}
-				return watch.ErrSkipped
-			})
-		}()
-		pass(30 * time.Second)
-		if len(woken) != 1 || !woken[0].Equal(want) {
-			b.t.Errorf("woken at %v, want %v", woken, want)
-		}
-	})
-}

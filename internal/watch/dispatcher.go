@@ -126,25 +126,13 @@ func (d *dispatcher) releaseEnded() {
 // maxEventsPerTurn is how many events a watch delivers before the next watch has its turn.
 const maxEventsPerTurn = 64
 
-// source is a watcher, as its delivery sees it.
-type source interface {
-	// next takes the next step.
-	next(now time.Time) step
-	// pace is the stream of the watcher.
-	pace() *stream
-	// drain ends the watch, as the hub is drained, and stop ends the subscriptions; the tenant's mutex is held.
-	drain()
-	stop(now time.Time)
-}
-
 // delivery brings the events of one watch to its caller. The dispatcher's mutex guards the fields below
 // done.
 type delivery struct {
 	hub        *Hub
 	ctx        context.Context
-	watcher    source
+	watcher    *watcher
 	deliver    func(Event) error
-	wake       func() time.Time // nil: see Request
 	dispatcher *dispatcher
 	done       chan struct{} // closed when the watch is over
 
@@ -187,7 +175,7 @@ func (d *delivery) ready() {
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
-		s := d.next(time.Now())
+		s := d.watcher.next(time.Now())
 		switch {
 		case s.event != nil:
 		case s.err != nil || s.done:
@@ -209,20 +197,6 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// next takes the next step, which is to wake the caller where there is no other and the time has come.
-func (d *delivery) next(now time.Time) step {
-	s := d.watcher.next(now)
-	if d.wake == nil || s.event != nil || s.err != nil || s.done {
-		return s
-	}
-	at := d.wake()
-	if !at.IsZero() && !now.Before(at) {
-		return step{event: &Event{Woken: true}}
-	}
-	s.next = earliest(s.next, at)
-	return s
-}
-
 // relieved reports whether the worker must stop to deliver.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
@@ -232,7 +206,7 @@ func (d *delivery) relieved(w *worker) bool {
 
 // send calls deliver with an event.
 func (d *delivery) send(s step) error {
-	delivered := d.hub.cfg.Observer.Delivery(d.ctx, d.watcher.pace().trace, *s.event, s.found)
+	delivered := d.hub.cfg.Observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
 	if delivered != nil {
 		delivered()
@@ -240,8 +214,7 @@ func (d *delivery) send(s step) error {
 	if errors.Is(err, ErrSkipped) {
 		return nil
 	}
-	pace := d.watcher.pace()
-	pace.heartbeatAt = time.Now().Add(pace.heartbeat)
+	d.watcher.heartbeatAt = time.Now().Add(d.watcher.heartbeat)
 	return err
 }
 
@@ -308,7 +281,7 @@ func (d *delivery) limitStall(w *worker) {
 	if d.stallTimer != nil {
 		d.stallTimer.Stop()
 	}
-	d.stallTimer = time.AfterFunc(d.watcher.pace().stall-handoff, func() {
+	d.stallTimer = time.AfterFunc(d.watcher.stall-handoff, func() {
 		d.dispatcher.mu.Lock()
 		defer d.dispatcher.mu.Unlock()
 		if w.progress.Load() == progress && !d.released {

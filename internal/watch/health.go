@@ -30,10 +30,6 @@ type health struct {
 	read      time.Time // when it has last answered a read with what was asked for
 }
 
-// witness is a read of the account, for want of another read under the API key, to tell a generation that is gone from a
-// catalog that is. The tenant's mutex guards it.
-type witness struct{ wanted, inFlight bool }
-
 // succeeded notes that the catalog answered. An answer to a request from before a pause does not end the
 // pause.
 func (h *health) succeeded(now time.Time) {

@@ -62,7 +62,8 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.eachWatcher(source.drain)
+		t.eachWatcher((*watcher).drain)
+		t.endAttendances(ErrDraining)
 		t.mu.Unlock()
 	}
 }
@@ -77,16 +78,7 @@ func (h *Hub) Drain() {
 // forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
 	d := h.delivery(ctx, deliver)
-	d.wake = req.Wake
 	w := newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
-	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
-}
-
-// WatchAccount delivers the account at once and after each change of its balance or of a budget, and heartbeats in
-// between. It has no goal; in all else it is like Watch.
-func (h *Hub) WatchAccount(ctx context.Context, req AccountRequest, deliver func(Event) error) error {
-	d := h.delivery(ctx, deliver)
-	w := newAccountWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
 }
 
@@ -98,7 +90,7 @@ func (h *Hub) delivery(ctx context.Context, deliver func(Event) error) *delivery
 }
 
 // serve starts a watcher, and delivers to it until the watch ends.
-func (h *Hub) serve(d *delivery, w source, cred catalog.Credential, start func(*tenant)) error {
+func (h *Hub) serve(d *delivery, w *watcher, cred catalog.Credential, start func(*tenant)) error {
 	d.watcher = w
 	t := h.find(cred, true)
 	start(t)
@@ -186,6 +178,21 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
+// Discovered notes generations that are ordered and were not known to be: those who watch what is chosen subscribe to them.
+func (h *Hub) Discovered(cred catalog.Credential, ids ...string) {
+	t := h.find(cred, false)
+	if t == nil {
+		return
+	}
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, w := range t.everything {
+		if w.chosen != nil {
+			w.addOrdered(ids, now)
+		}
+	}
+}
+
 // Gone notes a generation that reads elsewhere have not found for so long that it counts as gone, and delivers that to
 // its watchers. ctx is that of the last read, for its trace alone.
 func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
@@ -215,14 +222,6 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	if throttled {
 		t.health.throttled(err, now)
 		t.sharing.foundThrottled(t.budget.Paused())
-	}
-}
-
-// Ordered notes that an order was sent to the catalog, whatever became of it: the balance may have changed.
-func (h *Hub) Ordered(cred catalog.Credential) {
-	if t := h.find(cred, false); t != nil {
-		t.account.touch(time.Now())
-		t.mu.Unlock()
 	}
 }
 

@@ -31,10 +31,9 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	counted  []*watcher // those that Open has
-	unshared float64    // see Stats
-	budgets  *budgets   // to read from the ledger; nil: a poll of the catalog
-	witness  bool       // see [witness]
+	counted  []*watcher             // those that Open has
+	unshared float64                // see Stats
+	asking   []chan<- accountAnswer // of a read of the account
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
@@ -78,8 +77,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.budget.SetLimit(t.rate(), now)
 	next = t.prune(now)
-	unwatched := t.account.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping && unwatched {
+	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted {
 		if t.budget.Recovered(now) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -96,18 +94,12 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
-	if t.witness.wanted && !t.witness.inFlight && s.limit > 0 {
-		t.witness = witness{inFlight: true}
-		t.inFlight++
-		jobs = append(jobs, &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}, witness: true})
-		s.limit--
-	}
-	if t.account.due(now) && s.limit > 0 {
-		jobs = append(jobs, p.readAccount(now))
+	if t.accountRead.due() && s.limit > 0 {
+		jobs = append(jobs, p.readAccount())
 		s.limit--
 	}
 	plan := s.plan()
-	plan.more = plan.more || t.account.due(now)
+	plan.more = plan.more || t.accountRead.due()
 	p.preferHinted, t.queue.blocked = plan.preferHinted, plan.more && !refill.IsZero()
 	if plan.sweep {
 		jobs = append(jobs, p.sweep(now))
@@ -120,13 +112,10 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	}
 	t.peers.requests += len(jobs)
 	p.countUnshared(jobs)
-	for _, b := range t.account.beginBudgets(now) {
-		jobs = append(jobs, &job{budgets: b})
-	}
 	if again = refill; !plan.more {
 		again = earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
 	}
-	return jobs, earliest(again, t.account.next(now))
+	return jobs, again
 }
 
 // situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
@@ -216,13 +205,13 @@ func (p *poller) read(e *entry, now time.Time) *job {
 }
 
 // readAccount makes the job of one read of the account.
-func (p *poller) readAccount(now time.Time) *job {
-	p.tenant.inFlight++
-	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, Account: true}}
-	for _, w := range p.tenant.account.begin(now) {
-		j.Watches++
-		if w.trace != nil && len(j.Open) < maxRefs {
-			j.Open = append(j.Open, w.trace)
+func (p *poller) readAccount() *job {
+	t := p.tenant
+	t.inFlight++
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true, Watches: len(t.attending)}, asking: t.accountRead.begin()}
+	for _, a := range t.attending {
+		if a.trace != nil && len(j.Open) < maxRefs {
+			j.Open = append(j.Open, a.trace)
 		}
 	}
 	return j
@@ -299,16 +288,11 @@ func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
-	if j.budgets != nil {
-		read, err := j.budgets.read(ctx)
-		p.budgetsAnswered(j.budgets, read, err)
-		return
-	}
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
 	if j.Account {
 		read, err := h.cfg.Upstream.Account(ctx, cred)
-		p.accountAnswered(j, read, err, found)
+		p.accountAnswered(j, accountAnswer{read, err})
 		ended(Outcome{Err: err})
 		return
 	}
@@ -380,44 +364,32 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
 	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
+	if catalog.KindOf(err) == catalog.KindMalformed { // it is too large, for one: what the book has chosen needs no list
+		t.subscribeChosen(now)
+	}
 	for _, e := range swept {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}
 }
 
 // accountAnswered takes in the answer to a read of the account.
-func (p *poller) accountAnswered(j *job, read catalog.Account, err error, found TraceRef) {
+func (p *poller) accountAnswered(j *job, answer accountAnswer) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
 	t.inFlight--
-	if j.witness {
-		t.witness.inFlight = false
-	}
-	switch {
-	case err != nil && !j.witness:
-		t.account.failed(err)
-		p.failed(err, now)
-	case err != nil:
-		p.failed(err, now)
-	default:
+	t.accountRead.inFlight = false
+	if answer.err != nil {
+		p.failed(answer.err, now)
+	} else {
 		t.health.read = now
 		p.succeeded(now)
-		if !j.witness {
-			t.account.apply(read, found)
-		}
 	}
-}
-
-// budgetsAnswered takes in the answer of the ledger.
-func (p *poller) budgetsAnswered(b *budgets, read any, err error) {
-	t := p.tenant
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.account.applyBudgets(b, read, err)
-	t.queue.wakeNow(time.Now())
+	for _, asking := range j.asking {
+		asking <- answer
+	}
 }
 
 // succeeded notes that the catalog has answered, and gives the entries of newcomers, which are subscribed
@@ -435,6 +407,7 @@ func (p *poller) failed(err error, now time.Time) {
 		t.sharing.foundThrottled(t.budget.Paused())
 	}
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
-		t.eachWatcher(func(w source) { w.pace().fail(err) })
+		t.eachWatcher(func(w *watcher) { w.fail(err) })
+		t.endAttendances(err)
 	}
 }

@@ -29,12 +29,6 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// wakeNow has the poller plan now, as there may be something to do that takes no request.
-func (q *queue) wakeNow(now time.Time) {
-	q.blocked = false
-	q.wakeBy(now)
-}
-
 // put adds an entry, or moves it after its wakeAt has changed.
 func (q *queue) put(e *entry) {
 	if e.polling.queueIndex >= 0 {

@@ -1,9 +1,9 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -30,6 +30,7 @@ const (
 type sharing struct {
 	replica string
 	apiKey  string // the rest is of
+	seal    seal   // of its records
 
 	key   shared.Key
 	after shared.Cursor
@@ -95,16 +96,20 @@ func newSharing(replica string) *sharing {
 
 // forget forgets all that was of another API key, or of a book that was emptied.
 func (s *sharing) forget(apiKey string) {
-	*s = sharing{replica: s.replica, unsent: s.unsent, apiKey: apiKey, away: s.away, tryAt: s.tryAt, writing: s.writing,
+	*s = sharing{replica: s.replica, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt, writing: s.writing,
 		firstList: true, rows: map[string]row{}, found: newFindings()}
 }
 
 // follow takes over a new API key of the credential.
 func (s *sharing) follow(cred catalog.Credential) string {
-	if sum := cred.APIKeySum(); sum != s.apiKey {
-		s.forget(sum)
+	pinned := cred.Pinned()
+	sum := pinned.APIKeySum()
+	if sum == s.apiKey {
+		return sum
 	}
-	return s.apiKey
+	s.forget(sum)
+	s.seal = newSeal(pinned.APIKey())
+	return sum
 }
 
 // local is a time of the book by the clock of this process.
@@ -152,8 +157,8 @@ func (s *sharing) put(id, etag string, r record, at time.Time) {
 // change puts a change among those that wait.
 func (s *sharing) change(id, etag string, listed *string, r record, at time.Time) {
 	text, err := json.Marshal(r)
-	if err != nil {
-		return // what was read from JSON can be written as JSON
+	if err != nil || s.seal.aead == nil { // what was read from JSON can be written as JSON; and nothing is known of the API key yet
+		return
 	}
 	row := s.rows[id]
 	if row.etag = etag; listed != nil {
@@ -162,7 +167,7 @@ func (s *sharing) change(id, etag string, listed *string, r record, at time.Time
 		listed = s.found.changes[id].Listed // which waits
 	}
 	s.rows[id] = row
-	written := string(text)
+	written := s.seal.close(id, text)
 	s.found.changes[id] = change{shared.Change{ID: id, Etag: &etag, Listed: listed, Record: &written}, at}
 	delete(s.found.same, id)
 }
@@ -216,10 +221,14 @@ func (s *sharing) foundThrottled(until time.Time) {
 }
 
 // readRecord reads a record of the book.
-func readRecord(text string) (r record, ok bool) {
-	decoder := json.NewDecoder(strings.NewReader(text))
+func (s *sharing) readRecord(id, sealed string) (r record, ok bool) {
+	text, err := s.seal.open(id, sealed)
+	if sealed == "" || err != nil {
+		return r, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	return r, text != "" && decoder.Decode(&r) == nil
+	return r, decoder.Decode(&r) == nil
 }
 
 // called counts a request of a call.

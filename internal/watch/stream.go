@@ -10,8 +10,8 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// stream is what watchers of generations and of the account have in common: their pace and their end. The tenant's
-// mutex guards it; heartbeatAt belongs to the turn of its delivery.
+// stream is the pace and the end of a watcher. The tenant's mutex guards it; heartbeatAt belongs to the turn of its
+// delivery.
 type stream struct {
 	tenant    *tenant
 	heartbeat time.Duration // longest silence
@@ -30,9 +30,6 @@ func newStream(heartbeat, stall time.Duration, until time.Time, notify func(), t
 	s.heartbeatAt = time.Now().Add(s.heartbeat)
 	return s
 }
-
-// pace gives the stream to its delivery.
-func (s *stream) pace() *stream { return s }
 
 // fail ends the watch with err, after the changes before it are delivered.
 func (s *stream) fail(err error) {

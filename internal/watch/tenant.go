@@ -41,17 +41,17 @@ type tenant struct {
 
 	queue   queue
 	list    list
-	account account
 	budget  *budget.Budget
 	health  health
 	peers   peers
 	sharing *sharing // nil where this process shares with nobody
 
-	inFlight int     // reads on their way
-	witness  witness // a read that says whether the catalog answers at all
+	inFlight    int // reads on their way
+	accountRead accountRead
 
-	watches int // open ones
-	stats   Stats
+	attending []*Attendance
+	watches   int // open ones, and attendances
+	stats     Stats
 }
 
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
@@ -67,7 +67,6 @@ func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	if cfg.Book != nil {
 		t.sharing = newSharing(cfg.replica)
 	}
-	t.account = account{queue: &t.queue, random: schedule.NewSource(cfg.Seed, "account")}
 	return t
 }
 
@@ -273,9 +272,6 @@ func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollRes
 		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, gone})
 	}
 	if before.State != 0 && before.State != e.state.State {
-		if e.state.State == catalog.StateRefunded {
-			t.account.touch(e.state.ObserveTime)
-		}
 		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
 	t.publish(e)
@@ -341,7 +337,7 @@ func (t *tenant) lasts(e *entry, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
 	if !witnessed && now.Sub(e.absence.Since) >= lifecycle.AbsentFor {
-		t.witness.wanted = true
+		t.accountRead.wanted = true
 	}
 	return e.absence.Lasting
 }
@@ -374,12 +370,21 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
-			if w.initialKnown && !w.watches(e) {
+			if w.initialKnown && w.covers(e) && !w.watches(e) {
 				w.add(e, now)
 			}
 		}
 	}
 	e.listing.seenAt = now
+}
+
+// subscribeChosen lets those who watch what is chosen begin without the list.
+func (t *tenant) subscribeChosen(now time.Time) {
+	for _, w := range t.everything {
+		if w.chosen != nil {
+			w.subscribeListed(now)
+		}
+	}
 }
 
 // removeListed ends the subscriptions of the watchers of everything to an entry.
@@ -403,17 +408,21 @@ func (t *tenant) countListed(now time.Time) (n int) {
 }
 
 // eachWatcher calls f with every watcher, with some more than once.
-func (t *tenant) eachWatcher(f func(source)) {
+func (t *tenant) eachWatcher(f func(*watcher)) {
 	for _, w := range t.everything {
-		f(w)
-	}
-	for _, w := range t.account.watchers {
 		f(w)
 	}
 	for _, e := range t.order {
 		for _, c := range e.subscribers {
 			f(c.watcher)
 		}
+	}
+}
+
+// endAttendances lets those who attend know that they have to end.
+func (t *tenant) endAttendances(err error) {
+	for _, a := range t.attending {
+		a.fail(err)
 	}
 }
 

@@ -8,7 +8,7 @@
 //	hub         the API of the package
 //	dispatcher  lets the ready watchers deliver, in turn
 //	watcher     the subscriptions of one stream, and its next event
-//	account     the balance and budgets of one credential, and the watchers of them
+//	account     reads the account for those who ask, and keeps the poller for them
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	list        learns how useful sweeps are
@@ -64,21 +64,17 @@ type Request struct {
 	// Ordered are those of the IDs and of the KnownEtags of which there is an order: one read that does not find one of
 	// them says nothing.
 	Ordered map[string]bool
-	// Wake says when deliver is called at the latest, though nothing has changed; zero: no matter when. It is asked
-	// when there is nothing to deliver, and never while deliver runs. Nil: never.
-	Wake func() time.Time
+	// Chosen narrows a watch of everything down. Nil: it does not.
+	Chosen Chosen
 }
 
-// AccountRequest asks for a watch of the account behind a credential.
-type AccountRequest struct {
-	Credential catalog.Credential // all watches with the same tenant and owner share the budgets
-	Balance    bool               // a change of the balance is delivered, and not of the budgets alone
-	// Budgets reads what the owner may spend, as a value that == or reflect.DeepEqual compares. One watch's reads for
-	// all of its owner, on a context of the hub. Nil: the owner has no budgets.
-	Budgets   func(ctx context.Context) (any, error)
-	Heartbeat time.Duration // as in Request, and so are the others
-	Until     time.Time
-	Stall     time.Duration
+// Chosen says which generations a watch of everything is to cover. It is asked under a lock, and has the answer at hand.
+// Of what it has learnt since, it tells the hub: see [Hub.Discovered].
+type Chosen interface {
+	// Has reports whether a generation is covered that the catalog lists.
+	Has(id string) bool
+	// Unsettled are those that are covered whether it lists them or not.
+	Unsettled() (ids []string)
 }
 
 // Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
@@ -93,13 +89,11 @@ var (
 // not wait for longer.
 var ErrSkipped = errors.New("nothing was sent")
 
-// Event is one message to a watcher: exactly one of Update, Account, Heartbeat, CaughtUp and Woken is set.
+// Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
-	Account   *AccountUpdate
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // the initial state of every generation that was known when the watch began has come before
-	Woken     bool    // the time that Wake has given has come
 	Known     *Update // beside a Heartbeat in place of an initial update: the state that the caller has
 }
 
@@ -110,13 +104,6 @@ type Update struct {
 	Initial    bool  // the state found when the watch began
 	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
 	Memo       *Memo // for a value that all watchers share; nil outside a watch
-}
-
-// AccountUpdate is a state of the account that is new to the watcher.
-type AccountUpdate struct {
-	Account catalog.Account
-	Budgets any  // as the request reads them
-	Initial bool // the state found when the watch began
 }
 
 // Memo keeps a value that is made of an update, for all watchers that get the update. So a change is

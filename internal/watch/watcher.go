@@ -15,9 +15,10 @@ type watcher struct {
 	stream
 
 	goal       Goal
-	everything bool // it watches all that the catalog lists
-	named      bool // it may watch generations that the list does not carry: its request names them
-	relay      bool // it stands for watchers of peers: see Peering
+	everything bool   // it watches all that the catalog lists
+	chosen     Chosen // it watches no more of it; nil: all
+	named      bool   // it may watch generations that the list does not carry: its request names them
+	relay      bool   // it stands for watchers of peers: see Peering
 
 	subscriptions []subscription
 	free          []int32 // empty places in subscriptions
@@ -75,7 +76,7 @@ const (
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		stream: newStream(req.Heartbeat, req.Stall, req.Until, notify, trace), goal: req.Goal,
-		everything: req.Everything || len(req.IDs) == 0, named: len(req.IDs)+len(req.KnownEtags) > 0,
+		everything: req.Everything || len(req.IDs) == 0, chosen: req.Chosen, named: len(req.IDs)+len(req.KnownEtags) > 0 || req.Chosen != nil,
 		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered,
 	}
 	w.initialKnown = !w.everything
@@ -96,6 +97,9 @@ func (w *watcher) start(t *tenant, req *Request, now time.Time) {
 		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
 	}
 	w.subscribe(first, now)
+	if w.chosen != nil {
+		w.addOrdered(w.chosen.Unsettled(), now)
+	}
 	if w.everything {
 		t.everything = append(t.everything, w)
 		t.queue.wakeBy(now)
@@ -109,6 +113,19 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
 		w.add(w.tenant.ensure(id, now), now)
+	}
+}
+
+// addOrdered subscribes to those of some ordered generations that it covers, and does not watch yet.
+func (w *watcher) addOrdered(ids []string, now time.Time) {
+	for _, id := range ids {
+		if !w.chosen.Has(id) {
+			continue
+		}
+		if e := w.tenant.ensure(id, now); !w.watches(e) {
+			e.ordered = true
+			w.add(e, now)
+		}
 	}
 }
 
@@ -165,7 +182,7 @@ func (w *watcher) subscribeListed(now time.Time) {
 		return
 	}
 	for _, e := range w.tenant.order {
-		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && !w.watches(e) {
+		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && w.covers(e) && !w.watches(e) {
 			w.add(e, now)
 		}
 	}
@@ -177,6 +194,9 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.initialKnown, w.known, w.ordered = true, nil, nil
 	w.notify()
 }
+
+// covers reports whether a watcher of everything is to watch an entry that is listed.
+func (w *watcher) covers(e *entry) bool { return w.chosen == nil || w.chosen.Has(e.id) }
 
 // watches reports whether a watcher of everything has subscribed to an entry already, by its name.
 func (w *watcher) watches(e *entry) bool {

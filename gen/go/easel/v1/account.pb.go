@@ -153,7 +153,8 @@ type Account struct {
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// ISO 4217 code of every amount of this account. Always "EUR" today.
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
-	// When the catalog answered with this record, by Easel's clock.
+	// When the catalog answered with this record, by Easel's clock. For a caller that does not see
+	// the balance, when its budgets were read.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that this contract has no field for, as
 	// they were sent. Never holds an API key. A number here is a double; do not rely on

@@ -105,7 +105,9 @@ class Account(_message.Message):
     """ISO 4217 code of every amount of this account. Always "EUR" today."""
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog answered with this record, by Easel's clock."""
+        """When the catalog answered with this record, by Easel's clock. For a caller that does not see
+        the balance, when its budgets were read.
+        """
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:

@@ -54,7 +54,8 @@ class AccountServiceStub:
     While anybody watches, the balance is read after orders, refunds and refusals, at
     most every 10 s and at least once a minute, once for all who watch the same
     account; budgets are read at most every 5 s. What the catalog's studio or another
-    program spends is therefore seen within a minute.
+    program spends is therefore seen within a minute. The first update does not wait for a
+    catalog that is slow or away: its account is without the balance then.
 
     Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
     that the catalog rejects. The stream ends by:
@@ -107,7 +108,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     While anybody watches, the balance is read after orders, refunds and refusals, at
     most every 10 s and at least once a minute, once for all who watch the same
     account; budgets are read at most every 5 s. What the catalog's studio or another
-    program spends is therefore seen within a minute.
+    program spends is therefore seen within a minute. The first update does not wait for a
+    catalog that is slow or away: its account is without the balance then.
 
     Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
     that the catalog rejects. The stream ends by:
@@ -169,7 +171,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         While anybody watches, the balance is read after orders, refunds and refusals, at
         most every 10 s and at least once a minute, once for all who watch the same
         account; budgets are read at most every 5 s. What the catalog's studio or another
-        program spends is therefore seen within a minute.
+        program spends is therefore seen within a minute. The first update does not wait for a
+        catalog that is slow or away: its account is without the balance then.
 
         Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
         that the catalog rejects. The stream ends by:

@@ -37,7 +37,8 @@ export declare type Account = Message<"easel.v1.Account"> & {
   currencyCode: string;
 
   /**
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 3;
    */

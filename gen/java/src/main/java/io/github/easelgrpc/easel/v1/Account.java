@@ -131,7 +131,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp observeTime_;
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -143,7 +144,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -155,7 +157,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -955,7 +958,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> observeTimeBuilder_;
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -966,7 +970,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -981,7 +986,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1001,7 +1007,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1019,7 +1026,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1044,7 +1052,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1061,7 +1070,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1073,7 +1083,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -1088,7 +1099,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the catalog answered with this record, by Easel's clock.
+     * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+     * the balance, when its budgets were read.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>

@@ -53,7 +53,8 @@ public interface AccountOrBuilder extends
 
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -62,7 +63,8 @@ public interface AccountOrBuilder extends
   boolean hasObserveTime();
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>
@@ -71,7 +73,8 @@ public interface AccountOrBuilder extends
   com.google.protobuf.Timestamp getObserveTime();
   /**
    * <pre>
-   * When the catalog answered with this record, by Easel's clock.
+   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
+   * the balance, when its budgets were read.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp observe_time = 3 [json_name = "observeTime"];</code>

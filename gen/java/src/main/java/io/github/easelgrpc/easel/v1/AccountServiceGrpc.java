@@ -204,7 +204,8 @@ public final class AccountServiceGrpc {
      * While anybody watches, the balance is read after orders, refunds and refusals, at
      * most every 10 s and at least once a minute, once for all who watch the same
      * account; budgets are read at most every 5 s. What the catalog's studio or another
-     * program spends is therefore seen within a minute.
+     * program spends is therefore seen within a minute. The first update does not wait for a
+     * catalog that is slow or away: its account is without the balance then.
      * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
      * that the catalog rejects. The stream ends by:
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
@@ -302,7 +303,8 @@ public final class AccountServiceGrpc {
      * While anybody watches, the balance is read after orders, refunds and refusals, at
      * most every 10 s and at least once a minute, once for all who watch the same
      * account; budgets are read at most every 5 s. What the catalog's studio or another
-     * program spends is therefore seen within a minute.
+     * program spends is therefore seen within a minute. The first update does not wait for a
+     * catalog that is slow or away: its account is without the balance then.
      * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
      * that the catalog rejects. The stream ends by:
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
@@ -386,7 +388,8 @@ public final class AccountServiceGrpc {
      * While anybody watches, the balance is read after orders, refunds and refusals, at
      * most every 10 s and at least once a minute, once for all who watch the same
      * account; budgets are read at most every 5 s. What the catalog's studio or another
-     * program spends is therefore seen within a minute.
+     * program spends is therefore seen within a minute. The first update does not wait for a
+     * catalog that is slow or away: its account is without the balance then.
      * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
      * that the catalog rejects. The stream ends by:
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
@@ -470,7 +473,8 @@ public final class AccountServiceGrpc {
      * While anybody watches, the balance is read after orders, refunds and refusals, at
      * most every 10 s and at least once a minute, once for all who watch the same
      * account; budgets are read at most every 5 s. What the catalog's studio or another
-     * program spends is therefore seen within a minute.
+     * program spends is therefore seen within a minute. The first update does not wait for a
+     * catalog that is slow or away: its account is without the balance then.
      * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
      * that the catalog rejects. The stream ends by:
      * UNAVAILABLE with RetryInfo, after a closing message, where the server goes

@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+const (
+	balanceLeast = 10 * time.Second // between two reads of the balance where it may have changed
+	balanceMost  = 59 * time.Second // the same at any time: with the read itself not above a minute
+	budgetsEvery = 5 * time.Second
+
+	// balanceWait is how long the first update waits for a balance: longer than a catalog takes that is well, and shorter
+	// than somebody looks at an empty page.
+	balanceWait = 2 * time.Second
+
+	defaultHeartbeat = 15 * time.Second
+)
+
+// watchOfAccount sends updates and heartbeats of the account. Nothing is queued: it sends the newest balance and budgets
+// where they differ from those that it has sent.
+type watchOfAccount struct {
+	out        deadlineSender
+	call       call
+	known      func() error // the caller may still call
+	attendance *watch.Attendance
+	balance    watching[catalog.Account]
+	budgets    *watching[[]ledger.Budget] // nil: the owner has none
+	waited     bool                       // the first update waits for the balance no more
+	sent       *money                     // nil: none yet
+}
+
+func (w *watchOfAccount) leave() {
+	w.attendance.Leave()
+	w.balance.leave()
+	if w.budgets != nil {
+		w.budgets.leave()
+	}
+}
+
+// run sends until the stream has to end. What has changed before is sent first.
+func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until time.Time) error {
+	if heartbeat == 0 {
+		heartbeat = defaultHeartbeat
+	}
+	beat, soon := time.NewTicker(heartbeat), time.NewTimer(balanceWait)
+	defer beat.Stop()
+	defer soon.Stop()
+	aged, stop := agedAt(until)
+	defer stop()
+	budgets := w.budgetsChanged()
+	for end := error(nil); ; {
+		if update := w.update(); update != nil {
+			if err := w.send(&easelv1.WatchAccountResponse{Event: update}); err != nil {
+				return err
+			}
+			beat.Reset(heartbeat)
+		}
+		if end != nil {
+			return end
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case end = <-w.attendance.Ended():
+		case <-aged:
+			end = watch.ErrExpired
+		case <-w.balance.changed:
+		case <-budgets:
+		case <-soon.C:
+			w.waited = true
+		case <-beat.C:
+			if err := w.send(&easelv1.WatchAccountResponse{Event: w.heartbeat()}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// agedAt tells when a stream reaches its age; zero: never.
+func agedAt(until time.Time) (aged <-chan time.Time, stop func() bool) {
+	if until.IsZero() {
+		return nil, func() bool { return false }
+	}
+	timer := time.NewTimer(time.Until(until))
+	return timer.C, timer.Stop
+}
+
+func (w *watchOfAccount) budgetsChanged() <-chan struct{} {
+	if w.budgets == nil {
+		return nil
+	}
+	return w.budgets.changed
+}
+
+// send sends a message to a caller that may still call.
+func (w *watchOfAccount) send(message *easelv1.WatchAccountResponse) error {
+	if err := w.known(); err != nil {
+		return err
+	}
+	message.EmitTime = timestamppb.Now()
+	return w.out.send(message)
+}
+
+// update gives the account where it is new to the caller, and notes that it is sent.
+func (w *watchOfAccount) update() *easelv1.WatchAccountResponse_Update {
+	now, ok := w.now()
+	initial := w.sent == nil
+	if !ok || !initial && now.equal(*w.sent) {
+		return nil
+	}
+	w.sent = &now
+	return &easelv1.WatchAccountResponse_Update{Update: &easelv1.AccountUpdate{Account: now.message(), Initial: initial}}
+}
+
+// now is the account as the caller may see it; not ok: it is not known yet.
+func (w *watchOfAccount) now() (now money, ok bool) {
+	if w.budgets != nil {
+		budgets := w.budgets.newest()
+		if !budgets.known {
+			return now, false
+		}
+		now.budgets, now.observed = budgets.value, budgets.at
+	}
+	if !w.call.seesAccount() {
+		return now, true
+	}
+	balance := w.balance.newest()
+	now.account, now.observed = balance.value, balance.value.ObserveTime
+	return now, balance.known || w.waited
+}
+
+// errBudgets is what a heartbeat says of budgets that can't be read.
+const errBudgets = "the ledger does not answer: the budgets are not read"
+
+// heartbeat says why the watch is quiet.
+func (w *watchOfAccount) heartbeat() *easelv1.WatchAccountResponse_Heartbeat {
+	beat, balance := w.attendance.Standing(), w.balance.newest()
+	beat.ObserveTime, beat.Failures = balance.value.ObserveTime, balance.failures
+	if balance.next.After(beat.NextPoll) {
+		beat.NextPoll = balance.next
+	}
+	if balance.err != nil {
+		beat.LastError = balance.err.Error()
+	}
+	if beat.LastError == "" && w.budgets != nil && w.budgets.newest().failures > 0 {
+		beat.LastError, beat.Own = errBudgets, true
+	}
+	return &easelv1.WatchAccountResponse_Heartbeat{Heartbeat: heartbeatMessage(w.call, *beat)}
+}

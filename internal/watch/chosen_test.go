@@ -1,0 +1,96 @@
+package watch_test
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// shelf is what a test has chosen: whether its money may still move, by generation.
+type shelf struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (s *shelf) Has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.all[id]
+	return ok
+}
+
+func (s *shelf) Unsettled() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.all)) {
+		if s.all[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (s *shelf) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[id] = true
+}
+
+// told are the generations of a watch's updates, in order.
+func told(s *seen) (ids []string) {
+	for _, u := range s.look().updates {
+		ids = append(ids, u.Generation.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestAWatchOfWhatIsChosenIsToldOfNothingElseAndOfEachOnce(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"own": queued, "listed": succeeded, "foreign": queued, "known": succeeded}, func(b *bench) {
+		own := &shelf{all: map[string]bool{"own": true, "listed": false, "known": true}}
+		s := b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: own, KnownEtags: map[string]string{"known": "another", "own": "another"}})
+		pass(time.Minute)
+		if got := told(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("at first it is told of %v", got)
+		}
+		for _, id := range []string{"later", "other"} {
+			b.up.set(id, queued)
+		}
+		pass(time.Minute)
+		if n := len(told(s)); n != 3 {
+			b.t.Errorf("it is told of %v", told(s))
+		}
+		own.add("later")
+		for range 3 { // it is told again and again
+			b.hub.Discovered(tenant, "later", "other")
+			pass(time.Minute)
+		}
+		b.up.set("later", running)
+		b.up.set("other", running)
+		pass(time.Minute)
+		if got := told(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
+			b.t.Errorf("then it is told of %v", got)
+		}
+		for _, u := range s.look().updates {
+			if u.Generation.ID == "later" && u.Initial {
+				b.t.Error("what has come later is called initial")
+			}
+		}
+	})
+}
+
+func TestAWatchOfWhatIsChosenNeedsNoListThatCanBeRead(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"own": queued, "foreign": queued}, func(b *bench) {
+		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
+		s := b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: &shelf{all: map[string]bool{"own": true}}})
+		pass(10 * time.Second)
+		if got := told(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("it is told of %v, and has caught up at %v", got, s.look().caughtUp)
+		}
+	})
+}
