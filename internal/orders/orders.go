@@ -29,7 +29,7 @@ type Config struct {
 type Orders struct {
 	Config
 	// Placed rings for those who may see an order when it has got its generation in this process.
-	Placed Bells[Viewer]
+	Placed Notifier[Viewer]
 
 	placed  *recent[placedKey, placedOrder]
 	owned   *recent[ownedKey, attributed]

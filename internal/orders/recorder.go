@@ -56,7 +56,7 @@ type Recorder struct {
 	Ledger *ledger.Ledger
 	Logger *slog.Logger // hears of faults of the book
 	// Moved rings for an API key when money of its account may have moved: after an order and after a refund.
-	Moved Bells[catalog.Tenant]
+	Moved Notifier[catalog.Tenant]
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}
@@ -203,7 +203,7 @@ func (r *Recorder) Sighted(s watch.Sighting) {
 		return
 	}
 	if v.State == catalog.StateRefunded {
-		r.Moved.Ring(s.Credential.Tenant)
+		r.Moved.Notify(s.Credential.Tenant)
 	}
 	if v.State == catalog.StateDeleted {
 		r.recorded.forget(key) // it may be seen again as it was

@@ -297,10 +297,10 @@ func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Ge
 // ordered lets the configuration know of the end of a series of attempts, and those who watch the balance: whatever became of
 // the order, it may have changed.
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
-	o.Moved.Ring(s.cred.Tenant)
+	o.Moved.Notify(s.cred.Tenant)
 	if err == nil {
-		o.Placed.Ring(Viewer{Owner: s.order.Owner})
-		o.Placed.Ring(Viewer{Everybody: true})
+		o.Placed.Notify(Viewer{Owner: s.order.Owner})
+		o.Placed.Notify(Viewer{Everybody: true})
 	}
 	if o.Ordered != nil {
 		o.Ordered(ctx, s.cred, s.order.ModelID, s.generation, err)

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
 // sharing reads what many watch. Each key has one reader, while somebody watches it and as long as what it has read is as
 // good as new: callers that come and go cost no more than one that stays.
 type sharing[K comparable, T any] struct {
 	same        func(a, b T) bool
-	least, most time.Duration    // between the beginnings of two reads; the most is less by up to a fifth, so that replicas fall out of step
-	bells       *orders.Bells[K] // ask for a read; nil: nobody does
+	least, most time.Duration       // between the beginnings of two reads; the most is less by up to a fifth, so that replicas fall out of step
+	notifier    *orders.Notifier[K] // ask for a read; nil: nobody does
 	below       func(time.Duration) time.Duration
 
 	ctx  context.Context //nolint:containedctx // of all reads: none runs on a caller's context
@@ -28,9 +27,9 @@ type sharing[K comparable, T any] struct {
 // unreadFor is how long what nobody watches is kept where nothing was read: callers can invent API keys without end.
 const unreadFor = time.Second
 
-func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, bells *orders.Bells[K], below func(time.Duration) time.Duration) *sharing[K, T] {
+func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, notifier *orders.Notifier[K], below func(time.Duration) time.Duration) *sharing[K, T] {
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // close calls it
-	return &sharing[K, T]{same: same, least: least, most: most, bells: bells, below: below, ctx: ctx, stop: stop, all: map[K]*shared[T]{}}
+	return &sharing[K, T]{same: same, least: least, most: most, notifier: notifier, below: below, ctx: ctx, stop: stop, all: map[K]*shared[T]{}}
 }
 
 // close ends all reads, and waits for them.
@@ -98,7 +97,7 @@ func (s *sharing[K, T]) leave(one *shared[T], changed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(one.watchers, changed)
-	ring(one.replan)
+	notify(one.replan)
 }
 
 // hasten has the key read as soon as it may be; mu is held.
@@ -106,14 +105,14 @@ func (s *sharing[K, T]) hasten(one *shared[T]) {
 	if soonest := one.began.Add(s.least); soonest.Before(one.dueAt) {
 		one.dueAt = soonest
 	}
-	ring(one.replan)
+	notify(one.replan)
 }
 
 // run reads a key until nobody watches it for long enough.
 func (s *sharing[K, T]) run(key K, one *shared[T]) {
 	var rings <-chan struct{}
-	if s.bells != nil {
-		heard, stop := s.bells.Listen(key)
+	if s.notifier != nil {
+		heard, stop := s.notifier.Subscribe(key)
 		defer stop()
 		rings = heard
 	}
@@ -181,7 +180,7 @@ func (s *sharing[K, T]) took(one *shared[T], value T, err error) {
 	if err != nil {
 		one.tell()
 		newest.failures++
-		if pause := one.began.Add(max(s.least, schedule.Backoff(newest.failures, s.least, s.most))); pause.Before(one.dueAt) {
+		if pause := one.began.Add(min(s.least<<min(newest.failures-1, 10), s.most)); pause.Before(one.dueAt) {
 			one.dueAt = pause
 		}
 		return
@@ -196,14 +195,14 @@ func (s *sharing[K, T]) took(one *shared[T], value T, err error) {
 // tell wakes the watchers.
 func (one *shared[T]) tell() {
 	for changed := range one.watchers {
-		ring(changed)
+		notify(changed)
 	}
 }
 
-// ring fills a channel of capacity 1.
-func ring(bell chan<- struct{}) {
+// notify fills a channel of capacity 1.
+func notify(wake chan<- struct{}) {
 	select {
-	case bell <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }

@@ -176,10 +176,10 @@ func (s *told) lastHeartbeat(t *testing.T) *easelv1.Heartbeat {
 // counter serves watches of the account in virtual time.
 type counter struct {
 	*testing.T
-	service *Service
-	till    *till
-	bells   orders.Bells[catalog.Tenant]
-	ctx     context.Context //nolint:containedctx // of all watches
+	service  *Service
+	till     *till
+	notifier orders.Notifier[catalog.Tenant]
+	ctx      context.Context //nolint:containedctx // of all watches
 }
 
 func atCounter(t *testing.T, test func(c *counter)) {
@@ -191,7 +191,7 @@ func atCounter(t *testing.T, test func(c *counter)) {
 			t.Fatal(err)
 		}
 		s := &Service{cfg: Config{Hub: hub, SendTimeout: DefaultSendTimeout}, random: rand.New(rand.NewPCG(1, 0))}
-		s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &c.bells, s.below)
+		s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &c.notifier, s.below)
 		s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
 		ctx, cancel := context.WithCancel(t.Context())
 		c.service, c.ctx = s, ctx
@@ -296,12 +296,12 @@ func TestTheBalanceIsReadSoonAfterMoneyHasMoved(t *testing.T) {
 		s := c.watch(c.ctx, manager, time.Time{}, nil)
 		pass(30 * time.Second)
 		c.till.setBalance(-7)
-		c.bells.Ring(oneKey.Tenant)
+		c.notifier.Notify(oneKey.Tenant)
 		pass(0)
 		c.wantBalances(s, 0, -7) // the last read is more than 10 s ago
 		for n := range 30 {
 			c.till.setBalance(int64(n))
-			c.bells.Ring(oneKey.Tenant)
+			c.notifier.Notify(oneKey.Tenant)
 			pass(time.Second)
 		}
 		pass(10 * time.Second)
@@ -317,7 +317,7 @@ func TestAnOrderDuringAReadOfTheBalanceHasItReadAgain(t *testing.T) {
 		c.till.with(func(t *till) { t.delay = 3 * time.Second })
 		s := c.watch(c.ctx, manager, time.Time{}, nil)
 		pass(time.Second)
-		c.bells.Ring(oneKey.Tenant)
+		c.notifier.Notify(oneKey.Tenant)
 		pass(2 * time.Second)
 		c.till.setBalance(-5)
 		pass(11 * time.Second)
@@ -501,7 +501,7 @@ func TestReadsOfTheAccountStayWithinTheBudgetOfRequests(t *testing.T) {
 		pass(time.Second)
 		c.till.setFailure(nil)
 		asked := len(c.till.asked())
-		c.bells.Ring(oneKey.Tenant)
+		c.notifier.Notify(oneKey.Tenant)
 		pass(80 * time.Second)
 		if n := len(c.till.asked()); n != asked || budgets.count() < 10 {
 			c.Errorf("%d reads of the account in a pause, %d of the budgets", n-asked, budgets.count())

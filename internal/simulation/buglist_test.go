@@ -355,7 +355,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the balance is not read after an order",
-		edits:  []edit{{ordersDir, "Orders.ordered", "o.Moved.Ring(_)", ""}},
+		edits:  []edit{{ordersDir, "Orders.ordered", "o.Moved.Notify(_)", ""}},
 		jobs:   seeds("short", 3, 6, 9, 12),
 		breaks: []string{"the newest balance and the newest budget arrive"},
 	},
