@@ -174,6 +174,11 @@ var dashboard = []row{
 		lines("Events that wait", "none", over(`max by (owner) (<easel.events.pending>{$where})`, "{{owner}}")),
 		lines("The oldest of them", "s", over(`max by (owner) (<easel.events.oldest>{$where})`, "{{owner}}")),
 	}},
+	{"Replicas that share a PostgreSQL", []panel{
+		lines("Polls that were claimed", "reqps", perSecond("easel.polls.claims", "", "outcome")),
+		lines("States that others have found", "cps", perSecond("easel.polls.taken", "taken")),
+		lines("Keys that each polls for itself, as the ledger is away", "none", now("sum", "easel.credentials.away", "keys")),
+	}},
 	{"Replicas, with EASEL_NATS_URL", []panel{
 		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),
 		lines("NATS is reached", "none", now("min", "easel.replicas.connected", "by all: 1")),

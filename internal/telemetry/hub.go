@@ -88,6 +88,10 @@ func hubReadings() []reading {
 		{metric: "easel.updates.conflated", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Conflated) }},
 		{metric: "easel.updates.regressed", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Regressions) }},
 		{metric: "easel.polls.unshared", value: func(s watch.Stats, _ Replicas) float64 { return s.Unshared }},
+		{"easel.polls.claims", func(s watch.Stats, _ Replicas) float64 { return float64(s.Claimed) }, with(claimed, "granted")},
+		{"easel.polls.claims", func(s watch.Stats, _ Replicas) float64 { return float64(s.Refused) }, with(claimed, "refused")},
+		{metric: "easel.polls.taken", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Taken) }},
+		{metric: "easel.credentials.away", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Away) }},
 	}
 	for i, name := range condition.Values {
 		all = append(all, reading{"easel.credentials", func(s watch.Stats, _ Replicas) float64 { return float64(s.Conditions[i]) }, with(condition, name)})

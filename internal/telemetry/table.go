@@ -44,6 +44,7 @@ var (
 	model       = Label{Name: "model", Of: "model ids, the first 50, then other"}
 	condition   = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	peerOutcome = Label{Name: "outcome", Values: []string{"told", "recalled", "stale", "refuted"}}
+	claimed     = Label{Name: "outcome", Values: []string{"granted", "refused"}}
 	dropReason  = Label{Name: "reason", Values: []string{"fenced", "refused"}}
 	ordered     = Label{Name: "outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
@@ -133,6 +134,18 @@ var Table = []Metric{
 	{
 		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}",
 		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
+	},
+	{
+		Name: "easel.polls.claims", Kind: Counter, Unit: "{claim}", Labels: []Label{claimed},
+		Text: "Polls that this replica wanted to make and asked the ledger for, where that is PostgreSQL: refused are those that another replica has made, or that the rate did not allow.",
+	},
+	{
+		Name: "easel.polls.taken", Kind: Counter, Unit: "{state}",
+		Text: "States that other replicas have found, and that this one has delivered without a poll.",
+	},
+	{
+		Name: "easel.credentials.away", Kind: Gauge, Unit: "{credential}",
+		Text: "API keys under which this replica polls for itself, at its part of the rate, as the ledger of shared polls does not answer.",
 	},
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
