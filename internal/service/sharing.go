@@ -11,10 +11,11 @@ import (
 // sharing reads what many watch. Each key has one reader, while somebody watches it and as long as what it has read is as
 // good as new: callers that come and go cost no more than one that stays.
 type sharing[K comparable, T any] struct {
-	same        func(a, b T) bool
-	least, most time.Duration       // between the beginnings of two reads; the most is less by up to a fifth, so that replicas fall out of step
-	notifier    *orders.Notifier[K] // ask for a read; nil: nobody does
-	below       func(time.Duration) time.Duration
+	same     func(a, b T) bool
+	least    time.Duration       // from the end of a read to the next: a read may wait on its way
+	most     time.Duration       // between the beginnings of two reads, less up to a fifth, so that replicas fall out of step
+	notifier *orders.Notifier[K] // ask for a read; nil: nobody does
+	below    func(time.Duration) time.Duration
 
 	ctx  context.Context //nolint:containedctx // of all reads: none runs on a caller's context
 	stop context.CancelFunc
@@ -45,6 +46,7 @@ type shared[T any] struct {
 	replan   chan struct{} // of capacity 1
 	newest   reading[T]
 	began    time.Time // when the last read began
+	soonest  time.Time // of the read after the last that ended
 	dueAt    time.Time // of the next read
 }
 
@@ -76,7 +78,7 @@ func (s *sharing[K, T]) join(key K, read func(context.Context) (T, error)) watch
 		s.all[key] = one
 		s.work.Go(func() { s.run(key, one) })
 	}
-	if len(one.watchers) == 0 && time.Since(one.began) >= s.least { // a read is on its way
+	if len(one.watchers) == 0 && !time.Now().Before(one.soonest) { // a read is on its way
 		one.newest = reading[T]{}
 	}
 	changed := make(chan struct{}, 1)
@@ -102,8 +104,8 @@ func (s *sharing[K, T]) leave(one *shared[T], changed chan struct{}) {
 
 // hasten has the key read as soon as it may be; mu is held.
 func (s *sharing[K, T]) hasten(one *shared[T]) {
-	if soonest := one.began.Add(s.least); soonest.Before(one.dueAt) {
-		one.dueAt = soonest
+	if one.soonest.Before(one.dueAt) {
+		one.dueAt = one.soonest
 	}
 	notify(one.replan)
 }
@@ -156,7 +158,7 @@ func (s *sharing[K, T]) plan(key K, one *shared[T], now time.Time) (until time.T
 	}
 	until = one.began.Add(unreadFor)
 	if one.newest.known {
-		until = one.began.Add(s.least)
+		until = one.soonest
 	}
 	if over = !now.Before(until); over {
 		delete(s.all, key)
@@ -177,10 +179,14 @@ func (s *sharing[K, T]) took(one *shared[T], value T, err error) {
 	defer s.mu.Unlock()
 	newest := &one.newest
 	newest.err = err
+	one.soonest = time.Now().Add(s.least)
+	if one.dueAt.Before(one.soonest) { // somebody has asked for it in the meantime
+		one.dueAt = one.soonest
+	}
 	if err != nil {
 		one.tell()
 		newest.failures++
-		if pause := one.began.Add(min(s.least<<min(newest.failures-1, 10), s.most)); pause.Before(one.dueAt) {
+		if pause := time.Now().Add(min(s.least<<min(newest.failures-1, 10), s.most)); pause.Before(one.dueAt) {
 			one.dueAt = pause
 		}
 		return

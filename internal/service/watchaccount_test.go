@@ -320,7 +320,7 @@ func TestAnOrderDuringAReadOfTheBalanceHasItReadAgain(t *testing.T) {
 		c.notifier.Notify(oneKey.Tenant)
 		pass(2 * time.Second)
 		c.till.setBalance(-5)
-		pass(11 * time.Second)
+		pass(14 * time.Second) // 10 s after the end of the first, and its own 3
 		c.wantBalances(s, -1, 0, -5)
 		c.wantApart()
 	})
