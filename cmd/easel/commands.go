@@ -52,7 +52,6 @@ func groups() []kong.Group {
 		{Key: "listen", Title: "Addresses (port 0 takes a free one):"},
 		{Key: "tls", Title: "TLS (files are read again when they change):"},
 		{Key: "poll", Title: "Polling:"},
-		{Key: "nats", Title: "Other replicas:"},
 		{Key: "life", Title: "Streams and shutdown:"},
 		{Key: "limits", Title: "Limits:"},
 		{Key: "logs", Title: "Logs and traces:"},

@@ -54,17 +54,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return err
 	}
 
-	others, err := c.peering(observed.Logger)
-	if err != nil {
-		return err
-	}
-	defer others.end()
-
 	recorder := orders.NewRecorder(book, observed.Logger)
 	defer begin(context.WithoutCancel(ctx), recorder.Record)()
 	polls, unshare := c.sharedPolls(ctx, book, observed.Logger)
 	defer unshare()
-	hub, err := c.hub(upstream, observed, others.peers, polls, recorder)
+	hub, err := c.hub(upstream, observed, polls, recorder)
 	if err != nil {
 		return err
 	}
@@ -74,7 +68,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		observed.Failures.Called(ctx, cred, err)
 	})
 
-	unmeasure, err := telemetry.Measure(hub.Stats, others.stats)
+	unmeasure, err := telemetry.Measure(hub.Stats)
 	if err != nil {
 		return err
 	}
@@ -117,7 +111,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Replicas: others.stats, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
+	status := admin.Status{Hub: hub.Snapshot, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
 	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Logger: observed.Logger}
 	if held != nil {
 		resolving.APIKey = held.APIKeySum()
@@ -182,11 +176,11 @@ func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*c
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, peers watch.Peers, polls watch.Book, recorder *orders.Recorder) (*watch.Hub, error) {
+func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, polls watch.Book, recorder *orders.Recorder) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
 		Upstream: upstream.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Peers: peers, Book: polls, Sighted: recorder.Sighted,
+		Book: polls, Sighted: recorder.Sighted,
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)

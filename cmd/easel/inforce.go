@@ -28,7 +28,6 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"ledger_means", ledger.Meaning(c.LedgerURL),
 		"tls", c.TLSCertFile != "",
 		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
-		"nats", c.natsInForce(),
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
 	for _, file := range c.secretFiles(told) {
@@ -55,17 +54,6 @@ func (c *serveCmd) callersInForce() string {
 	return "loopback"
 }
 
-func (c *serveCmd) natsInForce() string {
-	if c.NATSURL == "" {
-		return "none"
-	}
-	var hosts []string
-	for address := range strings.SplitSeq(c.NATSURL, ",") {
-		hosts = append(hosts, hostOf(strings.TrimSpace(address)))
-	}
-	return strings.Join(hosts, ",")
-}
-
 // hostOf is the host of an address, which may hold a password.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
@@ -84,9 +72,6 @@ func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
 		{"EASEL_UPSTREAM_KEY_FILE", c.UpstreamKeyFile},
 		{"EASEL_CALLERS_FILE", c.CallersFile},
 		{"EASEL_TLS_KEY_FILE", c.TLSKeyFile},
-		{"EASEL_NATS_CREDS_FILE", c.NATSCredsFile},
-		{"EASEL_NATS_NKEY_FILE", c.NATSNKeyFile},
-		{"EASEL_NATS_KEY_FILE", c.NATSKeyFile},
 	}
 	if file, ok := strings.CutPrefix(c.LedgerURL, "sqlite:"); ok {
 		files = append(files, secretFile{"EASEL_LEDGER_URL", file})

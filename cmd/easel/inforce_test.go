@@ -20,7 +20,7 @@ func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
 	cert, key := proctest.Certificate(t, "easel")
 	held := startHeldServer(t, map[string]string{
 		"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
-		"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key, "EASEL_TLS_CLIENT_CA_FILE": cert, "EASEL_NATS_URL": "nats://me:hunter2@127.0.0.1:1",
+		"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key, "EASEL_TLS_CLIENT_CA_FILE": cert,
 	})
 	held.stop()
 	found := 0
@@ -38,7 +38,7 @@ func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
 		}
 		want := map[string]any{
 			"version": thisBuild().Version, "api_key": "held", "callers": "anybody", "ledger": "sqlite", "tls": true,
-			"client_certificates": "require", "nats": "127.0.0.1:1", "telemetry": "none",
+			"client_certificates": "require", "telemetry": "none",
 		}
 		for name, value := range want {
 			if fields[name] != value {
@@ -60,7 +60,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		want     map[string]any
 	}{
 		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}}, map[string]any{
-			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "ledger_means": ledger.Meaning("memory"), "tls": false, "client_certificates": "none", "nats": "none",
+			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "ledger_means": ledger.Meaning("memory"), "tls": false, "client_certificates": "none",
 		}},
 		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{
 			"api_key": "held", "callers": "listed", "ledger": "postgres", "durable": true,
@@ -69,7 +69,6 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 			"callers": "certified", "client_certificates": "verify_if_given",
 		}},
 		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
-		"several of NATS": {serveCmd{natsFlags: natsFlags{NATSURL: "tls://hunter2@a:1, tls://b:2"}}, map[string]any{"nats": "a:1,b:2"}},
 	} {
 		var log bytes.Buffer
 		test.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{})
@@ -100,13 +99,13 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 		return path
 	}
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(secret("login", 0o604), link); err != nil {
+	if err := os.Symlink(secret("pgpass", 0o604), link); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PGPASSFILE", secret("pgpass", 0o644))
+	t.Setenv("PGPASSFILE", link)
 	c := serveCmd{
 		UpstreamKeyFile: secret("key", 0o644), CallersFile: secret("callers", 0o640), TLSKeyFile: secret("tls.key", 0o444),
-		natsFlags: natsFlags{NATSCredsFile: link}, ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
+		ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
 	}
 	told := &events.Teams{}
 	told.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
@@ -124,7 +123,7 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 		}
 		return settings
 	}
-	if got := strings.Join(warned(), " "); got != "EASEL_UPSTREAM_KEY_FILE EASEL_TLS_KEY_FILE EASEL_NATS_CREDS_FILE PGPASSFILE secret_file of the team studio" {
+	if got := strings.Join(warned(), " "); got != "EASEL_UPSTREAM_KEY_FILE EASEL_TLS_KEY_FILE PGPASSFILE secret_file of the team studio" {
 		t.Errorf("warned of %s", got)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // nobody else gets in

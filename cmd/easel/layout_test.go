@@ -23,7 +23,6 @@ var allowed = map[string][]string{
 	"gen/scalar":                {},
 	"internal/catalog":          {},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", module + "/internal/watch/"},
-	"internal/cluster":          {module + "/internal/catalog", module + "/internal/watch", module + "/internal/watch/budget", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/", "github.com/nats-io/nkeys"},
 	"internal/watch/budget":     {}, // what is below watch is pure
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule":   {},
@@ -114,16 +113,6 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 				t.Errorf("%s must not import %s", name, path)
 			}
 		}
-	}
-}
-
-func TestTheProgramHasNoNATSServerInIt(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/easel").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(out), "nats-io/nats-server") || !strings.Contains(string(out), "nats-io/nats.go") {
-		t.Error("the program must have the client of NATS in it, and not the server, which only tests need")
 	}
 }
 

@@ -39,10 +39,9 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
 }
 
-// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone, or they share
-// them over NATS.
+// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone.
 func (c *serveCmd) sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls watch.Book, unshare func()) {
-	if !book.IsShared() || c.NATSURL != "" {
+	if !book.IsShared() {
 		return nil, func() {}
 	}
 	shared := ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})

@@ -32,8 +32,6 @@ type serveCmd struct {
 	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held API key such a certificate says who calls."`
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 
-	natsFlags
-
 	// What only easel dev has: an API key that stands in no file, and a catalog whose address is another each time.
 	heldKey     string
 	catalogName string
@@ -86,7 +84,6 @@ func (c *serveCmd) Faults() []string {
 	c.addressFaults(list)
 	c.hostFaults(list)
 	c.tuningFaults(list)
-	c.natsFaults(list)
 	return *list
 }
 

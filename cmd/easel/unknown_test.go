@@ -49,7 +49,7 @@ func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 		"EASEL_API_KEY": "key", "EASEL_CONFIG_FILE": write(t, "{}"), "EASEL_POLL_RATE": "3", "EASEL_UPSTREAM_URL": "x", "EASEL_SANDBOX_SEED": "1",
 		"EASEL_EMPTY": "", "EASELS": "2", "PATH": "/bin",
 	}
-	for _, service := range []string{"EASEL", "EASEL_NATS"} {
+	for _, service := range []string{"EASEL", "EASEL_WEB"} {
 		for name, value := range map[string]string{
 			"SERVICE_HOST": "10.0.0.7", "SERVICE_PORT": "50051", "SERVICE_PORT_GRPC": "50051", "SERVICE_PORT_HTTP": "8080",
 			"PORT": "tcp://10.0.0.7:50051", "PORT_8080_TCP": "tcp://10.0.0.7:8080", "PORT_8080_TCP_ADDR": "10.0.0.7",

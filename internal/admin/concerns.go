@@ -99,12 +99,8 @@ func concernsOf(r report, s watch.Stats) []concern {
 	if s.Stalest > stale && troubled(s) == 0 {
 		add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
 	}
-	switch {
-	case r.Replicas == nil:
-	case !r.Replicas.Connected:
-		add(false, "NATS is not reached: each replica polls for itself, at its share of EASEL_POLL_RATE.")
-	case r.Replicas.Alone > 0:
-		add(false, "%s polled under for this replica alone, though NATS is reached: nobody holds the lease.", are(r.Replicas.Alone))
+	if r.Replicas != nil && r.Replicas.Away > 0 {
+		add(false, "%s polled under for this replica alone, at its part of EASEL_POLL_RATE: the ledger does not answer.", are(r.Replicas.Away))
 	}
 	r.Ledger.concerns(r.Time, add)
 	for _, file := range r.brokenFiles {

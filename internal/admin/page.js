@@ -103,11 +103,9 @@ const replicas = ({ replicas: r, watching: w }) => {
   const line = at('replicas');
   line.hidden = !r;
   if (!r) return;
-  const state = r.connected ? make('span', 'connected', 'good') : make('span', 'not reached', 'bad');
-  const dropped = r.stale + r.refuted + r.fenced + r.refused;
-  line.replaceChildren(make('b', 'Replicas'), ' over NATS: ', state,
-    `. This one polls under ${count(r.leading)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for all, and under ${count(r.alone)} for itself alone. ` +
-    `Taken from others: ${count(r.told)} states, and ${count(r.recalled)} from before; dropped: ${count(dropped)}.`);
+  const state = r.away ? make('span', `under ${count(r.away)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for itself alone`, 'bad') : make('span', 'with all replicas over the ledger', 'good');
+  line.replaceChildren(make('b', 'Polls'), ' are shared: ', state,
+    `. Made here for all: ${count(r.granted)}; left to others, or to the rate: ${count(r.refused)}; states taken from others: ${count(r.taken)}.`);
 };
 
 const money = cents => `${cents < 0 ? '-' : ''}${count(Math.trunc(Math.abs(cents) / 100))}.${String(Math.abs(cents) % 100).padStart(2, '0')} EUR`;

@@ -13,12 +13,12 @@ import (
 )
 
 // Status is the source of the status page, which shows an operator whether all is well, and what is
-// wrong. All of it is required except Replicas, which is nil where polls are not shared.
+// wrong. All of it is required.
 type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Replicas          func() telemetry.Replicas
+	Shares            bool                            // its polls, with other replicas
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
@@ -90,16 +90,10 @@ type watching struct {
 
 // replicas is this replica among the others.
 type replicas struct {
-	Connected bool  `json:"connected"` // to NATS
-	Leading   int64 `json:"leading"`   // API keys that this one polls under for all
-	Alone     int   `json:"alone"`     // API keys that it polls under for itself, as nobody does for all
-	Taken     int64 `json:"taken"`     // leases, since the start
-	Told      int64 `json:"told"`      // states taken from others
-	Recalled  int64 `json:"recalled"`  // states known to those that were here before
-	Stale     int64 `json:"stale"`     // states dropped, as they were older
-	Refuted   int64 `json:"refuted"`   // ends that the catalog did not confirm
-	Fenced    int64 `json:"fenced"`    // messages dropped whose lease had passed on
-	Refused   int64 `json:"refused"`   // messages dropped that were forged, repeated or unreadable
+	Granted int64 `json:"granted"` // polls that it was to make for all
+	Refused int64 `json:"refused"` // polls that another made, or that the rate did not allow
+	Taken   int64 `json:"taken"`   // states that others have found
+	Away    int   `json:"away"`    // API keys that it polls under for itself, as the ledger does not answer
 }
 
 type apiKey struct {
@@ -149,8 +143,8 @@ func (s Status) report(ctx context.Context) report {
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
 		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
 	}
-	if s.Replicas != nil {
-		r.Replicas = replicasOf(hub.Stats, s.Replicas())
+	if s.Shares {
+		r.Replicas = replicasOf(hub.Stats)
 	}
 	r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
 	for _, u := range s.Usage() {
@@ -180,11 +174,8 @@ func watchingOf(s watch.Stats) watching {
 	}
 }
 
-func replicasOf(s watch.Stats, r telemetry.Replicas) *replicas {
-	return &replicas{
-		Connected: r.Connected, Leading: r.Leading, Alone: s.Alone, Taken: r.Acquired,
-		Told: s.Applied, Recalled: s.Restored, Stale: s.Stale, Refuted: s.Refuted, Fenced: r.Fenced, Refused: r.Refused,
-	}
+func replicasOf(s watch.Stats) *replicas {
+	return &replicas{Granted: s.Claimed, Refused: s.Refused, Taken: s.Taken, Away: s.Away}
 }
 
 func apiKeyOf(k watch.Credential, now time.Time) apiKey {

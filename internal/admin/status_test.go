@@ -73,14 +73,9 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams", true},
-		"replicas that hear each other": {func(_ *watch.Snapshot, s *Status) {
-			s.Replicas = func() telemetry.Replicas { return telemetry.Replicas{Connected: true, Leading: 1} }
-		}, "", false},
-		"NATS that is gone": {func(h *watch.Snapshot, s *Status) {
-			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{} }, 2
-		}, "NATS is not reached", false},
-		"a lease that nobody can take": {func(h *watch.Snapshot, s *Status) {
-			s.Replicas, h.Stats.Alone = func() telemetry.Replicas { return telemetry.Replicas{Connected: true} }, 2
+		"replicas that share polls": {func(_ *watch.Snapshot, s *Status) { s.Shares = true }, "", false},
+		"polls that are not shared for a while": {func(h *watch.Snapshot, s *Status) {
+			s.Shares, h.Stats.Away = true, 2
 		}, "2 API keys are polled under for this replica alone", false},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {

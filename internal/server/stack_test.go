@@ -101,7 +101,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
-	unmeasure, err := telemetry.Measure(s.hub.Stats, nil)
+	unmeasure, err := telemetry.Measure(s.hub.Stats)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	s.teams = o.service.Callers != nil

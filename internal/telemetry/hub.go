@@ -14,29 +14,17 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Replicas counts the messages and leases of the replicas that share polls.
-type Replicas struct {
-	Connected                          bool  // to NATS
-	Leading, Fenced, Refused, Acquired int64 // leases held, messages dropped by why, leases taken
-}
-
-// Measure reads the metrics of the hub and of the replicas at each collection, until stop is called.
-// replicas is nil where polls are not shared.
-func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), err error) {
+// Measure reads the metrics of the hub at each collection, until stop is called.
+func Measure(stats func() watch.Stats) (stop func(), err error) {
 	meter, read := otel.Meter(scope), hubReadings()
-	if replicas == nil {
-		replicas = func() Replicas { return Replicas{} }
-	} else {
-		read = append(read, replicaReadings...)
-	}
 	made, all, err := observables(meter, read)
 	if err != nil {
 		return nil, err
 	}
 	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		s, r := stats(), replicas()
+		s := stats()
 		for _, one := range read {
-			out.ObserveFloat64(made[one.metric], one.value(s, r), metric.WithAttributes(one.labels...))
+			out.ObserveFloat64(made[one.metric], one.value(s), metric.WithAttributes(one.labels...))
 		}
 		return nil
 	}, all...)
@@ -53,7 +41,7 @@ func Measure(stats func() watch.Stats, replicas func() Replicas) (stop func(), e
 // reading is a series that is read at each collection.
 type reading struct {
 	metric string // in the table
-	value  func(watch.Stats, Replicas) float64
+	value  func(watch.Stats) float64
 	labels []attribute.KeyValue
 }
 
@@ -79,43 +67,24 @@ func observables(meter metric.Meter, read []reading) (made map[string]metric.Flo
 // hubReadings are the readings of the hub.
 func hubReadings() []reading {
 	all := []reading{
-		{metric: "easel.watches.open", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Watches) }},
-		{metric: "easel.generations.active", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Active) }},
-		{metric: "easel.generations.stalest", value: func(s watch.Stats, _ Replicas) float64 { return s.Stalest.Seconds() }},
-		{metric: "easel.credentials.paused", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Paused) }},
-		{metric: "easel.budget.level", value: func(s watch.Stats, _ Replicas) float64 { return s.Budget }},
-		{metric: "easel.budget.rate", value: func(s watch.Stats, _ Replicas) float64 { return s.Rate }},
-		{metric: "easel.updates.conflated", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Conflated) }},
-		{metric: "easel.updates.regressed", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Regressions) }},
-		{metric: "easel.polls.unshared", value: func(s watch.Stats, _ Replicas) float64 { return s.Unshared }},
-		{"easel.polls.claims", func(s watch.Stats, _ Replicas) float64 { return float64(s.Claimed) }, with(claimed, "granted")},
-		{"easel.polls.claims", func(s watch.Stats, _ Replicas) float64 { return float64(s.Refused) }, with(claimed, "refused")},
-		{metric: "easel.polls.taken", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Taken) }},
-		{metric: "easel.credentials.away", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Away) }},
+		{metric: "easel.watches.open", value: func(s watch.Stats) float64 { return float64(s.Watches) }},
+		{metric: "easel.generations.active", value: func(s watch.Stats) float64 { return float64(s.Active) }},
+		{metric: "easel.generations.stalest", value: func(s watch.Stats) float64 { return s.Stalest.Seconds() }},
+		{metric: "easel.credentials.paused", value: func(s watch.Stats) float64 { return float64(s.Paused) }},
+		{metric: "easel.budget.level", value: func(s watch.Stats) float64 { return s.Budget }},
+		{metric: "easel.budget.rate", value: func(s watch.Stats) float64 { return s.Rate }},
+		{metric: "easel.updates.conflated", value: func(s watch.Stats) float64 { return float64(s.Conflated) }},
+		{metric: "easel.updates.regressed", value: func(s watch.Stats) float64 { return float64(s.Regressions) }},
+		{metric: "easel.polls.unshared", value: func(s watch.Stats) float64 { return s.Unshared }},
+		{"easel.polls.claims", func(s watch.Stats) float64 { return float64(s.Claimed) }, with(claimed, "granted")},
+		{"easel.polls.claims", func(s watch.Stats) float64 { return float64(s.Refused) }, with(claimed, "refused")},
+		{metric: "easel.polls.taken", value: func(s watch.Stats) float64 { return float64(s.Taken) }},
+		{metric: "easel.credentials.away", value: func(s watch.Stats) float64 { return float64(s.Away) }},
 	}
 	for i, name := range condition.Values {
-		all = append(all, reading{"easel.credentials", func(s watch.Stats, _ Replicas) float64 { return float64(s.Conditions[i]) }, with(condition, name)})
+		all = append(all, reading{"easel.credentials", func(s watch.Stats) float64 { return float64(s.Conditions[i]) }, with(condition, name)})
 	}
 	return all
-}
-
-// replicaReadings are the readings of replicas that share polls.
-var replicaReadings = []reading{
-	{metric: "easel.replicas.connected", value: func(_ watch.Stats, r Replicas) float64 {
-		if r.Connected {
-			return 1
-		}
-		return 0
-	}},
-	{metric: "easel.leases.held", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Leading) }},
-	{metric: "easel.leases.taken", value: func(_ watch.Stats, r Replicas) float64 { return float64(r.Acquired) }},
-	{metric: "easel.credentials.alone", value: func(s watch.Stats, _ Replicas) float64 { return float64(s.Alone) }},
-	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Fenced) }, with(dropReason, "fenced")},
-	{"easel.replicas.dropped", func(_ watch.Stats, r Replicas) float64 { return float64(r.Refused) }, with(dropReason, "refused")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Applied) }, with(peerOutcome, "told")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Restored) }, with(peerOutcome, "recalled")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Stale) }, with(peerOutcome, "stale")},
-	{"easel.replicas.states", func(s watch.Stats, _ Replicas) float64 { return float64(s.Refuted) }, with(peerOutcome, "refuted")},
 }
 
 func with(label Label, value string) []attribute.KeyValue {

@@ -20,7 +20,6 @@ type Metric struct {
 	Text    string    // its meaning, in a sentence or two
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
-	Shared  bool      // only where replicas share polls, by EASEL_NATS_URL
 	Ledger  bool      // of the ledger: see [MeasureLedger]
 }
 
@@ -37,16 +36,14 @@ var (
 	attempts = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 	delays   = []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 30, 60, 120, 300}
 
-	rpcMethod   = Label{Name: "rpc.method", Of: "the methods of the contract"}
-	httpMethod  = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
-	httpCode    = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller      = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
-	model       = Label{Name: "model", Of: "model ids, the first 50, then other"}
-	condition   = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
-	peerOutcome = Label{Name: "outcome", Values: []string{"told", "recalled", "stale", "refuted"}}
-	claimed     = Label{Name: "outcome", Values: []string{"granted", "refused"}}
-	dropReason  = Label{Name: "reason", Values: []string{"fenced", "refused"}}
-	ordered     = Label{Name: "outcome", Values: []string{
+	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
+	httpMethod = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
+	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
+	caller     = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
+	model      = Label{Name: "model", Of: "model ids, the first 50, then other"}
+	condition  = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
+	claimed    = Label{Name: "outcome", Values: []string{"granted", "refused"}}
+	ordered    = Label{Name: "outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
 	}}
@@ -172,30 +169,6 @@ var Table = []Metric{
 	{
 		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
 		Text: "Euro cents charged by the answers to orders, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
-	},
-	{
-		Name: "easel.replicas.connected", Kind: Gauge, Unit: "{connection}", Shared: true,
-		Text: "Whether NATS is reached: 1, or 0 while each replica polls for itself.",
-	},
-	{
-		Name: "easel.leases.held", Kind: Gauge, Unit: "{lease}", Shared: true,
-		Text: "API keys that this replica polls under for all replicas.",
-	},
-	{
-		Name: "easel.leases.taken", Kind: Counter, Unit: "{lease}", Shared: true,
-		Text: "Leases that this replica has taken: how often it began to poll for all under an API key.",
-	},
-	{
-		Name: "easel.credentials.alone", Kind: Gauge, Unit: "{credential}", Shared: true,
-		Text: "API keys that this replica polls under for itself, as it knows of no leader.",
-	},
-	{
-		Name: "easel.replicas.states", Kind: Counter, Unit: "{state}", Shared: true, Labels: []Label{peerOutcome},
-		Text: "States of generations from other replicas. told: applied, and delivered to watches; recalled: restored from the leader before; stale: dropped, as it was older; refuted: an end that the catalog did not confirm, delivered to nobody.",
-	},
-	{
-		Name: "easel.replicas.dropped", Kind: Counter, Unit: "{message}", Shared: true, Labels: []Label{dropReason},
-		Text: "Messages of other replicas that were dropped. fenced: sent under a lease that had passed on; refused: forged, repeated or unreadable.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", Ledger: true,

@@ -146,14 +146,13 @@ func TestALabelThatIsNotInTheTableIsDroppedFromExamplesToo(t *testing.T) {
 	}
 }
 
-func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
+func TestEachCountOfSharedPollsHasASeriesOfItsOwn(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	stop, err := Measure(
-		func() watch.Stats { return watch.Stats{Alone: 1, Applied: 2, Restored: 3, Stale: 4, Refuted: 5} },
-		func() Replicas { return Replicas{Connected: true, Leading: 6, Fenced: 7, Refused: 8, Acquired: 9} },
+		func() watch.Stats { return watch.Stats{Away: 1, Claimed: 2, Refused: 3, Taken: 4} },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -176,9 +175,7 @@ func TestEachCountOfReplicasHasASeriesOfItsOwn(t *testing.T) {
 		}
 	}
 	for series, want := range map[string]float64{
-		"easel.replicas.connected": 1, "easel.leases.held": 6, "easel.leases.taken": 9, "easel.credentials.alone": 1,
-		"easel.replicas.statesoutcome=told": 2, "easel.replicas.statesoutcome=recalled": 3, "easel.replicas.statesoutcome=stale": 4,
-		"easel.replicas.statesoutcome=refuted": 5, "easel.replicas.droppedreason=fenced": 7, "easel.replicas.droppedreason=refused": 8,
+		"easel.credentials.away": 1, "easel.polls.claimsoutcome=granted": 2, "easel.polls.claimsoutcome=refused": 3, "easel.polls.taken": 4,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)

@@ -37,9 +37,8 @@
 // Replicas that share their polls have faults of their own. Their catalog is a stub, whose generations end
 // when the test says so:
 //
-//	fleet      three facades, NATS, a stub catalog, and watches that reconnect to another facade
-//	replicas   a facade or NATS is killed, stopped, cut off or replaced
-//	namespace  the same cut, by the kernel: each facade has a network of its own
+//	fleet     facades over one PostgreSQL, a stub catalog, and watches that reconnect to another facade
+//	replicas  a facade or the database is killed, stopped, cut off or replaced
 //
 // All of it is test code, so that no way to crash is in the program. It needs the signals of unix.
 package torture

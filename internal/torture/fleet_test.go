@@ -9,18 +9,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -28,45 +24,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-const (
-	leaseLife = 5 * time.Second // of the lease that says who polls
-	fleetRate = 5               // polls a second that all replicas together may make
-)
-
-// natsVariable makes this test binary a NATS server: it names its address and its directory.
-const natsVariable = "EASEL_TORTURE_NATS"
-
-var natsReady = []*regexp.Regexp{regexp.MustCompile(`NATS listens on (\S+)`)}
-
-// serveNATS serves until it is killed.
-func serveNATS(where string) {
-	addr, dir, _ := strings.Cut(where, " ")
-	host, port, _ := net.SplitHostPort(addr)
-	options := &server.Options{Host: host, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}
-	if _, err := fmt.Sscan(port, &options.Port); err != nil || options.Port == 0 {
-		options.Port = server.RANDOM_PORT
-	}
-	s, err := server.NewServer(options)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	go s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		os.Exit(1)
-	}
-	fmt.Println("NATS listens on", s.Addr())
-	s.WaitForShutdown()
-}
-
-// startNATS starts one at an address; port 0 takes a free one.
-func startNATS(ctx context.Context, dir, addr string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return launch(ctx, self, natsReady, []string{natsVariable + "=" + addr + " " + dir})
-}
+const fleetRate = 5 // polls a second that all replicas together may make
 
 // stubCatalog is a catalog whose generations end when the test says so. It records every request.
 type stubCatalog struct {
@@ -127,15 +85,12 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 	return n
 }
 
-// fleet is replicas in front of one catalog, and what is between them: NATS, or a database.
+// fleet is replicas in front of one catalog, over one database.
 type fleet struct {
 	t        *testing.T
-	site     network
+	site     *database
 	meter    *stubCatalog
 	upstream string
-	dir      string
-	addr     string   // of NATS, "" where there is none
-	nats     *process // likewise nil
 	ids      []string
 	watchers []*watcher
 	work     sync.WaitGroup
@@ -146,50 +101,17 @@ type fleet struct {
 	conns    []*grpc.ClientConn
 }
 
-// network is where replicas stand, and what is between each of them and what they share.
-type network interface {
-	hosts() (catalog, nats string) // on which they listen; "" where there is no NATS
-	launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error)
-	sever(i int) // from what they share: what is sent vanishes
-	mend(i int)
-}
-
-// tunnels are a site on loopback, where each replica reaches NATS through a tunnel.
-type tunnels struct{ each [replicas]*tunnel }
-
-func (*tunnels) hosts() (catalog, nats string) { return "127.0.0.1", "127.0.0.1" }
-
-func (s *tunnels) launch(t *testing.T, i int, upstream, nats string, env ...string) (*process, error) {
-	if s.each[i] == nil {
-		s.each[i] = dig(t, nats)
-	}
-	return startFacade(t.Context(), upstream, append(env, "EASEL_NATS_URL=nats://"+s.each[i].listener.Addr().String())...)
-}
-
-func (s *tunnels) sever(i int) { s.each[i].darken() }
-func (s *tunnels) mend(i int)  { s.each[i].light() }
-
 // startFleet starts so many replicas, and the given number of generations.
-func startFleet(t *testing.T, at network, replicas, generations int) *fleet {
+func startFleet(t *testing.T, at *database, replicas, generations int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}, dir: t.TempDir()}
+	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}}
 	for i := range generations {
 		f.ids = append(f.ids, fmt.Sprintf("generation-%04d", i))
 	}
 	f.meter.set("queued", f.ids...)
-	catalogHost, natsHost := at.hosts()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(catalogHost, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog := &httptest.Server{Listener: listener, Config: &http.Server{Handler: f.meter}}
-	catalog.Start()
+	catalog := httptest.NewServer(f.meter)
 	t.Cleanup(catalog.Close)
-	f.upstream = listener.Addr().String()
-	if natsHost != "" {
-		f.addr = net.JoinHostPort(natsHost, "0")
-		f.startNATS()
-	}
+	f.upstream = catalog.Listener.Addr().String()
 	f.replicas, f.conns = make([]*process, replicas), make([]*grpc.ClientConn, replicas)
 	for i := range replicas {
 		f.start(i)
@@ -198,28 +120,16 @@ func startFleet(t *testing.T, at network, replicas, generations int) *fleet {
 		for i := range replicas {
 			f.kill(i)
 		}
-		if f.nats != nil {
-			f.nats.kill()
-		}
 		f.work.Wait()
 	})
 	f.began = time.Now()
 	return f
 }
 
-func (f *fleet) startNATS() {
-	f.t.Helper()
-	p, err := startNATS(f.t.Context(), f.dir, f.addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.nats, f.addr = p, p.found[0]
-}
-
 // start starts the i-th replica.
 func (f *fleet) start(i int) {
 	f.t.Helper()
-	p, err := f.site.launch(f.t, i, f.upstream, f.addr, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate))
+	p, err := f.site.launch(f.t, i, f.upstream, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -253,51 +163,10 @@ func (f *fleet) conn(i int) *grpc.ClientConn {
 	return f.conns[i%len(f.conns)]
 }
 
-const took = "took the lease of a credential"
-
-// acquisitions is how often each replica has taken the lease.
-func (f *fleet) acquisitions() (counts []int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range f.replicas {
-		counts = append(counts, p.output.count(took))
-	}
-	return counts
-}
-
 func (o *output) count(what string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Count(o.text.String(), what)
-}
-
-// leader waits until the first replica has the lease, and gives it.
-func (f *fleet) leader() (owner int) {
-	f.t.Helper()
-	eventually(f.t, "an owner", func() bool {
-		for i, n := range f.acquisitions() {
-			if owner = i; n > 0 {
-				return true
-			}
-		}
-		return false
-	})
-	return owner
-}
-
-// successor waits until another replica takes the lease, and says how long that took.
-func (f *fleet) successor(than int, before []int) (next int, after time.Duration) {
-	f.t.Helper()
-	began := time.Now()
-	eventually(f.t, "a successor", func() bool {
-		for i, n := range f.acquisitions() {
-			if next = i; i != than && n > before[i] {
-				return true
-			}
-		}
-		return false
-	})
-	return next, time.Since(began)
 }
 
 // watcher watches one generation until it is over, through whichever replica is there.

@@ -22,9 +22,6 @@ var programDir string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if where := os.Getenv(natsVariable); where != "" {
-		serveNATS(where)
-	}
 	dir, err := os.MkdirTemp("", "easel-torture-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

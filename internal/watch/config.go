@@ -20,12 +20,11 @@ type Config struct {
 	Rate         float64       // polls a second and credential, at most; 0 = 5
 	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
 	Seed         uint64        // of the jitter; 0 = random
-	Peers        Peers         // nil: this process shares its polls with nobody
 	Book         Book          // where polls are shared with other processes; nil: with none
 	Logger       *slog.Logger  // nil = discard
 	Observer     Observer      // nil = none
 	// Sighted hears of each new state that this process has seen, with no lock held: it must be quick. It hears
-	// nothing of what peers have seen. Nil = nobody.
+	// nothing of what other processes have seen. Nil = nobody.
 	Sighted func(Sighting)
 
 	replica string // names this process in the book

@@ -36,14 +36,12 @@ type entry struct {
 
 	polling   polling
 	listing   listing
-	peer      *peerState // nil while no peer shares it
-	idleSince time.Time  // when the last watcher left
+	idleSince time.Time // when the last watcher left
 }
 
 // polling is when an entry is polled.
 type polling struct {
 	due        time.Time     // next poll
-	wakeAt     time.Time     // the same, or later where a peer polls meanwhile
 	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
 	queueIndex int32         // place in the queue's heap, or one of the values below
 	inFlight   bool          // a poll of it is in flight

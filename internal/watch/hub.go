@@ -62,7 +62,7 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.eachWatcher((*watcher).drain)
+		t.eachWatcher(func(w *watcher) { w.fail(ErrDraining) })
 		t.endAttendances(ErrDraining)
 		t.mu.Unlock()
 	}
@@ -95,7 +95,7 @@ func (h *Hub) serve(d *delivery, w *watcher, cred catalog.Credential, start func
 	t := h.find(cred, true)
 	start(t)
 	if h.drained.Load() { // else Drain finds it
-		w.drain()
+		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
 	defer func() {
@@ -217,7 +217,6 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	t.budget.Spend(now)
-	t.peers.requests++ // the next status tells the leader
 	t.sharing.called()
 	if throttled {
 		t.health.throttled(err, now)

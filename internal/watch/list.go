@@ -31,7 +31,7 @@ type list struct {
 
 // describe adds the list to a situation.
 func (l *list) describe(t *tenant, s *situation) {
-	watched := len(t.everything) > 0 && !t.peers.defersList(s.now)
+	watched := len(t.everything) > 0
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
 	if t.sharing != nil {
@@ -67,7 +67,7 @@ func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
 		if len(served) == most {
 			break
 		}
-		if (!e.polling.inFlight || l.sweeping) && l.serves(e, now) && t.wanted(e, now) && !t.deferred(e, now) {
+		if (!e.polling.inFlight || l.sweeping) && l.serves(e, now) && t.wanted(e, now) {
 			served = append(served, e)
 		}
 	}
@@ -79,7 +79,7 @@ func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
 func (l *list) nextSweep(t *tenant, watched bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range l.served(t, len(t.order), now) {
-		if e.fresh && !e.unconfirmed() && e.polling.gap > 0 {
+		if e.fresh && e.polling.gap > 0 {
 			squares += schedule.SquaredDensity(e.polling.gap)
 		}
 	}
@@ -218,12 +218,6 @@ func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *poll
 		t.pollAt(e, now)
 	}
 	e.listing.etag = r.Etag
-	if e.unconfirmed() && !e.state.State.Terminal() { // the list may lag behind
-		e.listing.readSinglyUntil = now.Add(listPause)
-		t.pollAt(e, now)
-		return
-	}
-	t.ownPollAnswered(e, now)
 }
 
 // recheck has a generation read again that the list carries, though a read found none. It does so once a

@@ -36,15 +36,9 @@ type job struct {
 	asking   []chan<- accountAnswer // of a read of the account
 }
 
-// run plans and polls until the tenant has no entries and no watchers any more, and shares the polls with
-// peers meanwhile. It never waits for a poll.
+// run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
 func (p *poller) run() {
 	h := p.hub
-	ctx, cancel := context.WithCancel(h.ctx)
-	defer cancel()
-	if peers := h.cfg.Peers; peers != nil {
-		h.work.Go(func() { peers.Share(ctx, p.tenant.cred, &Peering{tenant: p.tenant}) })
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() { p.unsubscribe() }()
@@ -63,7 +57,7 @@ func (p *poller) run() {
 			h.work.Go(p.writeBook)
 		case <-p.tenant.queue.wake:
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 			return
 		}
 	}
@@ -110,10 +104,9 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	for range jobs {
 		t.budget.Take()
 	}
-	t.peers.requests += len(jobs)
 	p.countUnshared(jobs)
 	if again = refill; !plan.more {
-		again = earliest(plan.next, earliest(t.queue.next(), t.peers.next(now)))
+		again = earliest(plan.next, t.queue.next())
 	}
 	return jobs, again
 }
@@ -129,10 +122,9 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	if n <= limit {
 		limit, refill = n, again
 	}
-	p.pickOwnPoll(now)
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	t.list.describe(t, &s)
-	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) && !t.deferred(e, now) })
+	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
 	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
 		listed = t.countListed(now)
@@ -140,40 +132,10 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	for _, e := range ready {
 		s.ready = append(s.ready, candidate{
 			e: e, urgency: p.urgency(e, listed, now), hinted: e.listing.hint != nil,
-			swept: t.list.serves(e, now), first: !e.fresh || e.unconfirmed(),
+			swept: t.list.serves(e, now), first: !e.fresh,
 		})
 	}
 	return s, refill
-}
-
-// pickOwnPoll chooses the next own poll while a leader polls: the list, where it serves enough entries, or
-// the entry without an own poll for the longest time.
-func (p *poller) pickOwnPoll(now time.Time) {
-	t := p.tenant
-	if !t.peers.follows(now) || now.Before(t.peers.ownPollAt) {
-		return
-	}
-	listed, oldest := 0, (*entry)(nil)
-	for _, e := range t.order {
-		if !t.peers.leaderPolls(e, now) || !t.wanted(e, now) {
-			continue
-		}
-		if t.list.serves(e, now) {
-			listed++
-		}
-		if oldest == nil || e.peer.ownPolledAt.Before(oldest.peer.ownPolledAt) {
-			oldest = e
-		}
-	}
-	switch t.peers.ownPoll = nil; {
-	case listed >= sweepFrom || len(t.everything) > 0:
-		t.undeferAll(now)
-	case oldest == nil:
-		t.peers.beginOwnPoll(nil, 0, t.cfg.Rate, now) // there is nothing to poll
-	default:
-		t.peers.ownPoll = oldest
-		t.pollAt(oldest, earliest(oldest.polling.due, now))
-	}
 }
 
 // limit is how many requests may be added to those in flight. In an outage one is in flight at most.
@@ -198,7 +160,6 @@ func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 // read makes the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
-	p.tenant.peers.beginOwnPoll(e, len(p.tenant.order), p.hub.cfg.Rate, now)
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}}
 	p.beginPoll(j, e, now)
 	return j
@@ -220,7 +181,6 @@ func (p *poller) readAccount() *job {
 // sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
-	t.peers.beginOwnPoll(nil, 0, t.cfg.Rate, now)
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything))}
 	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
 		p.beginPoll(j, e, now)
@@ -333,13 +293,11 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.list.applyHints(t, result, now)
 		t.sharing.foundFull(t.list.fullRecords)
 		t.sharing.foundRead(e.id, read)
-		t.ownPollAnswered(e, now)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
 		t.sharing.foundGone(e)
-		t.ownPollAnswered(e, now)
 	default: // a 404 of a proxy too
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)

@@ -29,7 +29,7 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds an entry, or moves it after its wakeAt has changed.
+// put adds an entry, or moves it after its time has changed.
 func (q *queue) put(e *entry) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
@@ -56,7 +56,7 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
 		}
 	}
 	clear(was[len(q.ready):])
-	for len(q.heap) > 0 && !q.heap[0].polling.wakeAt.After(now) {
+	for len(q.heap) > 0 && !q.heap[0].polling.due.After(now) {
 		e := heap.Pop(&q.heap).(*entry)
 		e.polling.queueIndex = dequeued
 		q.keepReady(e, keep)
@@ -64,12 +64,11 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
 	return q.ready
 }
 
-// keepReady keeps a due entry among the ready ones, or removes it. keep may have put it back into the heap.
+// keepReady keeps a due entry among the ready ones, or removes it.
 func (q *queue) keepReady(e *entry, keep func(*entry) bool) {
-	switch {
-	case keep(e):
+	if keep(e) {
 		q.ready = append(q.ready, e)
-	case e.polling.queueIndex == dequeued:
+	} else {
 		e.polling.queueIndex = notQueued
 	}
 }
@@ -79,7 +78,7 @@ func (q *queue) next() time.Time {
 	if len(q.heap) == 0 {
 		return time.Time{}
 	}
-	return q.heap[0].polling.wakeAt
+	return q.heap[0].polling.due
 }
 
 // byDue is a heap of entries.
@@ -88,7 +87,7 @@ type byDue []*entry
 func (h byDue) Len() int { return len(h) }
 
 func (h byDue) Less(i, j int) bool {
-	if a, b := h[i].polling.wakeAt, h[j].polling.wakeAt; !a.Equal(b) {
+	if a, b := h[i].polling.due, h[j].polling.due; !a.Equal(b) {
 		return a.Before(b)
 	}
 	return h[i].id < h[j].id // so that a run can be repeated

@@ -28,7 +28,7 @@ func TestTheQueueGivesDueEntriesHoweverTheyWereMoved(t *testing.T) {
 				delete(want, e)
 				continue
 			}
-			e.polling.wakeAt = begin.Add(time.Duration(random.IntN(100)) * time.Second)
+			e.polling.due = begin.Add(time.Duration(random.IntN(100)) * time.Second)
 			q.put(e)
 			want[e] = true
 			if random.IntN(10) == 0 {
@@ -43,7 +43,7 @@ func checkDue(t *testing.T, q *queue, want map[*entry]bool, now time.Time) {
 	t.Helper()
 	ready := q.due(now, func(e *entry) bool { return want[e] })
 	for e := range want {
-		if due := !e.polling.wakeAt.After(now); due && !slices.Contains(ready, e) {
+		if due := !e.polling.due.After(now); due && !slices.Contains(ready, e) {
 			t.Fatalf("%s is due, and is not ready", e.id)
 		}
 	}
@@ -98,27 +98,5 @@ func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 		cancel()
 		watches.Wait()
 		hub.Close()
-	})
-}
-
-func TestAnEntryThatALeaderPollsStaysInTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hub, err := New(Config{Upstream: &shelf{}, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now()
-		one := newTenant(&hub.cfg, &hub.history, testCred, now)
-		one.peers.assignment = Assignment{Role: Follower, Until: now.Add(time.Hour)}
-		for _, id := range []string{"a", "b"} {
-			req := Request{Credential: testCred, IDs: []string{id}}
-			newWatcher(&req, func() {}, nil).start(one, &req, now)
-			one.entries[id].peerState().leaderPollsUntil = now.Add(time.Minute)
-		}
-		one.peers.ownPoll, one.peers.ownPollAt = one.entries["a"], now // the other one is to be polled here
-		one.queue.due(now, func(e *entry) bool { return !one.deferred(e, now) })
-		if b := one.entries["b"]; b.polling.queueIndex < 0 || !b.polling.wakeAt.Equal(now.Add(time.Minute)) {
-			t.Errorf("it has place %d and waits until %v", b.polling.queueIndex, b.polling.wakeAt.Sub(now))
-		}
 	})
 }

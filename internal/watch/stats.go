@@ -41,9 +41,6 @@ func (t *tenant) count(s *Stats, now time.Time) {
 	if now.Before(state.Paused) {
 		s.Paused++
 	}
-	if t.cfg.Peers != nil && t.peers.alone(now) {
-		s.Alone++
-	}
 	if t.sharing != nil && t.sharing.away {
 		s.Away++
 	}

@@ -43,7 +43,6 @@ type tenant struct {
 	list    list
 	budget  *budget.Budget
 	health  health
-	peers   peers
 	sharing *sharing // nil where this process shares with nobody
 
 	inFlight    int // reads on their way
@@ -57,11 +56,8 @@ type tenant struct {
 func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
 	cred.Owner = "" // polls are for all
 	b := budget.New(cfg.Rate, now)
-	if cfg.Peers != nil {
-		b.Drain() // others may just have spent what it would begin with
-	}
 	t := &tenant{
-		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b, peers: newPeers(cfg.Peers != nil, cfg.Seed, now),
+		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b,
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 	if cfg.Book != nil {
@@ -147,62 +143,23 @@ func (t *tenant) wanted(e *entry, now time.Time) bool {
 func (t *tenant) fewestWaits(e *entry, listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
-		if least = min(least, c.waits(e, listed)); least <= 1 {
+		if least = min(least, c.waits(listed)); least <= 1 {
 			return 1
 		}
 	}
 	return least
 }
 
-// pollAt sets the next poll of an entry. Only pollAt and deferUntil touch the queue: it holds the entries
-// that somebody watches and that have no poll in flight.
+// pollAt sets the next poll of an entry. Nothing else touches the queue: it holds the entries that somebody
+// watches and that have no poll in flight.
 func (t *tenant) pollAt(e *entry, due time.Time) {
 	e.polling.due = due
-	t.deferUntil(e, due)
-}
-
-// deferUntil defers the poll of an entry, as a peer polls it meanwhile.
-func (t *tenant) deferUntil(e *entry, until time.Time) {
-	e.polling.wakeAt = until
 	if len(e.subscribers) == 0 || e.polling.inFlight {
 		t.queue.remove(e)
 		return
 	}
 	t.queue.put(e)
-	t.queue.wakeBy(until)
-}
-
-// deferred reports whether a leader polls an entry in our place, and defers our poll then.
-func (t *tenant) deferred(e *entry, now time.Time) bool {
-	until, deferred := t.peers.defers(e, now)
-	if deferred && !e.polling.wakeAt.Equal(until) {
-		t.deferUntil(e, until)
-	}
-	return deferred
-}
-
-// undeferAll has every entry polled by its own schedule again, until it is deferred anew.
-func (t *tenant) undeferAll(now time.Time) {
-	for _, e := range t.order {
-		if !e.polling.wakeAt.Equal(e.polling.due) {
-			t.deferUntil(e, e.polling.due)
-		}
-	}
-	t.queue.wakeBy(now)
-}
-
-// ownPollAnswered notes that an own poll was answered. After it has refuted an end from a peer, such ends
-// are ignored for a while.
-func (t *tenant) ownPollAnswered(e *entry, now time.Time) {
-	s := e.peer
-	if s == nil {
-		return
-	}
-	if s.unconfirmed && !e.state.State.Terminal() {
-		t.stats.Refuted++
-		s.ignoreEndsUntil = now.Add(t.cfg.MaxInterval)
-	}
-	s.ownPolledAt, s.restored, s.unconfirmed = now, false, false
+	t.queue.wakeBy(due)
 }
 
 // rate is how many requests a second this process may make now.
@@ -210,7 +167,7 @@ func (t *tenant) rate() float64 {
 	if s := t.sharing; s != nil && s.away {
 		return t.cfg.Rate / float64(max(s.key.Replicas, 1))
 	}
-	return t.peers.rate(t.cfg.Rate, time.Now())
+	return t.cfg.Rate
 }
 
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
@@ -317,7 +274,7 @@ func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time
 		t.scheduleNext(e, now)
 		return
 	case e.justCreated(now):
-		if !e.fresh && e.state.State != 0 { // without a state here, the peer that placed it sends one
+		if !e.fresh && e.state.State != 0 {
 			e.fresh = true
 			t.publish(e)
 		}
@@ -430,7 +387,7 @@ func (t *tenant) endAttendances(err error) {
 // settled state can't change any more, except one by a 404.
 func (t *tenant) stale(e *entry, now time.Time) bool {
 	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.goneByNotFound()
-	return !over && !e.isRestored(now) && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
+	return !over && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
 }
 
 // heartbeat says why a watch of one entry is quiet.

@@ -155,7 +155,6 @@ type Stats struct {
 
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that wait after a 429 or an outage
-	Alone      int                                  // pollers that have peers and know of no leader
 	Away       int                                  // pollers whose book does not answer
 	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
 	Rate       float64                              // the lowest rate of a poller, in requests a second
@@ -165,10 +164,6 @@ type Stats struct {
 	Sweeps      int64   // polls of the list
 	Unshared    float64 // requests that one poller for each watch would have made by the same schedule
 	Regressions int64   // answers dropped because they would have gone backwards
-	Applied     int64   // states applied from peers
-	Restored    int64   // states restored from the leader before
-	Stale       int64   // states of peers dropped because they would have gone backwards
-	Refuted     int64   // ends from peers that the catalog did not confirm
 	Claimed     int64   // polls that the book has granted
 	Refused     int64   // polls that it has not: another process has made them, or the rate did not allow them
 	Taken       int64   // states that others have found
@@ -181,10 +176,6 @@ func (s *Stats) add(o *Stats) {
 	s.Sweeps += o.Sweeps
 	s.Unshared += o.Unshared
 	s.Regressions += o.Regressions
-	s.Applied += o.Applied
-	s.Restored += o.Restored
-	s.Stale += o.Stale
-	s.Refuted += o.Refuted
 	s.Claimed += o.Claimed
 	s.Refused += o.Refused
 	s.Taken += o.Taken

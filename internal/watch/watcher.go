@@ -18,7 +18,6 @@ type watcher struct {
 	everything bool   // it watches all that the catalog lists
 	chosen     Chosen // it watches no more of it; nil: all
 	named      bool   // it may watch generations that the list does not carry: its request names them
-	relay      bool   // it stands for watchers of peers: see Peering
 
 	subscriptions []subscription
 	free          []int32 // empty places in subscriptions
@@ -45,13 +44,10 @@ type subscriber struct {
 	at int32
 }
 
-// waits is how many generations a watcher waits for, one of which is e.
-func (w *watcher) waits(e *entry, listed int) int {
-	switch {
-	case w.everything:
+// waits is how many generations a watcher waits for.
+func (w *watcher) waits(listed int) int {
+	if w.everything {
 		return max(listed, w.pending, 1)
-	case w.relay:
-		return e.peer.waits
 	}
 	return w.unreached
 }
@@ -170,7 +166,6 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	if e.fresh {
 		w.mark(at)
 	}
-	t.peers.waitForLeader(e, now)
 	t.pollAt(e, due)
 	return at
 }
@@ -231,9 +226,6 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.pending--
 	}
 	sub.flags &= dirty
-	if w.relay && !w.everything {
-		e.peer.relayAt[w.goal] = notQueued
-	}
 	if sub.flags&dirty == 0 { // else its place still stands in the queue
 		w.free = append(w.free, at)
 	}
@@ -288,11 +280,11 @@ func (w *watcher) step(now time.Time) step {
 	}
 	settles := w.closeSettled(now)
 	switch {
-	case !w.everything && !w.relay && w.initialKnown && w.unreached == 0:
+	case !w.everything && w.initialKnown && w.unreached == 0:
 		return step{done: true}
 	case w.err != nil:
 		return step{err: w.err}
-	case !w.relay && !now.Before(w.heartbeatAt):
+	case !now.Before(w.heartbeatAt):
 		return step{event: &Event{Heartbeat: w.heartbeatEvent(now)}}
 	}
 	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
@@ -372,11 +364,4 @@ func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 		return w.tenant.heartbeat(w.subscriptions[0].e, now)
 	}
 	return w.tenant.heartbeatOfMany(w, now)
-}
-
-// drain ends a watch of a caller. Relays stay for the peers.
-func (w *watcher) drain() {
-	if !w.relay {
-		w.fail(ErrDraining)
-	}
 }

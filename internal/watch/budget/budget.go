@@ -1,10 +1,7 @@
 // Package budget is the upstream allowance of one credential.
 package budget
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	leastShare = 1.0 / 16        // the rate is never halved below this share of the limit
@@ -57,9 +54,6 @@ func (b *Budget) fill(now time.Time) {
 	b.shared = min(b.shared, shared)
 }
 
-// Drain leaves a single request of those that could be made at once.
-func (b *Budget) Drain() { b.shared = 0 }
-
 // Available is how many requests may be made now, and when there may be another after them.
 func (b *Budget) Available(now time.Time) (n int, again time.Time) {
 	if now.Before(b.paused) {
@@ -103,13 +97,6 @@ func (b *Budget) Spend(now time.Time) {
 	b.fill(now)
 	_, most := b.capacity()
 	b.shared = max(b.shared-1, -most)
-}
-
-// Owe counts requests of other processes, at most those of one second.
-func (b *Budget) Owe(n int, now time.Time) {
-	for range min(n, int(math.Ceil(b.limit))) {
-		b.Spend(now)
-	}
 }
 
 // Pause holds all polls until at least the given time.
