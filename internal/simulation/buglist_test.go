@@ -361,7 +361,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the balance is read after each order at once",
-		edits:  []edit{{serviceDir, "sharing.hasten", "o.began.Add(_)", "o.began"}},
+		edits:  []edit{{serviceDir, "sharing.took", "time.Now().Add(s.least)", "time.Now()"}},
 		jobs:   seeds("short", 3, 6, 9, 12),
 		breaks: []string{"an account is read seldom, whoever watches"},
 	},
