@@ -131,7 +131,10 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 		return nil, err
 	}
 	p := &Postgres{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, settings: settings, command: func(program string, args ...string) *exec.Cmd {
-		command := exec.Command(filepath.Join(bin, program), args...) //nolint:noctx // Remove ends it
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(bin, program)
+		}
+		command := exec.Command(program, args...) //nolint:noctx // Remove ends it
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
 	}}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net/url"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -62,11 +63,16 @@ func (d *database) mend(i int)  { d.each[i].light() }
 func startSharing(t *testing.T, replicas int) (f *fleet, d *database) {
 	t.Helper()
 	d = newDatabase(t)
+	return startSharingOver(t, d, replicas), d
+}
+
+func startSharingOver(t *testing.T, d *database, replicas int) (f *fleet) {
+	t.Helper()
 	f = startFleet(t, d, replicas, max(min(*watchesWanted/5, 1000), 1))
 	f.watch(*watchesWanted)
 	before := time.Now()
 	eventually(t, "polls", func() bool { return f.meter.since(before) > 2 })
-	return f, d
+	return f
 }
 
 // changed waits until every watch has a second state.
@@ -80,13 +86,18 @@ func (f *fleet) changed(when string) {
 func requestsIn(t *testing.T, replicas int, d time.Duration) (n int) {
 	t.Helper()
 	f, _ := startSharing(t, replicas)
-	f.changed("of all")
-	pauseFor(t.Context(), settling)
-	began := time.Now()
-	pauseFor(t.Context(), d)
-	n = f.meter.since(began)
+	n = f.requestsIn(d)
 	f.end()
 	return n
+}
+
+func (f *fleet) requestsIn(d time.Duration) (n int) {
+	f.t.Helper()
+	f.changed("of all")
+	pauseFor(f.t.Context(), settling)
+	began := time.Now()
+	pauseFor(f.t.Context(), d)
+	return f.meter.since(began)
 }
 
 func TestReplicasOverADatabaseCostTheRequestsOfOne(t *testing.T) {
@@ -148,6 +159,26 @@ func (f *fleet) delays() (late []time.Duration) {
 	}
 	slices.Sort(late)
 	return late
+}
+
+func TestReplicasBehindAPoolerThatCarriesNoNotificationsShareAsWell(t *testing.T) {
+	d := newDatabase(t)
+	first, err := d.launch(t, 0, "127.0.0.1:1") // which makes the schema, as it has sessions of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.kill()
+	pooled, err := url.Parse(d.postgres.Pool(t, strings.TrimPrefix(d.url.Path, "/")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startSharingOver(t, &database{d.postgres, pooled, map[int]*tunnel{}}, 4)
+	n, most := f.requestsIn(10*time.Second), 10*fleetRate+fleetRate
+	t.Logf("%d watches through 4 replicas behind a pooler: %d requests in 10 s", *watchesWanted, n)
+	if n > most {
+		t.Errorf("%d requests, where the rate allows %d", n, most)
+	}
+	f.end()
 }
 
 func TestReplicasOverADatabasePollOnSoonAfterOneIsKilled(t *testing.T) {
