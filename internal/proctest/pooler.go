@@ -24,7 +24,7 @@ listen_port = %d
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,default_transaction_isolation,extra_float_digits
+ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
 // Pool starts PgBouncer in transaction mode in front of a server, and gives the URL of a database through it. It is
@@ -56,8 +56,7 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 // pool runs a pooler until the end of the test.
 func (p *Postgres) pool(t testing.TB, program string, settings string) {
 	t.Helper()
-	pooler := p.command(program, settings)
-	pooler.Stderr = os.Stderr
+	pooler := p.command(program, "-q", settings)
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)

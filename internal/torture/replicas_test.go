@@ -63,16 +63,11 @@ func (d *database) mend(i int)  { d.each[i].light() }
 func startSharing(t *testing.T, replicas int) (f *fleet, d *database) {
 	t.Helper()
 	d = newDatabase(t)
-	return startSharingOver(t, d, replicas), d
-}
-
-func startSharingOver(t *testing.T, d *database, replicas int) (f *fleet) {
-	t.Helper()
 	f = startFleet(t, d, replicas, max(min(*watchesWanted/5, 1000), 1))
 	f.watch(*watchesWanted)
 	before := time.Now()
 	eventually(t, "polls", func() bool { return f.meter.since(before) > 2 })
-	return f
+	return f, d
 }
 
 // changed waits until every watch has a second state.
@@ -162,21 +157,22 @@ func (f *fleet) delays() (late []time.Duration) {
 }
 
 func TestReplicasBehindAPoolerThatCarriesNoNotificationsShareAsWell(t *testing.T) {
-	d := newDatabase(t)
-	first, err := d.launch(t, 0, "127.0.0.1:1") // which makes the schema, as it has sessions of its own
-	if err != nil {
-		t.Fatal(err)
-	}
-	first.kill()
+	f, d := startSharing(t, 4) // the first makes the schema, for which it needs a session of its own
 	pooled, err := url.Parse(d.postgres.Pool(t, strings.TrimPrefix(d.url.Path, "/")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := startSharingOver(t, &database{d.postgres, pooled, map[int]*tunnel{}}, 4)
+	d.url, d.each = pooled, map[int]*tunnel{}
+	f.replaceAll()
 	n, most := f.requestsIn(10*time.Second), 10*fleetRate+fleetRate
 	t.Logf("%d watches through 4 replicas behind a pooler: %d requests in 10 s", *watchesWanted, n)
 	if n > most {
 		t.Errorf("%d requests, where the rate allows %d", n, most)
+	}
+	for i, p := range f.replicas {
+		if p.output.count("this replica polls for itself") > 0 {
+			t.Errorf("replica %d does not share", i)
+		}
 	}
 	f.end()
 }
