@@ -14,11 +14,7 @@ func reference() string {
 		if row.Scraped {
 			name = "–"
 		}
-		text := row.Text
-		if row.Shared {
-			text += " With `EASEL_NATS_URL` only."
-		}
-		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", name, row.Prometheus(), row.Kind, unitOf(row), labelsOf(row), text)
+		fmt.Fprintf(&out, "| %s | `%s` | %s | %s | %s | %s |\n", name, row.Prometheus(), row.Kind, unitOf(row), labelsOf(row), row.Text)
 	}
 	return out.String()
 }
