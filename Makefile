@@ -142,7 +142,6 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 25m -watches 5000 -measured 1m -every-size
-	$(GO) test ./internal/cluster -count=1 -v -run 'EightReplicas|AnyNetwork|OldLeader|PartitionedReplicas' -timeout 10m -generations 1000 -runs 400 -every-size
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \

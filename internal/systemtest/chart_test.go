@@ -189,7 +189,7 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 			}
 		}
 	}
-	if files != 11 || len(made.Volumes) != 7 || len(mounts) != 7 {
+	if files != 7 || len(made.Volumes) != 5 || len(mounts) != 5 {
 		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
 	}
 }
@@ -227,8 +227,8 @@ func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 		"tls.clientCA=true":                                   "needs tls.secretName",
 		"tls.clientAuth=require":                              "needs tls.clientCA",
 		"tls.clientAuth=never":                                "/tls/clientAuth",
-		"nats.loginSecret.name=nats":                          "need nats.url",
-		"nats.url=127.0.0.1:4222":                             "/nats/url",
+		"replicas=2":                                          "more than one replica needs ledger.url",
+		"autoscaling.enabled=true":                            "more than one replica needs ledger.url",
 		"settings.EASEL_NOPE=1":                               "EASEL_POLL_RATE",
 		"settings.EASEL_UPSTREAM_URL=x":                       "EASEL_POLL_RATE",
 		"telemetry.EASEL_POLL_RATE=1":                         "/telemetry",

@@ -259,7 +259,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 }
 
 // environment is that of a service that runs Easel, with the files of this machine that are mounted there. Telemetry
-// and NATS are left out.
+// is left out.
 func (c composition) environment(t *testing.T, name string) map[string]string {
 	t.Helper()
 	service := c.Services[name]
@@ -277,7 +277,7 @@ func (c composition) environment(t *testing.T, name string) map[string]string {
 	}
 	env := map[string]string{}
 	for setting, value := range service.Environment {
-		if !strings.HasPrefix(setting, "OTEL_") && setting != "EASEL_NATS_URL" {
+		if !strings.HasPrefix(setting, "OTEL_") {
 			env[setting] = cmp.Or(files[value], value)
 		}
 	}

@@ -66,8 +66,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	t.Parallel()
 	f := newFacility(t, 2)
 	f.served.Stop()
-	nats, _ := startNATS(t)
-	f.serve(map[string]string{"EASEL_NATS_URL": nats})
+	f.serve(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)})
 	p := startPrometheus(t, f)
 	f.watch(f.keys[0], 4, 2)
 	f.watch(f.keys[1], 1, 1)
@@ -78,7 +77,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 		`sum(easel_generations_active) == 5`, `easel_credentials{condition="healthy"} == 2`, `sum(easel_orders_total{outcome="placed"}) == 5`,
 		`sum(easel_spent_cents_total{caller="forwarded",model="studio/landscape"}) > 0`, `sum(easel_streams_open) == 9`, `easel_build_info == 1`,
 		`sum(rpc_server_call_duration_seconds_count{rpc_response_status_code="OK"}) >= 5`, `sum(http_client_request_duration_seconds_count{http_response_status_code="200"}) > 0`,
-		`sum(easel_polls_unshared_total) > sum(easel_polls_total)`, `process_open_fds > 0`, `easel_replicas_connected == 1`, `easel_leases_held == 2`, `target_info{service_name="easel"} == 1`,
+		`sum(easel_polls_unshared_total) > sum(easel_polls_total)`, `process_open_fds > 0`, `sum(easel_polls_claims_total{outcome="granted"}) > 0`, `easel_credentials_away == 0`, `easel_ledger_up == 1`, `target_info{service_name="easel"} == 1`,
 	} {
 		f.until("answer to "+query, func() bool { return p.series(query) > 0 })
 	}

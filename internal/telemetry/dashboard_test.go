@@ -179,13 +179,6 @@ var dashboard = []row{
 		lines("States that others have found", "cps", perSecond("easel.polls.taken", "taken")),
 		lines("Keys that each polls for itself, as the ledger is away", "none", now("sum", "easel.credentials.away", "keys")),
 	}},
-	{"Replicas, with EASEL_NATS_URL", []panel{
-		lines("Keys by who polls under them", "none", now("sum", "easel.leases.held", "one for all"), now("sum", "easel.credentials.alone", "each for itself")),
-		lines("NATS is reached", "none", now("min", "easel.replicas.connected", "by all: 1")),
-		lines("Leases taken", "cps", perSecond("easel.leases.taken", "")),
-		lines("States from other replicas", "cps", perSecond("easel.replicas.states", "", "outcome")),
-		lines("Messages dropped", "cps", perSecond("easel.replicas.dropped", "", "reason")),
-	}},
 	{"The process", []panel{
 		lines("Memory", "bytes", now("max", "process_resident_memory_bytes", "resident"), now("max", "go.memory.used", "", "go.memory.type"), now("max", "go.memory.gc.goal", "goal"), now("max", "go.memory.limit", "limit")),
 		lines("CPU", "none", perSecond("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),

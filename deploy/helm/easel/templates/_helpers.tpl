@@ -43,10 +43,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.tls.clientAuth (not .Values.tls.clientCA) }}
 {{- fail "tls.clientAuth needs tls.clientCA" }}
 {{- end }}
-{{- if and (not .Values.nats.url) (or .Values.nats.loginSecret.name .Values.nats.tlsSecret.name) }}
-{{- fail "nats.loginSecret and nats.tlsSecret need nats.url" }}
-{{- end }}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" }}
+{{- end }}
+{{- if and (not .Values.ledger.url) (gt (int (ternary .Values.autoscaling.maxReplicas .Values.replicas .Values.autoscaling.enabled)) 1) }}
+{{- fail "more than one replica needs ledger.url: replicas share orders and polls there" }}
 {{- end }}
 {{- end }}

@@ -36,21 +36,6 @@
 - {name: PGSSLROOTCERT, value: /etc/easel/ledger-ca/{{ .Values.ledger.caSecret.key }}}
 {{- end }}
 {{- end }}
-{{- if .Values.nats.url }}
-- {name: EASEL_NATS_URL, value: {{ .Values.nats.url | quote }}}
-{{- with .Values.nats.loginSecret }}
-{{- if .name }}
-- {name: {{ eq .key "nkey" | ternary "EASEL_NATS_NKEY_FILE" "EASEL_NATS_CREDS_FILE" }}, value: /etc/easel/nats-login/{{ .key }}}
-{{- end }}
-{{- end }}
-{{- if .Values.nats.tlsSecret.name }}
-- {name: EASEL_NATS_CA_FILE, value: /etc/easel/nats-tls/ca.crt}
-{{- if .Values.nats.tlsSecret.clientCertificate }}
-- {name: EASEL_NATS_CERT_FILE, value: /etc/easel/nats-tls/tls.crt}
-- {name: EASEL_NATS_KEY_FILE, value: /etc/easel/nats-tls/tls.key}
-{{- end }}
-{{- end }}
-{{- end }}
 {{- range $name, $value := .Values.settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
@@ -67,7 +52,7 @@
 
 {{/* The secrets that are mounted: a directory each, so that a change is seen. */}}
 {{- define "easel.secrets" -}}
-{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "tls" .Values.tls.secretName "nats-login" .Values.nats.loginSecret.name "nats-tls" .Values.nats.tlsSecret.name }}
+{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "tls" .Values.tls.secretName }}
 {{- toYaml $secrets }}
 {{- end }}
 
