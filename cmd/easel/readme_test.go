@@ -180,7 +180,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 			t.Errorf("the page says %s for %s, whose default is %q", text, name, fallback)
 		}
 	}
-	if len(tags) < 30 || len(said) > 0 {
+	if len(tags) < 28 || len(said) > 0 {
 		t.Errorf("serve has %d settings, and not %v", len(tags), said)
 	}
 }

@@ -187,6 +187,21 @@ func TestTheRateAndThePauseAreThoseOfAllWhoAsk(t *testing.T) {
 	})
 }
 
+func TestAReplicaThatHasLeftCountsForAMinuteAndKeepsNothingOfTheRate(t *testing.T) { // A16
+	onEach(t, func(t *testing.T, url string) {
+		p := sharedPolls(t, url)
+		claim(t, p, shared.Ask{Replica: "gone", Rate: 1e-3, Everything: true})
+		if c := claim(t, p, shared.Ask{Replica: "here", Rate: 1e-3}); c.Key.Replicas != 2 || !c.Key.Everything {
+			t.Errorf("of two replicas are known %d, and one watches everything: %v", c.Key.Replicas, c.Key.Everything)
+		}
+		change(t, url, `UPDATE shared_keys SET replicas = '{"gone":{"at":1,"everything":true}}', tokens = 4`)
+		c := claim(t, p, shared.Ask{Replica: "here", Rate: 4, Reads: []shared.Read{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}})
+		if c.Key.Replicas != 1 || c.Key.Everything || len(c.Reads) != 4 {
+			t.Errorf("of one that has left long ago is known: %+v", c)
+		}
+	})
+}
+
 func TestNoReaderMissesAVersionThatOthersWriteAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		const writers, writes = 4, 30
