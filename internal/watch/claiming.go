@@ -323,11 +323,6 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 	case s.apiKey != apiKey:
 		return true
 	}
-	for id := range sent.changes {
-		r := s.rows[id]
-		r.version = max(r.version, version) // another's newer one may be known already
-		s.rows[id] = r
-	}
 	if !sent.swept.IsZero() {
 		s.holds = time.Time{}
 	}

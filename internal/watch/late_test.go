@@ -1,0 +1,31 @@
+package watch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// What a replica has found while it did not reach the book is written late: another has found the same since, so that the
+// book keeps the other's.
+func TestWhatIsWrittenLateHidesNothing(t *testing.T) {
+	inGroup(t, 2, map[string]catalog.State{"a": queued}, func(g *group) {
+		late, other := g.replicas[0], g.replicas[1]
+		mine := late.watch("a")
+		ctx, leave := context.WithCancel(g.ctx)
+		other.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+		pass(10 * time.Second)
+		late.with(func(r *way) { r.away = true })
+		g.up.set("a", running)
+		pass(30 * time.Second)
+		late.with(func(r *way) { r.away = false })
+		pass(time.Minute)
+		leave()
+		g.up.set("a", succeeded)
+		pass(15 * time.Second)
+		late.wantEnd(mine, nil)
+	})
+}
