@@ -29,3 +29,19 @@ func TestWhatIsWrittenLateHidesNothing(t *testing.T) {
 		late.wantEnd(mine, nil)
 	})
 }
+
+// A change that waits to be written is read again meanwhile: what the book has is not the current state any more.
+func TestAChangeThatWaitsAndIsReadAgainIsWritten(t *testing.T) {
+	inGroup(t, 2, map[string]catalog.State{"a": queued}, func(g *group) {
+		late, other := g.replicas[0], g.replicas[1]
+		all := g.watchAll("a")
+		pass(10 * time.Second)
+		late.with(func(r *way) { r.away = true })
+		other.with(func(r *way) { r.dark = &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"} })
+		g.up.set("a", running)
+		pass(30 * time.Second)
+		late.with(func(r *way) { r.away = false })
+		pass(5 * time.Second)
+		g.wantStates(all, "queued", "running")
+	})
+}

@@ -80,6 +80,17 @@ type change struct {
 	at time.Time // of the answer
 }
 
+// over is a change after an older one that waits too.
+func (c change) over(older change) change {
+	if c.Record == nil {
+		c.Etag, c.Record = older.Etag, older.Record
+	}
+	if c.Listed == nil {
+		c.Listed = older.Listed
+	}
+	return c
+}
+
 // record is an answer as it stands in the book. Neither the API key nor an address is in it.
 type record struct {
 	Generation catalog.Generation
@@ -146,10 +157,15 @@ func (s *sharing) foundGone(e *entry) {
 }
 
 func (s *sharing) put(id, etag string, r record, at time.Time) {
-	if s.rows[id].etag == etag {
-		s.found.same[id] = at
-	} else {
+	waits, changes := s.found.changes[id]
+	switch {
+	case s.rows[id].etag != etag:
 		s.change(id, etag, nil, r, at)
+	case changes: // which the book has not yet
+		waits.at = at
+		s.found.changes[id] = waits
+	default:
+		s.found.same[id] = at
 	}
 	s.send()
 }
