@@ -79,7 +79,9 @@ func (s *sharing) swept(t *tenant, now time.Time) {
 			s.confirm(t, e, at, now)
 		case r.listed == "" && t.list.serves(e, now) && t.wanted(e, now):
 			e.listing.readSinglyUntil = now.Add(listPause)
-			t.pollAt(e, earliest(e.polling.due, now))
+			if e.polling.claimed <= s.seen { // nobody has read it since
+				t.pollAt(e, earliest(e.polling.due, now))
+			}
 		}
 	}
 }
