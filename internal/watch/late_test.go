@@ -45,3 +45,20 @@ func TestAChangeThatWaitsAndIsReadAgainIsWritten(t *testing.T) {
 		g.wantStates(all, "queued", "running")
 	})
 }
+
+// What the list has said of a generation, and a read has confirmed, is told by a replica too whose own read hangs.
+func TestWhatAReadConfirmsOfTheListIsKnownToAll(t *testing.T) {
+	ids, states := manyIDs(4)
+	inGroup(t, 2, states, func(g *group) {
+		all := g.watchAll(ids...)
+		pass(5 * time.Second)
+		g.replicas[1].with(func(r *way) { r.hangs = true })
+		g.up.set(ids[0], running)
+		pass(20 * time.Second)
+		for n, s := range all {
+			if got := s.look(); len(got.updates) != len(ids)+1 {
+				t.Errorf("watch %d is told %v", n, s.states())
+			}
+		}
+	})
+}

@@ -72,6 +72,7 @@ func (f *findings) isEmpty() bool {
 type row struct {
 	version      int64
 	etag, listed string
+	byList       bool // its record is the list's, which may say less than a read
 }
 
 // change is a change that waits to be written.
@@ -158,8 +159,8 @@ func (s *sharing) foundGone(e *entry) {
 
 func (s *sharing) put(id, etag string, r record, at time.Time) {
 	waits, changes := s.found.changes[id]
-	switch {
-	case s.rows[id].etag != etag:
+	switch known := s.rows[id]; {
+	case known.etag != etag, known.byList && !s.key.FullList: // those who do not trust the list wait for a read
 		s.change(id, etag, nil, r, at)
 	case changes: // which the book has not yet
 		waits.at = at
@@ -177,7 +178,7 @@ func (s *sharing) change(id, etag string, listed *string, r record, at time.Time
 		return
 	}
 	row := s.rows[id]
-	if row.etag = etag; listed != nil {
+	if row.etag, row.byList = etag, r.Listed; listed != nil {
 		row.listed = *listed
 	} else {
 		listed = s.found.changes[id].Listed // which waits
