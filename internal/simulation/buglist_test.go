@@ -304,7 +304,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an order of this process is due tomorrow",
-		edits:  []edit{{watchDir, "tenant.observe", "if e.polling.gap == 0 || _ { t.scheduleNext(e, n) }", "if e.polling.gap == 0 { t.pollAfter(e, 24*time.Hour, n) }"}},
+		edits:  []edit{{watchDir, "tenant.observe", "if e.polling.gap == 0 || _ { t.scheduleNext(e, n) }", "if e.polling.gap == 0 { t.pollAfter(e, 24*time.Hour, 0, n) }"}},
 		jobs:   seeds("short", 7),
 		breaks: []string{"the end of a generation is detected in time"},
 	},
@@ -361,7 +361,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the balance is read after each order at once",
-		edits:  []edit{{serviceDir, "sharing.hasten", "o.began.Add(_)", "o.began"}},
+		edits:  []edit{{serviceDir, "sharing.hasten", "if one.soonest.Before(one.dueAt) { one.dueAt = one.soonest }", "one.dueAt = one.began"}},
 		jobs:   seeds("short", 3, 6, 9, 12),
 		breaks: []string{"an account is read seldom, whoever watches"},
 	},
