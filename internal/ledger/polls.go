@@ -158,10 +158,10 @@ func (k *sharedKey) claimReads(tx *transaction, apiKey string, reads []shared.Re
 	if reads = reads[:min(len(reads), int(k.tokens))]; len(reads) == 0 || k.PausedUntil > k.Now {
 		return granted, nil
 	}
-	ids, err := collect(tx, scanText, `INSERT INTO shared_states (api_key, id, claimed_time, seen_time) SELECT $1, r.id, {now}, r.last FROM {rows} WHERE TRUE
+	ids, err := collect(tx, scanText, `INSERT INTO shared_states (api_key, id, claimed_time, seen_time) SELECT $1, r.id, $3, r.last FROM {rows} WHERE TRUE
 		ON CONFLICT (api_key, id) DO UPDATE SET claimed_time = excluded.claimed_time
-		WHERE shared_states.claimed_time <= excluded.seen_time AND (shared_states.seen_time >= shared_states.claimed_time OR shared_states.claimed_time <= {now} - $3 OR shared_states.claimed_time > {now})
-		RETURNING id`, apiKey, asRows(reads), int64(shared.HoldMicros))
+		WHERE shared_states.claimed_time <= excluded.seen_time AND (shared_states.seen_time >= shared_states.claimed_time OR shared_states.claimed_time <= $4 OR shared_states.claimed_time > $3)
+		RETURNING id`, apiKey, asRows(reads), k.Now, k.Now-shared.HoldMicros)
 	for _, id := range ids {
 		granted[id] = true
 	}

@@ -315,6 +315,30 @@ func TestAnOlderAnswerDoesNotReplaceANewerOne(t *testing.T) {
 	})
 }
 
+// The list was read before the read was claimed, and is written after it.
+func TestARecordOfTheListIsNoAnswerToARead(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		p := sharedPolls(t, url)
+		listed := "listed"
+		ofList, ofRead := changed("x", listed), changed("x", "read")
+		ofList.Listed, ofRead.Listed = &listed, &listed
+		found(t, p, shared.Found{Changes: []shared.Change{changed("x", "old")}})
+		claimed := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x"}}}).Key.Now
+		found(t, p, shared.Found{Changes: []shared.Change{ofList}})
+		if s := news(t, p, shared.Cursor{}, "x").States[0]; s.Etag != listed || s.Seen >= s.Claimed {
+			t.Errorf("the state is %+v", s)
+		}
+		if again := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x", Last: claimed}}}); again.Reads["x"] {
+			t.Error("a read is granted twice that nobody has answered")
+		}
+		found(t, p, shared.Found{Changes: []shared.Change{ofRead}})
+		found(t, p, shared.Found{Same: []shared.Same{{ID: "x", Age: 30e6}}}) // late
+		if again := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x", Last: claimed}}}); !again.Reads["x"] {
+			t.Error("a read is not granted after the answer")
+		}
+	})
+}
+
 func TestWhatNobodyHasPolledForAnHourIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		p := sharedPolls(t, url)

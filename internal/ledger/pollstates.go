@@ -47,17 +47,21 @@ func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (v
 }
 
 // writeStates writes the states. One that was seen later than the change stays, unless that is in the future: the clock
-// of the database was set back then.
+// of the database was set back then. A record of the list is no answer to a read that is on its way, though it may come
+// later than the claim: it was on its own way to the database.
 func (t *transaction) writeStates(apiKey string, version int64, found shared.Found) (err error) {
 	if len(found.Same) > 0 {
-		_, err = t.exec(`UPDATE shared_states SET seen_time = {now} - r.age FROM {rows} WHERE shared_states.api_key = $1 AND shared_states.id = r.id`, apiKey, asRows(found.Same))
+		_, err = t.exec(`UPDATE shared_states SET seen_time = {now} - r.age FROM {rows} WHERE shared_states.api_key = $1 AND shared_states.id = r.id
+			AND (shared_states.seen_time < {now} - r.age OR shared_states.seen_time > {now})`, apiKey, asRows(found.Same))
 	}
 	if err == nil && len(found.Changes) > 0 {
 		_, err = t.exec(`INSERT INTO shared_states (api_key, id, version, seen_time, etag, listed, record)
 			SELECT $1, r.id, $3, {now} - r.age, COALESCE(r.etag, ''), r.listed, COALESCE(r.record, '') FROM {rows} WHERE TRUE
-			ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, seen_time = excluded.seen_time, listed = COALESCE(excluded.listed, shared_states.listed),
+			ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, listed = COALESCE(excluded.listed, shared_states.listed),
+			seen_time = CASE WHEN excluded.listed = excluded.etag AND excluded.seen_time >= shared_states.claimed_time AND shared_states.claimed_time > shared_states.seen_time AND shared_states.claimed_time > {now} - $4
+				THEN shared_states.claimed_time - 1 ELSE excluded.seen_time END,
 			etag = COALESCE(NULLIF(excluded.etag, ''), shared_states.etag), record = COALESCE(NULLIF(excluded.record, ''), shared_states.record)
-			WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > {now}`, apiKey, asRows(found.Changes), version)
+			WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > {now}`, apiKey, asRows(found.Changes), version, int64(shared.HoldMicros))
 	}
 	if err == nil && version > 0 && t.l.dialect.notify != "" {
 		_, err = t.exec(t.l.dialect.notify, apiKey)

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -280,7 +281,7 @@ func everyCentHasAName(o *outcome, say func(event, string, ...any)) {
 			say(at, "it was ordered under %s, and the ledger has it under %s", g.IdempotencyKey, c.key)
 		case ok && c.cost >= 0 && c.cost != min(g.CostCents, c.most()):
 			say(at, "it has cost %d, and the ledger says %d", g.CostCents, c.cost)
-		case ok && !g.Deleted && c.cost >= 0 && dialect(o.plan.Dialect).Refund != sandbox.RefundSilent && c.refunded != refunds[g.ID]:
+		case ok && !g.Deleted && c.cost >= 0 && dialect(o.plan.Dialect).Refund != sandbox.RefundSilent && c.refunded != refunds[g.ID] && !o.leftAlone(g.ID):
 			say(at, "%d cents came back, and the ledger says %d", refunds[g.ID], c.refunded)
 		}
 		delete(named, g.ID)
@@ -374,8 +375,15 @@ func settledInTheEnd(o *outcome, say func(event, string, ...any)) {
 	for _, c := range o.last() {
 		one := o.truth[c.generation]
 		over := one.state == catalog.StateSucceeded || one.state == catalog.StateRefunded
-		if c.state == lifecycle.Placed && !c.settled && over && c.at < o.alone-time.Minute && one.ended < o.alone-time.Minute {
+		if c.state == lifecycle.Placed && !c.settled && over && c.at < o.alone-time.Minute && one.ended < o.alone-time.Minute && !o.leftAlone(c.generation) {
 			say(event{at: o.end, actor: c.owner, gen: c.generation}, "it is %v since %v, and its money is not settled", one.state, one.ended)
 		}
 	}
+}
+
+// leftAlone reports whether a generation could not be read by whoever settles, who leaves it alone for ten minutes then.
+func (o *outcome) leftAlone(generation string) bool {
+	return slices.ContainsFunc(o.requests, func(r request) bool {
+		return !r.poll && r.op == routeRead && path.Base(r.path) == generation && r.at > o.end-10*time.Minute && r.status != 200
+	})
 }

@@ -14,7 +14,7 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// books are the requests of one process under one key.
+// account is who asks under one key: a process, or all of those that share their polls, whose name is "".
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -22,6 +22,25 @@ func (o *outcome) polls() map[account][]request {
 	for _, r := range o.sent() {
 		if r.poll {
 			polls[account{r.process, r.tenant}] = append(polls[account{r.process, r.tenant}], r)
+		}
+	}
+	return polls
+}
+
+// pollsOfEach are the polls of all processes that share them together, and else those of each.
+func (o *outcome) pollsOfEach() map[account][]request {
+	if o.plan.Ledger {
+		return o.pollsOfAll()
+	}
+	return o.polls()
+}
+
+// pollsOfAll are the polls of all processes that share them, under each API key, as far as nothing keeps them from it.
+func (o *outcome) pollsOfAll() map[account][]request {
+	polls := map[account][]request{}
+	for _, r := range o.sent() {
+		if o.plan.Ledger && r.isShared() && !o.apart(r.at) {
+			polls[account{"", r.apiKey}] = append(polls[account{"", r.apiKey}], r)
 		}
 	}
 	return polls
@@ -63,8 +82,12 @@ func (b *bucket) take() bool {
 }
 
 // pollsKeepToBudget lets every poll and every call take a token from the bucket that is
-// promised to each process and key.
+// promised to each process and key, or to all processes that share their polls.
 func pollsKeepToBudget(o *outcome, say func(event, string, ...any)) {
+	if o.plan.Ledger {
+		pollsOfAllKeepToBudget(o, say)
+		return
+	}
 	list := slices.Clone(o.requests)
 	when := func(r request) time.Duration { // a call counts when it is answered
 		if r.poll {
@@ -100,24 +123,32 @@ func pollsKeepToBudget(o *outcome, say func(event, string, ...any)) {
 // faster than the shortest interval but for the read that confirms what the list said.
 func oncePolled(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
-		last := map[string][]request{} // by path, up to three
-		for _, r := range list {
-			if r.op != routeRead || r.status == 404 || r.status == 401 { // each who asks for what there is not, or with a key that is none, asks anew
-				continue
-			}
-			before := last[r.path]
-			at := event{at: r.at, actor: who.process, gen: path.Base(r.path)}
-			if n := len(before); n > 0 && r.at < before[n-1].end {
-				say(at, "a poll of %s began before the one before had ended", who.tenant)
-			}
-			if len(before) == 3 {
-				if r.at-before[0].at < 2*minInterval*8/10 {
-					say(at, "four polls within %v", r.at-before[0].at)
-				}
-				before = before[1:]
-			}
-			last[r.path] = append(before, r)
+		o.onceIn(list, who, time.Hour, say)
+	}
+	for who, list := range o.pollsOfAll() {
+		o.onceIn(list, who, claimTime, say)
+	}
+}
+
+// onceIn is oncePolled of some requests. One that takes longer than a claim holds may be made again.
+func (o *outcome) onceIn(list []request, who account, claim time.Duration, say func(event, string, ...any)) {
+	last := map[string][]request{} // by path, up to three
+	for _, r := range list {
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // each who asks for what there is not, or with a key that is none, asks anew
+			continue
 		}
+		before := last[r.path]
+		at := event{at: r.at, actor: who.process, gen: path.Base(r.path)}
+		if n := len(before); n > 0 && r.at < min(before[n-1].end, before[n-1].at+claim) {
+			say(at, "a poll of %s by %s began before the one of %s before had ended", who.tenant, r.process, before[n-1].process)
+		}
+		if len(before) == 3 {
+			if r.at-before[0].at < 2*minInterval*8/10 {
+				say(at, "four polls within %v", r.at-before[0].at)
+			}
+			before = before[1:]
+		}
+		last[r.path] = append(before, r)
 	}
 }
 
@@ -128,7 +159,7 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 		if f.id != "U21" || f.to-f.from < 2*settle || o.mixed(f) {
 			continue
 		}
-		for who, list := range o.polls() {
+		for who, list := range o.pollsOfEach() {
 			count := map[string]int{}
 			for _, r := range list {
 				if r.op == routeRead && r.at > f.from+settle && r.at < f.to {
@@ -156,17 +187,25 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 
 func pollsWait(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
-		for i, asked := range list {
-			if asked.status != 429 || asked.after == 0 {
-				continue
+		waitIn(list, who, 0, say)
+	}
+	for who, list := range o.pollsOfAll() {
+		waitIn(list, who, knownBy, say)
+	}
+}
+
+// waitIn is pollsWait of some requests. It may take a while until all who ask know.
+func waitIn(list []request, who account, known time.Duration, say func(event, string, ...any)) {
+	for i, asked := range list {
+		if asked.status != 429 || asked.after == 0 {
+			continue
+		}
+		for _, r := range list[i+1:] {
+			if r.at > asked.end+known && r.at < asked.end+asked.after {
+				say(event{at: r.at, actor: who.process}, "a poll %v after the catalog asked to wait %v", r.at-asked.end, asked.after)
 			}
-			for _, r := range list[i+1:] {
-				if r.at > asked.end && r.at < asked.end+asked.after {
-					say(event{at: r.at, actor: who.process}, "a poll %v after the catalog asked to wait %v", r.at-asked.end, asked.after)
-				}
-				if r.at > asked.end+asked.after {
-					break
-				}
+			if r.at > asked.end+asked.after {
+				break
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,10 +22,11 @@ type database struct {
 	turn  chan struct{}          // whoever has it may use conn, and kept
 	clock string                 // the database's time, in SQL
 
-	mu      sync.Mutex
-	trouble ledgerTrouble
-	count   int // transactions so far
-	met     int // what the trouble has met
+	mu        sync.Mutex
+	trouble   ledgerTrouble
+	count     map[string]int // questions so far, by process
+	met       int            // what the trouble has met
+	listening []*listening
 }
 
 // ledgerTrouble is what happens to the ledger.
@@ -44,6 +46,7 @@ const (
 	ledgerFull              // nothing can be written
 	commitLost              // the connection is lost in a commit, which is carried out or not
 	commitSilent            // a host vanishes before its commit, and its locks go with the session's time
+	noNotices               // notifications are lost, as in a pooler of connections
 )
 
 // sessionTime is how long the database keeps the transaction of a session that says nothing.
@@ -88,13 +91,14 @@ func (w *world) openDatabase() error {
 	w.database = &database{
 		world: w, conn: conn, kept: map[string]driver.Stmt{}, turn: make(chan struct{}, 1),
 		clock: fmt.Sprintf("(easel_now() + %d)", w.plan.Skew.Microseconds()),
+		count: map[string]int{},
 	}
 	return nil
 }
 
 // watch begins to note the changes of the ledger, whose tables are there now.
 func (d *database) watch() error {
-	for _, statement := range journal {
+	for _, statement := range slices.Concat(journal, journalOfPolls) {
 		if _, err := d.exec(statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
@@ -189,13 +193,13 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.count++
+	d.count[g.process]++
 	t := d.trouble
 	yes = g.open && t.sort == sort && strings.HasPrefix(g.process, t.process)
 	if yes {
 		d.met++
 	}
-	return mix(d.world.seed("ledger") + uint64(d.count)), yes
+	return mix(d.world.seed("ledger "+g.process) + uint64(d.count[g.process])), yes
 }
 
 func (d *database) lock(ctx context.Context) error {
@@ -314,8 +318,10 @@ func (g *gateway) way(ctx context.Context) error {
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx   context.Context // of the transaction; nil outside of one
-	begun int64           // what the journal had when it began; less than 0 where nobody waits for a step
+	ctx    context.Context // of the transaction; nil outside of one
+	begun  int64           // what the journal had when it began; less than 0 where nobody waits for a step
+	polled int64           // the same of the journal of polls
+	polls  bool            // it is about polls
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -337,9 +343,10 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 		d.unlock()
 		return nil, err
 	}
-	c.ctx, c.begun = ctx, -1
+	c.ctx, c.begun, c.polls = ctx, -1, false
 	if d.world.trapped() {
 		c.begun = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
+		c.polled = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_polls`)
 	}
 	return c, nil
 }
@@ -349,9 +356,16 @@ func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil
 	}
-	_, err := c.gateway.database.exec(how)
+	d, changed := c.gateway.database, []string(nil)
+	if how == "COMMIT" && c.polls {
+		changed = d.takeNotices()
+	}
+	_, err := d.exec(how)
 	c.ctx = nil
-	c.gateway.database.unlock()
+	d.unlock()
+	if err == nil {
+		d.notify(changed)
+	}
 	return err
 }
 
@@ -388,6 +402,9 @@ func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
 	}
+	if c.polls {
+		return c.stepsOfPolls()
+	}
 	d := c.gateway.database
 	written := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
 	concluded := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders AS new WHERE rowid > %d AND state > 1
@@ -420,13 +437,15 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 // ask asks within the transaction, or between those of others.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
-	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && (verb == "INSERT" || verb == "UPDATE") {
+	writes := verb == "INSERT" || verb == "UPDATE"
+	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && writes {
 		return errLedgerFull
 	}
 	if c.ctx != nil {
 		if err := c.gateway.alive(); err != nil {
 			return err
 		}
+		c.polls = c.polls || writes && strings.Contains(statement, "shared_")
 		return question()
 	}
 	if err := c.gateway.reach(ctx); err != nil {

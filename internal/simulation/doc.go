@@ -14,6 +14,7 @@
 //	world     the stack: it is built, replicas die and come back, it ends
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
 //	database  the ledger's database, that is slow, away, full, or loses a commit
+//	polls     what it has of polls that replicas share: its notifications, and a crash that empties it
 //	network   connections in memory that can be cut, frozen and lost
 //	traffic   the requests to the catalog
 //	plan      the decisions of a seed

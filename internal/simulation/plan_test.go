@@ -38,6 +38,8 @@ type plan struct {
 	Poor    bool          `json:"poor,omitempty"`    // money is short, and the catalog looks at it before the key
 	Budget  int64         `json:"budget,omitempty"`  // of the thrifty team for a day, in cents
 	Events  bool          `json:"events,omitempty"`  // teams are told
+
+	Everywhere bool `json:"everywhere,omitempty"` // most generations are watched through every replica
 }
 
 // trouble is one entry of the fault catalogue at a time.
@@ -86,6 +88,7 @@ var (
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
 	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m", "M1", "M2", "M2j", "M3", "M4", "M5", "M7", "M8", "M12"}
+	ofPolls    = []string{"P1", "P1", "P2", "P2", "P3", "P4", "P4", "P5"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -144,13 +147,43 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "replicas", weight: 15, count: either(3, 6),
+		name: "replicas", weight: 10, count: either(3, 6),
 		troubles: slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = minutes(r, 12, 25)
 			p.Replicas = 2
 			p.Workers, p.Pause = 4+r.IntN(5), 15*time.Second
 			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+		},
+	},
+	{
+		name: "polls", weight: 5, count: either(5, 8),
+		troubles: slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 12, 20)
+			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
+			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+			p.watchEverywhere(r)
+			p.Rotates = r.IntN(5) == 0
+		},
+	},
+	{
+		name: "polls-short", count: either(2, 3),
+		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 4, 5)
+			p.Workers, p.Pause = 1, 15*time.Second
+			p.Speed = []float64{1, 0.3}[r.IntN(2)]
+			p.watchEverywhere(r)
+		},
+	},
+	{
+		name: "polls-long", count: either(1, 2), // in which rows of polls are old
+		troubles: []string{"P1", "P2", "K3"},
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 90, 100)
+			p.Workers, p.Pause = 1, 4*time.Minute
+			p.watchEverywhere(r)
 		},
 	},
 	{
@@ -252,6 +285,9 @@ func planOf(seed uint64, name string) plan {
 	if id, ok := strings.CutPrefix(name, "ledger-"); ok {
 		return onlyOfTeams(id).plan(seed, r)
 	}
+	if id, ok := strings.CutPrefix(name, "polls-only-"); ok {
+		return onlyOfPolls(id).plan(seed, r)
+	}
 	at := r.IntN(100)
 	for _, k := range kinds {
 		if at -= k.weight; name == k.name || name == "" && at < 0 {
@@ -310,6 +346,30 @@ func onlyOfTeams(id string) kind {
 			}
 		case "U19":
 			p.Length = 20 * time.Minute
+		}
+		if !p.takes(id) {
+			p.Dialect = "default"
+		}
+	}
+	return k
+}
+
+// onlyOfPolls is a short run of a world whose polls are shared, with one sort of trouble.
+func onlyOfPolls(id string) kind {
+	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "polls-short" })]
+	shape := k.shape
+	k.name, k.troubles = "polls-only-"+id, []string{id}
+	k.shape = func(r *rand.Rand, p *plan) {
+		shape(r, p)
+		p.Replicas = max(p.Replicas, 2)
+		p.Rotates = id == "T10"
+		switch id {
+		case "P3", "P4": // whose generations last
+			p.Speed = 0.1
+		case "P5", "P6":
+			p.Length, p.Speed = 10*time.Minute, 0.05
+		case "U21":
+			p.Length, p.Pause = 100*time.Minute, 4*time.Minute
 		}
 		if !p.takes(id) {
 			p.Dialect = "default"
@@ -380,6 +440,13 @@ func (p *plan) share(r *rand.Rand) {
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
 		p.StreamAge = time.Hour
 	}
+}
+
+// watchEverywhere makes a world with a ledger of it, in which many watch the same. There may be one replica alone.
+func (p *plan) watchEverywhere(r *rand.Rand) {
+	p.share(r)
+	p.Everywhere = true
+	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
 // forget lets the catalog forget idempotency keys soon, and the window be shorter than that.

@@ -47,6 +47,8 @@ type process struct {
 	followers sync.WaitGroup // of orders
 	recording sync.WaitGroup
 	recorded  context.CancelFunc // ends it
+	sharing   sync.WaitGroup     // of polls
+	unshare   context.CancelFunc // ends it
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has ended
 }
@@ -83,7 +85,7 @@ func (r *replica) boot() error {
 	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
 		Upstream: polls{upstream.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted,
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Book: p.sharePolls(w),
 	})
 	if err != nil {
 		return err
@@ -181,6 +183,8 @@ func (p *process) end() {
 	p.recorded()
 	p.recording.Wait()
 	p.hub.Close()
+	p.unshare()
+	p.sharing.Wait()
 	p.transport.CloseIdleConnections()
 	p.world.count(p)
 	_ = p.book.Close()

@@ -56,6 +56,10 @@ type outcome struct {
 	seen     inspection
 	arrivals []arrival              // of events, the oldest first
 	told     map[string]events.Team // who is told
+	polled   []pollChange           // of the ledger, the oldest first
+	rows     []pollChange           // of polls, that are left
+	stops    []stop
+	crashes  []time.Duration
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -130,6 +134,7 @@ func (w *world) run() *outcome {
 	w.learn(o)
 	if w.plan.Ledger {
 		w.readJournal(o)
+		w.readPolls(o)
 		o.arrivals, o.told = w.receivers.all, w.teamsTold()
 	}
 	for _, r := range w.replicas {
@@ -141,6 +146,7 @@ func (w *world) run() *outcome {
 	o.left = leftOver()
 	o.events, o.faults, o.problems, o.lists = w.history.sorted(), w.faults, w.problems, w.lists
 	o.limits, o.resolved, o.moved, o.dearer = w.limits, w.resolved, w.moved, w.dearer.Load()
+	o.stops, o.crashes = w.stops, w.crashes
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = digest(o.events)
 	return o
@@ -207,6 +213,10 @@ func (c *caller) oneGeneration() {
 	if c.world.plan.Ledger && c.randomly(0.2) {
 		c.list()
 	}
+	if c.world.plan.Everywhere && c.randomly(0.6) {
+		c.everywhere(c.essay(c.randomly(0.1)))
+		return
+	}
 	switch n := c.random.IntN(100); {
 	case n < 30:
 		c.orderAndFollow(c.haiku(false), viewing{every: time.Duration(1+c.random.IntN(20)) * time.Second})
@@ -266,6 +276,20 @@ func (c *caller) together() {
 			h.pause(time.Duration(i) * time.Second)
 			h.follow(viewing{id: id, rest: i == 2})
 		})
+	}
+	c.follow(viewing{id: id})
+}
+
+// everywhere orders a generation and watches it through every replica.
+func (c *caller) everywhere(o order) {
+	id, ok := c.buy(o, 20*time.Second)
+	if !ok {
+		return
+	}
+	for i := range c.tenant.endpoints {
+		h := c.helper(fmt.Sprint("e", i, "-", c.seq))
+		h.at = i
+		h.start(func(h *caller) { h.follow(viewing{id: id}) })
 	}
 	c.follow(viewing{id: id})
 }

@@ -45,6 +45,17 @@ func TestTeamsBehindOneAPIKeyAreServedAsPromised(t *testing.T) {
 	}
 }
 
+// TestPollsAreSharedAsPromised runs short seeds in which most generations are watched through every replica.
+func TestPollsAreSharedAsPromised(t *testing.T) {
+	jobs := seeds("polls-short", 4)
+	for _, id := range []string{"P4", "P2", "P1", "T4a", "U5"} {
+		jobs = append(jobs, job{Seed: 1, Kind: "polls-only-" + id})
+	}
+	for _, j := range few(1, jobs...) {
+		keeps(t, j)
+	}
+}
+
 // TestTeamsAreToldWhatWasRecorded runs short seeds with events.
 func TestTeamsAreToldWhatWasRecorded(t *testing.T) {
 	for _, j := range few(1, seeds("events-short", 1, 2, 3)...) {

@@ -15,6 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // A world with a ledger has teams: each is a tenant whose calls bring a service token, and all of them share
@@ -92,6 +93,18 @@ func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 		p.gateway.open = true
 	}
 	return book, err
+}
+
+// sharePolls shares the polls of a process with the others through the ledger, where it is that of all.
+func (p *process) sharePolls(w *world) watch.Book {
+	var ctx context.Context
+	ctx, p.unshare = context.WithCancel(context.Background())
+	if !w.plan.Ledger {
+		return nil
+	}
+	polls := ledger.NewPolls(ledger.PollsConfig{Ledger: p.book, Listen: p.gateway.listen, Logger: w.logger()})
+	p.sharing.Go(func() { polls.Run(ctx) })
+	return polls
 }
 
 // order takes orders through the ledger, and follows them until the process stops.
@@ -181,7 +194,7 @@ func (w *world) topUp(cents int64) {
 	}
 }
 
-// step is a moment in the life of an order at which its process may crash or stand still.
+// step is a moment in the life of an order, or of a poll, at which its process may crash or stand still.
 type step int
 
 const (
@@ -193,6 +206,9 @@ const (
 	stepBeforeConclude
 	stepAfterConclude
 	steps = stepAfterConclude
+
+	stepAfterClaim  step = iota // of a poll
+	stepBeforeFound             // before what a poll has found is written
 )
 
 // trap waits for a process at a step of an order.

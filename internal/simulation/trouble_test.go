@@ -240,9 +240,13 @@ var acts = map[string]faultAction{
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
 	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
+		key := s.c.tenant.key
+		if s.world.account != nil { // whose it is
+			key = s.world.account.key
+		}
 		return inject(s, sandbox.Fault{
 			Status: []int{500, 403, 400}[s.Variant%3], Key: s.apiKey(),
-			Body: `{"code":"BROKEN","message":"the key ` + s.c.tenant.key + ` is not welcome"}`,
+			Body: `{"code":"BROKEN","message":"the key ` + key + ` is not welcome"}`,
 		}, reads...)
 	}},
 	"N1": uplinks(reachCatalog, silent, false),

@@ -323,11 +323,6 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 	case s.apiKey != apiKey:
 		return true
 	}
-	for id := range sent.changes {
-		r := s.rows[id]
-		r.version = max(r.version, version) // another's newer one may be known already
-		s.rows[id] = r
-	}
 	if !sent.swept.IsZero() {
 		s.holds = time.Time{}
 	}
@@ -340,9 +335,12 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 // putBack puts findings back that were not written.
 func (f *findings) putBack(sent *findings) {
 	for id, c := range sent.changes {
-		if _, newer := f.changes[id]; !newer {
-			f.changes[id] = c
+		if newer, ok := f.changes[id]; ok {
+			c = newer.over(c)
 		}
+		c.at = latest(c.at, f.same[id])
+		delete(f.same, id)
+		f.changes[id] = c
 	}
 	for id, at := range sent.same {
 		f.same[id] = latest(f.same[id], at)

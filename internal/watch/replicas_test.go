@@ -37,6 +37,7 @@ type way struct {
 	slow  time.Duration // the book
 	deaf  bool          // no notifications come
 	dark  error         // the catalog
+	hangs bool          // the catalog, in reads of one
 	times []time.Time   // of requests
 }
 
@@ -109,6 +110,13 @@ func (r *way) ask() error {
 func (r *way) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
 	if err := r.ask(); err != nil {
 		return catalog.Version{}, err
+	}
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return catalog.Version{}, &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}
 	}
 	return r.up.Generation(ctx, cred, id)
 }

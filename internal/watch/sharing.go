@@ -72,12 +72,24 @@ func (f *findings) isEmpty() bool {
 type row struct {
 	version      int64
 	etag, listed string
+	byList       bool // its record is the list's, which may say less than a read
 }
 
 // change is a change that waits to be written.
 type change struct {
 	shared.Change
 	at time.Time // of the answer
+}
+
+// over is a change after an older one that waits too.
+func (c change) over(older change) change {
+	if c.Record == nil {
+		c.Etag, c.Record = older.Etag, older.Record
+	}
+	if c.Listed == nil {
+		c.Listed = older.Listed
+	}
+	return c
 }
 
 // record is an answer as it stands in the book. Neither the API key nor an address is in it.
@@ -146,10 +158,15 @@ func (s *sharing) foundGone(e *entry) {
 }
 
 func (s *sharing) put(id, etag string, r record, at time.Time) {
-	if s.rows[id].etag == etag {
-		s.found.same[id] = at
-	} else {
+	waits, changes := s.found.changes[id]
+	switch known := s.rows[id]; {
+	case known.etag != etag, known.byList && !s.key.FullList: // those who do not trust the list wait for a read
 		s.change(id, etag, nil, r, at)
+	case changes: // which the book has not yet
+		waits.at = at
+		s.found.changes[id] = waits
+	default:
+		s.found.same[id] = at
 	}
 	s.send()
 }
@@ -161,7 +178,7 @@ func (s *sharing) change(id, etag string, listed *string, r record, at time.Time
 		return
 	}
 	row := s.rows[id]
-	if row.etag = etag; listed != nil {
+	if row.etag, row.byList = etag, r.Listed; listed != nil {
 		row.listed = *listed
 	} else {
 		listed = s.found.changes[id].Listed // which waits

@@ -79,7 +79,9 @@ func (s *sharing) swept(t *tenant, now time.Time) {
 			s.confirm(t, e, at, now)
 		case r.listed == "" && t.list.serves(e, now) && t.wanted(e, now):
 			e.listing.readSinglyUntil = now.Add(listPause)
-			t.pollAt(e, earliest(e.polling.due, now))
+			if e.polling.claimed <= s.seen { // nobody has read it since
+				t.pollAt(e, earliest(e.polling.due, now))
+			}
 		}
 	}
 }
@@ -150,6 +152,8 @@ func (s *sharing) take(t *tenant, st *shared.State, now time.Time) {
 // takeRecord takes in the record of a state, as an answer of the catalog.
 func (s *sharing) takeRecord(t *tenant, e *entry, st *shared.State, r row, now time.Time) {
 	read, ok := s.readRecord(st.ID, st.Record)
+	r.byList = read.Listed
+	s.rows[st.ID] = r
 	at := s.local(st.Seen, now)
 	if !ok || e.state.State != 0 && at.Before(e.state.ObserveTime) {
 		return
