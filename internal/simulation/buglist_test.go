@@ -304,7 +304,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "an order of this process is due tomorrow",
-		edits:  []edit{{watchDir, "tenant.observe", "if e.polling.gap == 0 || _ { t.scheduleNext(e, n) }", "if e.polling.gap == 0 { t.pollAfter(e, 24*time.Hour, n) }"}},
+		edits:  []edit{{watchDir, "tenant.observe", "if e.polling.gap == 0 || _ { t.scheduleNext(e, n) }", "if e.polling.gap == 0 { t.pollAfter(e, 24*time.Hour, 0.5, n) }"}},
 		jobs:   seeds("short", 7),
 		breaks: []string{"the end of a generation is detected in time"},
 	},

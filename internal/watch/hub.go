@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -43,6 +44,28 @@ func New(cfg Config) (*Hub, error) {
 	return &Hub{
 		cfg: cfg, ctx: ctx, cancel: cancel, dispatchers: make([]dispatcher, runtime.GOMAXPROCS(0)), tenants: map[catalog.Tenant]*tenant{},
 	}, nil
+}
+
+// Stats gives the counts of the hub. Like Snapshot, it visits every watched generation, which is cheap enough for a reader
+// of metrics every few seconds.
+func (h *Hub) Stats() Stats { return h.Snapshot().Stats }
+
+// Snapshot gives the state of the hub.
+func (h *Hub) Snapshot() Snapshot {
+	now := time.Now()
+	full := budget.New(h.cfg.Rate, now).State(now)
+	h.mu.Lock()
+	s, tenants := Snapshot{Time: now, Stats: h.ended}, slices.Collect(maps.Values(h.tenants))
+	h.mu.Unlock()
+	s.Stats.Rate, s.Stats.Budget = full.Rate, full.Level
+	for _, t := range tenants {
+		t.mu.Lock()
+		s.add(t)
+		t.mu.Unlock()
+	}
+	s.count()
+	s.shorten()
+	return s
 }
 
 // Close ends all polling and waits for it. Watches that are still open get no more events.
