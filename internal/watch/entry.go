@@ -43,7 +43,7 @@ type entry struct {
 type polling struct {
 	due        time.Time     // next poll
 	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	queueIndex int32         // place in the queue's heap, or one of the values below
+	queueIndex int32         // place in the queue's heap, or notQueued
 	inFlight   bool          // a poll of it is in flight
 	claimed    int64         // the last claim that is known, by the book's clock
 	asked      bool          // the book was asked for it
@@ -52,11 +52,8 @@ type polling struct {
 	random     schedule.Source // of its jitter
 }
 
-// Values of queueIndex outside the heap.
-const (
-	notQueued = -1
-	dequeued  = -2 // it is due, and was taken out of the heap
-)
+// notQueued is the queueIndex of an entry that is not in the queue.
+const notQueued = -1
 
 // listing is an entry's state in the catalog's list.
 type listing struct {

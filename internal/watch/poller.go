@@ -105,10 +105,10 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 		t.budget.Take()
 	}
 	p.countUnshared(jobs)
-	if again = refill; !plan.more {
-		again = earliest(plan.next, t.queue.next())
+	if plan.more {
+		return jobs, refill
 	}
-	return jobs, again
+	return jobs, plan.next
 }
 
 // situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
@@ -124,7 +124,8 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	}
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	t.list.describe(t, &s)
-	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
+	ready, next := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
+	s.nextDue = next
 	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
 		listed = t.countListed(now)
