@@ -292,7 +292,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "polls go on for a watcher that has left",
-		edits:  []edit{{watchDir, "Hub.serve", "w.stop(_)", ""}},
+		edits:  []edit{{watchDir, "Hub.Watch", "t.end(_, _)", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},

@@ -1,12 +1,20 @@
 package watch
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// linger is how long an entry that nobody watches is kept, unpolled: a watcher that reconnects finds it,
+// and its states stay in order. An entry without a state goes sooner, as callers can invent ids without end.
+const (
+	linger        = 30 * time.Second
+	lingerUnknown = time.Second
 )
 
 // entry is the newest state of one generation, and when it is polled. The tenant's mutex guards it.
@@ -54,6 +62,9 @@ type polling struct {
 
 // notQueued is the queueIndex of an entry that is not in the queue.
 const notQueued = -1
+
+// listPause is how long a poor list is not used.
+const listPause = time.Minute
 
 // listing is an entry's state in the catalog's list.
 type listing struct {
@@ -271,6 +282,18 @@ func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 		requests *= min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
 	}
 	return requests
+}
+
+// fewestWaits is the smallest number of generations that a watcher of the entry waits for: the fewer, the
+// more a poll of it is worth. A watcher of everything waits for all active ones, which are listed.
+func (e *entry) fewestWaits(listed int) int {
+	least := math.MaxInt
+	for _, c := range e.subscribers {
+		if least = min(least, c.waits(listed)); least <= 1 {
+			return 1
+		}
+	}
+	return least
 }
 
 // earliest gives the earlier of two times; zero is none.

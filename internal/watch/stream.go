@@ -10,10 +10,9 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// stream is the pace and the end of a watcher. The tenant's mutex guards it; heartbeatAt belongs to the turn of its
+// stream is the pace and the end of a watch. The tenant's mutex guards it; heartbeatAt belongs to the turn of its
 // delivery.
 type stream struct {
-	tenant    *tenant
 	heartbeat time.Duration // longest silence
 	stall     time.Duration // longest time that one delivery may take
 	notify    func()        // called when there is something to deliver

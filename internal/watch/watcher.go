@@ -13,6 +13,7 @@ import (
 // it.
 type watcher struct {
 	stream
+	agenda *agenda
 
 	goal       Goal
 	everything bool   // it watches all that the catalog lists
@@ -29,13 +30,6 @@ type watcher struct {
 	known         map[string]string // etags that the caller has, of generations without a subscription yet
 	modelID       string            // of the generations that are wanted; "": of any model
 	ordered       map[string]bool   // generations of which there is an order, until they are subscribed to
-}
-
-// newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
-// so that invented ids and API keys cost little.
-type newcomer struct {
-	*watcher
-	remaining []string // ids of the request that wait until then
 }
 
 // subscriber is a watcher of an entry, and the place of its subscription.
@@ -82,33 +76,11 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	return w
 }
 
-// start subscribes to the requested generations. It does so before anything is read, so that no change is
-// missed in between.
-func (w *watcher) start(t *tenant, req *Request, now time.Time) {
-	w.tenant = t
-	t.watches++
-	first := req.IDs
-	if !t.authenticated && !w.everything && len(first) > newcomerLimit {
-		first, w.initialKnown = first[:newcomerLimit], false
-		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
-	}
-	w.subscribe(first, now)
-	if w.chosen != nil {
-		w.addOrdered(w.chosen.Unsettled(), now)
-	}
-	if w.everything {
-		t.everything = append(t.everything, w)
-		t.queue.wakeBy(now)
-	} else if w.initialKnown {
-		w.known, w.ordered = nil, nil
-	}
-}
-
 // subscribe subscribes to generations by id.
 func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
-		w.add(w.tenant.ensure(id, now), now)
+		w.add(w.agenda.ensure(id, now), now)
 	}
 }
 
@@ -118,34 +90,23 @@ func (w *watcher) addOrdered(ids []string, now time.Time) {
 		if !w.chosen.Has(id) {
 			continue
 		}
-		if e := w.tenant.ensure(id, now); !w.watches(e) {
+		if e := w.agenda.ensure(id, now); !w.watches(e) {
 			e.ordered = true
 			w.add(e, now)
 		}
 	}
 }
 
-// stop ends the watcher.
-func (w *watcher) stop(now time.Time) {
-	w.tenant.watches--
-	w.unsubscribe(now)
-}
-
 func (w *watcher) unsubscribe(now time.Time) {
-	t := w.tenant
-	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
-	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
 	for at := range w.subscriptions {
 		if w.subscriptions[at].e != nil {
 			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
 		}
 	}
-	t.queue.wakeBy(now.Add(linger))
 }
 
 // add subscribes to one entry, and gives the place of the subscription.
 func (w *watcher) add(e *entry, now time.Time) (at int32) {
-	t := w.tenant
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
@@ -158,7 +119,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	delete(w.known, e.id)
 	at = w.insert(sub)
 	due := e.polling.due
-	if (len(e.subscribers) == 0 || e.goneByNotFound()) && t.stale(e, now) {
+	if (len(e.subscribers) == 0 || e.goneByNotFound()) && w.agenda.stale(e, now) {
 		e.fresh, due = false, now
 	}
 	e.subscribers = append(e.subscribers, subscriber{w, at})
@@ -166,7 +127,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	if e.fresh {
 		w.mark(at)
 	}
-	t.pollAt(e, due)
+	w.agenda.pollAt(e, due)
 	return at
 }
 
@@ -176,13 +137,13 @@ func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
 	}
-	for _, e := range w.tenant.order {
+	for _, e := range w.agenda.order {
 		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && w.covers(e) && !w.watches(e) {
 			w.add(e, now)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.known)) {
-		e := w.tenant.ensure(id, now)
+		e := w.agenda.ensure(id, now)
 		e.listing.readSinglyUntil = now.Add(listPause)
 		w.add(e, now)
 	}
@@ -231,7 +192,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 	if len(e.subscribers) == 0 {
 		e.invalidate() // nobody needs the shared updates any more
-		w.tenant.markIdle(e, now)
+		w.agenda.markIdle(e, now)
 	}
 }
 
@@ -243,7 +204,7 @@ func (w *watcher) mark(at int32) {
 	}
 	sub := &w.subscriptions[at]
 	if sub.flags&dirty != 0 {
-		w.tenant.stats.Conflated++
+		w.agenda.stats.Conflated++
 	} else {
 		sub.flags |= dirty
 		w.dirty = append(w.dirty, at)
@@ -262,8 +223,8 @@ type step struct {
 
 // next takes the next step, under the tenant's mutex.
 func (w *watcher) next(now time.Time) step {
-	w.tenant.mu.Lock()
-	defer w.tenant.mu.Unlock()
+	w.agenda.mu.Lock()
+	defer w.agenda.mu.Unlock()
 	return w.step(now)
 }
 
@@ -327,12 +288,12 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	}
 	sub.deliveredEtag, sub.flags = e.etag, sub.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)
-	if !w.everything && e.reached(w.goal, now, w.tenant.cfg.RefundWindow) {
+	if !w.everything && e.reached(w.goal, now, w.agenda.cfg.RefundWindow) {
 		w.remove(at, now)
 	}
 	switch {
 	case same && initial:
-		return &Event{Heartbeat: w.tenant.heartbeat(e, now), Known: shared}
+		return &Event{Heartbeat: w.agenda.heartbeat(e, now), Known: shared}
 	case same:
 		return nil
 	}
@@ -345,7 +306,7 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next
 	}
-	window := w.tenant.cfg.RefundWindow
+	window := w.agenda.cfg.RefundWindow
 	for at, sub := range w.subscriptions {
 		switch {
 		case sub.e == nil || !sub.e.fresh || sub.e.state.State != catalog.StateFailed:
@@ -360,8 +321,21 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 
 // heartbeatEvent says why the watch is quiet.
 func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
+	a := w.agenda
 	if !w.everything && len(w.subscriptions) == 1 && w.subscriptions[0].e != nil {
-		return w.tenant.heartbeat(w.subscriptions[0].e, now)
+		return a.heartbeat(w.subscriptions[0].e, now)
 	}
-	return w.tenant.heartbeatOfMany(w, now)
+	beat := a.newHeartbeat(a.health.answered)
+	if w.everything {
+		beat.NextPoll = a.list.sweepAt
+	}
+	for i := range w.subscriptions {
+		if e := w.subscriptions[i].e; e != nil && a.wanted(e, now) {
+			beat.NextPoll = earliest(beat.NextPoll, a.nextPoll(e))
+		}
+	}
+	if !beat.NextPoll.IsZero() {
+		beat.NextPoll = latest(beat.NextPoll, a.budget.Paused())
+	}
+	return beat
 }
