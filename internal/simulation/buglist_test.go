@@ -349,7 +349,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the first heartbeat is late",
-		edits:  []edit{{watchDir, "newStream", "time.Now().Add(s.heartbeat)", "time.Now().Add(2 * s.heartbeat)"}},
+		edits:  []edit{{watchDir, "newWatcher", "time.Now().Add(w.heartbeat)", "time.Now().Add(2 * w.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -47,6 +47,21 @@ func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	return a
 }
 
+// stream is how a watch or an attendance ends. The mutex of its agenda guards it.
+type stream struct {
+	notify func()   // called when there is something to deliver
+	trace  TraceRef // of the watch
+	err    error    // why it ends before its goal
+}
+
+// fail ends the stream with err, after the changes before it are delivered.
+func (s *stream) fail(err error) {
+	if s.err == nil {
+		s.err = err
+		s.notify()
+	}
+}
+
 // ensure finds or makes the entry of id.
 func (a *agenda) ensure(id string, now time.Time) *entry {
 	e := a.entries[id]

@@ -57,9 +57,7 @@ func (l *list) endSweep() []*entry {
 
 // failed takes in the failure of a sweep of so many entries.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
-	switch catalog.KindOf(err) {
-	case catalog.KindRateLimited, catalog.KindCredentialRejected:
-	default:
+	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
 	}
 	l.failures++

@@ -224,14 +224,14 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 // countAll counts requests that are made.
 func (p *poller) countAll(jobs []*job) {
 	for _, j := range jobs {
-		switch stats := &p.tenant.stats; {
+		stats := &p.tenant.stats
+		stats.Unshared += j.unshared
+		switch {
 		case j.Account:
 		case j.ID == "":
 			stats.Sweeps++
-			stats.Unshared += j.unshared
 		default:
 			stats.Reads++
-			stats.Unshared += j.unshared
 		}
 	}
 }

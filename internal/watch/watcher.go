@@ -1,11 +1,17 @@
 package watch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+const (
+	defaultHeartbeat = 15 * time.Second
+	defaultStall     = 30 * time.Second
 )
 
 // watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
@@ -14,6 +20,11 @@ import (
 type watcher struct {
 	stream
 	agenda *agenda
+
+	heartbeat   time.Duration // longest silence
+	heartbeatAt time.Time     // of the next heartbeat, if nothing is delivered before; it belongs to the turn of a delivery
+	stall       time.Duration // longest time that one delivery may take
+	until       time.Time     // end of the watch; zero: never
 
 	goal       Goal
 	everything bool   // it watches all that the catalog lists
@@ -65,11 +76,12 @@ const (
 // newWatcher makes a watcher without subscriptions.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
-		stream: newStream(req.Heartbeat, req.Stall, req.Until, notify, trace), goal: req.Goal,
+		stream: stream{notify: notify, trace: trace}, heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall),
+		until: req.Until, goal: req.Goal,
 		everything: req.Everything || len(req.IDs) == 0, chosen: req.Chosen, named: len(req.IDs)+len(req.KnownEtags) > 0 || req.Chosen != nil,
 		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered,
 	}
-	w.initialKnown = !w.everything
+	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
 		w.goal = Settled // it has no goal, but polls go on until no money can move any more
 	}
@@ -105,8 +117,8 @@ func (w *watcher) unsubscribe(now time.Time) {
 	}
 }
 
-// add subscribes to one entry, and gives the place of the subscription.
-func (w *watcher) add(e *entry, now time.Time) (at int32) {
+// add subscribes to one entry.
+func (w *watcher) add(e *entry, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
@@ -117,7 +129,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 		sub.deliveredEtag, sub.flags = etag, sub.flags|hasEtag
 	}
 	delete(w.known, e.id)
-	at = w.insert(sub)
+	at := w.insert(sub)
 	due := e.polling.due
 	if (len(e.subscribers) == 0 || e.goneByNotFound()) && w.agenda.stale(e, now) {
 		e.fresh, due = false, now
@@ -128,7 +140,6 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 		w.mark(at)
 	}
 	w.agenda.pollAt(e, due)
-	return at
 }
 
 // subscribeListed subscribes a watcher of everything to the generations of the first list, and to those that
@@ -221,16 +232,11 @@ type step struct {
 	err   error
 }
 
-// next takes the next step, under the tenant's mutex.
+// next takes the next step. Its event is made when the watcher is ready to deliver, so that a slow watcher
+// gets the newest state of each generation and skips those in between.
 func (w *watcher) next(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
-	return w.step(now)
-}
-
-// step makes the next event. It is made when the watcher is ready to deliver, so that a slow watcher
-// gets the newest state of each generation and skips those in between.
-func (w *watcher) step(now time.Time) step {
 	w.expire(now)
 	if event, found := w.change(now); event != nil {
 		return step{event: event, found: found}
@@ -298,6 +304,13 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 		return nil
 	}
 	return &Event{Update: shared}
+}
+
+// expire ends the watch at its age.
+func (w *watcher) expire(now time.Time) {
+	if !w.until.IsZero() && !now.Before(w.until) {
+		w.fail(ErrExpired)
+	}
 }
 
 // closeSettled ends the subscriptions whose refund window is over, and gives the end of the next window. A
