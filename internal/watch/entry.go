@@ -17,7 +17,7 @@ const (
 	lingerUnknown = time.Second
 )
 
-// entry is the newest state of one generation, and when it is polled. The tenant's mutex guards it.
+// entry is the newest state of one generation, and when it is polled. The mutex of its agenda guards it.
 type entry struct {
 	id          string
 	subscribers []subscriber

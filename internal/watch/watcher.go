@@ -15,8 +15,8 @@ const (
 )
 
 // watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
-// thousand watchers, so each keeps only what it still needs of its request. The tenant's mutex guards
-// it.
+// thousand watchers, so each keeps only what it still needs of its request. The mutex of its agenda
+// guards it.
 type watcher struct {
 	stream
 	agenda *agenda
