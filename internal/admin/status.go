@@ -178,7 +178,7 @@ func replicasOf(s watch.Stats) *replicas {
 	return &replicas{Granted: s.Claimed, Refused: s.Refused, Taken: s.Taken, Away: s.Away}
 }
 
-func apiKeyOf(k watch.Credential, now time.Time) apiKey {
+func apiKeyOf(k watch.PolledCredential, now time.Time) apiKey {
 	shown := apiKey{
 		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
 		Answered: when(k.Answered), Level: k.Level, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
@@ -189,7 +189,7 @@ func apiKeyOf(k watch.Credential, now time.Time) apiKey {
 	return shown
 }
 
-func generationOf(r watch.Generation) generation {
+func generationOf(r watch.PolledGeneration) generation {
 	state := "unknown"
 	if r.State != 0 {
 		state = r.State.String()

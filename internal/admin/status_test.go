@@ -29,7 +29,7 @@ func quiet() (*watch.Snapshot, Status) {
 }
 
 // in puts a key into a condition.
-func in(hub *watch.Snapshot, k watch.Credential) {
+func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
 }
@@ -41,30 +41,30 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		grave  bool
 	}{
 		"nothing":       {func(*watch.Snapshot, *Status) {}, "", false},
-		"a healthy key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.Credential{Condition: watch.ConditionHealthy}) }, "", false},
+		"a healthy key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionHealthy}) }, "", false},
 		"one poll that failed": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 1})
+			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 1})
 		}, "does not answer", false},
 		"an outage": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 9})
+			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9})
 		}, "does not answer", true},
 		"a call that got no answer, though nobody watches": {func(_ *watch.Snapshot, s *Status) {
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": 0} }
 		}, "does not answer as it should for an API key (aa)", false},
 		"calls that get no answer": {func(h *watch.Snapshot, s *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionUnknown, Tenant: "bb"})
+			in(h, watch.PolledCredential{Condition: watch.ConditionUnknown, Tenant: "bb"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"bb": time.Minute, "aa": 0} }
 		}, "for 2 API keys (aa, bb)", true},
 		"an outage that calls and polls meet": {func(h *watch.Snapshot, s *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 1, Tenant: "aa"})
+			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 1, Tenant: "aa"})
 			s.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"aa": time.Minute} }
 		}, "for an API key (aa)", false},
-		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.Credential{Condition: watch.ConditionThrottled}) }, "slow down", false},
+		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionThrottled}) }, "slow down", false},
 		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionCredentialRejected})
+			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})
 		}, "rejects", false},
 		"our own key that is rejected": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.Credential{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
+			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
 		}, "rejects an API key (held)", true},
 		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
 		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {
@@ -93,7 +93,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 func TestFiveKeysInTroubleAreNamedAndTheOthersCounted(t *testing.T) {
 	hub, source := quiet()
 	for range 30 {
-		in(hub, watch.Credential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
+		in(hub, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9, Tenant: "0123456789abcdef"})
 	}
 	said := source.report(t.Context()).Concerns
 	if len(said) != 1 || strings.Count(said[0].Text, "01234567") != 5 || !strings.Contains(said[0].Text, "30 API keys") || strings.Contains(said[0].Text, "89ab") {

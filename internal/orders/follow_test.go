@@ -17,7 +17,7 @@ import (
 func watchesOf(id string, all ...*replica) (n int) {
 	for _, r := range all {
 		shown := r.orders.Hub.Snapshot().Generations
-		if at := slices.IndexFunc(shown, func(g watch.Generation) bool { return g.ID == id }); at >= 0 {
+		if at := slices.IndexFunc(shown, func(g watch.PolledGeneration) bool { return g.ID == id }); at >= 0 {
 			n += shown[at].Watches
 		}
 	}

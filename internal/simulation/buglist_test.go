@@ -292,7 +292,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "polls go on for a watcher that has left",
-		edits:  []edit{{watchDir, "Hub.serve", "w.stop(_)", ""}},
+		edits:  []edit{{watchDir, "Hub.Watch", "t.end(_, _)", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"nobody watches, nobody polls"},
 	},
@@ -349,7 +349,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the first heartbeat is late",
-		edits:  []edit{{watchDir, "newStream", "time.Now().Add(s.heartbeat)", "time.Now().Add(2 * s.heartbeat)"}},
+		edits:  []edit{{watchDir, "newWatcher", "time.Now().Add(w.heartbeat)", "time.Now().Add(2 * w.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

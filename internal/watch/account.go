@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -22,6 +21,13 @@ type accountAnswer struct {
 	err     error
 }
 
+// ask asks for a read, and gives its answer.
+func (r *accountRead) ask() <-chan accountAnswer {
+	answer := make(chan accountAnswer, 1)
+	r.wanted, r.asking = true, append(r.asking, answer)
+	return answer
+}
+
 // due reports whether the account is to be read. One read is made at a time.
 func (r *accountRead) due() bool { return r.wanted && !r.inFlight }
 
@@ -32,43 +38,21 @@ func (r *accountRead) begin() (asking []chan<- accountAnswer) {
 	return asking
 }
 
-// ReadAccount reads the account behind a credential as a poll: when the budget of requests allows it, on no caller's
-// context. ctx ends the wait for the answer.
-func (h *Hub) ReadAccount(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
-	answer := make(chan accountAnswer, 1)
-	t := h.find(cred, true)
-	t.accountRead.wanted, t.accountRead.asking = true, append(t.accountRead.asking, answer)
-	t.queue.wakeBy(time.Now())
-	t.mu.Unlock()
-	select {
-	case got := <-answer:
-		return got.account, got.err
-	case <-ctx.Done():
-		return catalog.Account{}, context.Cause(ctx)
-	case <-h.ctx.Done():
-		return catalog.Account{}, ErrDraining
-	}
-}
-
 // Attendance is a stream under a credential that watches no generations. It keeps the poller of the credential, counts as
 // a watch, and has to end with the others.
 type Attendance struct {
-	tenant *tenant
-	trace  TraceRef
+	stream
+	agenda *agenda
 	ended  chan error
 }
 
-// Attend begins an attendance. ctx is that of the stream, for its trace alone.
-func (h *Hub) Attend(ctx context.Context, cred catalog.Credential) *Attendance {
-	a := &Attendance{trace: h.cfg.Observer.TraceRef(ctx), ended: make(chan error, 1)}
-	a.tenant = h.find(cred, true)
-	defer a.tenant.mu.Unlock()
-	a.tenant.attending = append(a.tenant.attending, a)
-	a.tenant.watches++
-	if h.drained.Load() { // else Drain finds it
-		a.fail(ErrDraining)
-	}
-	return a
+// newAttendance begins an attendance; the mutex of the agenda is held.
+func newAttendance(a *agenda, trace TraceRef) *Attendance {
+	one := &Attendance{agenda: a, ended: make(chan error, 1)}
+	one.stream = stream{trace: trace, notify: func() { one.ended <- one.err }} // which is called once
+	a.attending = append(a.attending, &one.stream)
+	a.watches++
+	return one
 }
 
 // Ended says once why the stream has to end: the hub is drained, or the catalog rejects a forwarded API key.
@@ -76,27 +60,18 @@ func (a *Attendance) Ended() <-chan error { return a.ended }
 
 // Standing is how the catalog behaves towards the credential. No poll is due before its NextPoll.
 func (a *Attendance) Standing() *Heartbeat {
-	a.tenant.mu.Lock()
-	defer a.tenant.mu.Unlock()
-	beat := a.tenant.newHeartbeat(a.tenant.health.answered)
-	beat.NextPoll = a.tenant.budget.Paused()
+	a.agenda.mu.Lock()
+	defer a.agenda.mu.Unlock()
+	beat := a.agenda.newHeartbeat(a.agenda.health.answered)
+	beat.NextPoll = a.agenda.budget.Paused()
 	return beat
 }
 
 // Leave ends the attendance.
 func (a *Attendance) Leave() {
-	t := a.tenant
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.watches--
-	t.attending = slices.DeleteFunc(t.attending, func(one *Attendance) bool { return one == a })
-	t.queue.wakeBy(time.Now())
-}
-
-// fail tells why the stream has to end; the tenant's mutex is held.
-func (a *Attendance) fail(err error) {
-	select {
-	case a.ended <- err:
-	default: // it has been told
-	}
+	a.agenda.mu.Lock()
+	defer a.agenda.mu.Unlock()
+	a.agenda.watches--
+	a.agenda.attending = slices.DeleteFunc(a.agenda.attending, func(s *stream) bool { return s == &a.stream })
+	a.agenda.queue.wakeBy(time.Now())
 }

@@ -129,7 +129,7 @@ const maxEventsPerTurn = 64
 // delivery brings the events of one watch to its caller. The dispatcher's mutex guards the fields below
 // done.
 type delivery struct {
-	hub        *Hub
+	observer   Observer
 	ctx        context.Context
 	watcher    *watcher
 	deliver    func(Event) error
@@ -206,7 +206,7 @@ func (d *delivery) relieved(w *worker) bool {
 
 // send calls deliver with an event.
 func (d *delivery) send(s step) error {
-	delivered := d.hub.cfg.Observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
+	delivered := d.observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
 	if delivered != nil {
 		delivered()

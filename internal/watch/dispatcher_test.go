@@ -171,7 +171,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
 
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
-	one := &delivery{dispatcher: d, watcher: &watcher{stream: stream{stall: time.Second}}}
+	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
 	w := &worker{serving: one} // it has had its turn
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -9,7 +10,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// entry is the newest state of one generation, and when it is polled. The tenant's mutex guards it.
+// linger is how long an entry that nobody watches is kept, unpolled: a watcher that reconnects finds it,
+// and its states stay in order. An entry without a state goes sooner, as callers can invent ids without end.
+const (
+	linger        = 30 * time.Second
+	lingerUnknown = time.Second
+)
+
+// entry is the newest state of one generation, and when it is polled. The mutex of its agenda guards it.
 type entry struct {
 	id          string
 	subscribers []subscriber
@@ -43,7 +51,7 @@ type entry struct {
 type polling struct {
 	due        time.Time     // next poll
 	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	queueIndex int32         // place in the queue's heap, or one of the values below
+	queueIndex int32         // place in the queue's heap, or notQueued
 	inFlight   bool          // a poll of it is in flight
 	claimed    int64         // the last claim that is known, by the book's clock
 	asked      bool          // the book was asked for it
@@ -52,11 +60,11 @@ type polling struct {
 	random     schedule.Source // of its jitter
 }
 
-// Values of queueIndex outside the heap.
-const (
-	notQueued = -1
-	dequeued  = -2 // it is due, and was taken out of the heap
-)
+// notQueued is the queueIndex of an entry that is not in the queue.
+const notQueued = -1
+
+// listPause is how long a poor list is not used.
+const listPause = time.Minute
 
 // listing is an entry's state in the catalog's list.
 type listing struct {
@@ -274,6 +282,18 @@ func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 		requests *= min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
 	}
 	return requests
+}
+
+// fewestWaits is the smallest number of generations that a watcher of the entry waits for: the fewer, the
+// more a poll of it is worth. A watcher of everything waits for all active ones, which are listed.
+func (e *entry) fewestWaits(listed int) int {
+	least := math.MaxInt
+	for _, c := range e.subscribers {
+		if least = min(least, c.waits(listed)); least <= 1 {
+			return 1
+		}
+	}
+	return least
 }
 
 // earliest gives the earlier of two times; zero is none.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch/budget"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -45,6 +46,28 @@ func New(cfg Config) (*Hub, error) {
 	}, nil
 }
 
+// Stats gives the counts of the hub. Like Snapshot, it visits every watched generation, which is cheap enough for a reader
+// of metrics every few seconds.
+func (h *Hub) Stats() Stats { return h.Snapshot().Stats }
+
+// Snapshot gives the state of the hub.
+func (h *Hub) Snapshot() Snapshot {
+	now := time.Now()
+	full := budget.New(h.cfg.Rate, now).State(now)
+	h.mu.Lock()
+	s, tenants := Snapshot{Time: now, Stats: h.ended}, slices.Collect(maps.Values(h.tenants))
+	h.mu.Unlock()
+	s.Stats.Rate, s.Stats.Budget = full.Rate, full.Level
+	for _, t := range tenants {
+		t.mu.Lock()
+		s.add(t)
+		t.mu.Unlock()
+	}
+	s.count()
+	s.shorten()
+	return s
+}
+
 // Close ends all polling and waits for it. Watches that are still open get no more events.
 func (h *Hub) Close() {
 	h.mu.Lock()
@@ -62,8 +85,7 @@ func (h *Hub) Drain() {
 	h.mu.Unlock()
 	for _, t := range tenants {
 		t.mu.Lock()
-		t.eachWatcher(func(w *watcher) { w.fail(ErrDraining) })
-		t.endAttendances(ErrDraining)
+		t.endAll(ErrDraining)
 		t.mu.Unlock()
 	}
 }
@@ -77,23 +99,12 @@ func (h *Hub) Drain() {
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
 // forwarded API key. Watch raises a panic of deliver.
 func (h *Hub) Watch(ctx context.Context, req Request, deliver func(Event) error) error {
-	d := h.delivery(ctx, deliver)
-	w := newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
-	return h.serve(d, w, req.Credential, func(t *tenant) { w.start(t, &req, time.Now()) })
-}
-
-// delivery makes the delivery of a watch. Each one goes to the next dispatcher.
-func (h *Hub) delivery(ctx context.Context, deliver func(Event) error) *delivery {
-	d := &delivery{hub: h, ctx: ctx, deliver: deliver, done: make(chan struct{})}
+	d := &delivery{observer: h.cfg.Observer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
-	return d
-}
-
-// serve starts a watcher, and delivers to it until the watch ends.
-func (h *Hub) serve(d *delivery, w *watcher, cred catalog.Credential, start func(*tenant)) error {
+	w := newWatcher(&req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	d.watcher = w
-	t := h.find(cred, true)
-	start(t)
+	t := h.find(req.Credential, true)
+	t.begin(w, &req, time.Now())
 	if h.drained.Load() { // else Drain finds it
 		w.fail(ErrDraining)
 	}
@@ -101,9 +112,38 @@ func (h *Hub) serve(d *delivery, w *watcher, cred catalog.Credential, start func
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		w.stop(time.Now())
+		t.end(w, time.Now())
 	}()
 	return d.wait()
+}
+
+// Attend begins an attendance. ctx is that of the stream, for its trace alone.
+func (h *Hub) Attend(ctx context.Context, cred catalog.Credential) *Attendance {
+	trace := h.cfg.Observer.TraceRef(ctx)
+	t := h.find(cred, true)
+	defer t.mu.Unlock()
+	a := newAttendance(t.agenda, trace)
+	if h.drained.Load() { // else Drain finds it
+		a.fail(ErrDraining)
+	}
+	return a
+}
+
+// ReadAccount reads the account behind a credential as a poll: when the budget of requests allows it, on no caller's
+// context. ctx ends the wait for the answer.
+func (h *Hub) ReadAccount(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
+	t := h.find(cred, true)
+	answer := t.accountRead.ask()
+	t.queue.wakeBy(time.Now())
+	t.mu.Unlock()
+	select {
+	case got := <-answer:
+		return got.account, got.err
+	case <-ctx.Done():
+		return catalog.Account{}, context.Cause(ctx)
+	case <-h.ctx.Done():
+		return catalog.Account{}, ErrDraining
+	}
 }
 
 // Peek gives the newest state of a generation that somebody watches. It gives none where a 404 alone says
@@ -261,7 +301,7 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 // start makes a tenant and starts its poller; mu is held. The tenant is locked, so that the poller does not
 // end before the first watcher is there.
 func (h *Hub) start(cred catalog.Credential) *tenant {
-	t := newTenant(&h.cfg, &h.history, cred, time.Now())
+	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()
 	h.tenants[cred.Tenant] = t
 	if !h.closed {

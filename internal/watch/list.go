@@ -8,11 +8,6 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-const (
-	listPause   = time.Minute     // how long a poor list is not used
-	forgetAfter = 5 * time.Minute // how long a settled generation that is no longer listed stays in watches of everything
-)
-
 // list holds the experience with the catalog's list, and the sweep in flight.
 type list struct {
 	unusableUntil time.Time // no sweep replaces reads before
@@ -29,25 +24,6 @@ type list struct {
 	jitter   float64   // of the next one: a random number in [0, 1)
 }
 
-// describe adds the list to a situation.
-func (l *list) describe(t *tenant, s *situation) {
-	watched := len(t.everything) > 0
-	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
-	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
-	if t.sharing != nil {
-		s.sweepAfter = latest(s.sweepAfter, t.sharing.holds)
-	}
-	s.sweeps = watched || s.firstList || len(l.served(t, sweepFrom, s.now)) == sweepFrom
-	if !s.sweeps {
-		l.sweepAt = time.Time{}
-		return
-	}
-	if l.sweepAt.IsZero() && !l.sweeping {
-		l.sweepAt = l.nextSweep(t, watched, s.now)
-	}
-	s.sweepAt = l.sweepAt
-}
-
 // serves reports whether a sweep polls an entry that somebody waits for.
 func (l *list) serves(e *entry, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
@@ -58,43 +34,10 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// served gives the entries that a sweep would poll now, at most so many.
-func (l *list) served(t *tenant, most int, now time.Time) (served []*entry) {
-	if !l.usable(now) {
-		return nil
-	}
-	for _, e := range t.order {
-		if len(served) == most {
-			break
-		}
-		if (!e.polling.inFlight || l.sweeping) && l.serves(e, now) && t.wanted(e, now) {
-			served = append(served, e)
-		}
-	}
-	return served
-}
-
-// nextSweep is when the density of all served entries asks for a sweep. An entry that was never read has no
-// density. A watcher of everything needs sweeps also to find generations that were ordered elsewhere.
-func (l *list) nextSweep(t *tenant, watched bool, now time.Time) time.Time {
-	var squares float64
-	for _, e := range l.served(t, len(t.order), now) {
-		if e.fresh && e.polling.gap > 0 {
-			squares += schedule.SquaredDensity(e.polling.gap)
-		}
-	}
-	every := schedule.SweepGap(squares, t.cfg.bounds())
-	if watched {
-		every = min(every, max(t.cfg.MaxInterval/2, t.cfg.MinInterval))
-	}
-	return l.sweptAt.Add(schedule.Jitter(every, l.jitter))
-}
-
-// sweep begins a sweep, and gives the entries that it polls.
-func (l *list) sweep(t *tenant, jitter float64, now time.Time) []*entry {
-	l.swept = l.served(t, len(t.order), now)
-	l.sweeping, l.sweptAt, l.sweepAt, l.jitter = true, now, time.Time{}, jitter
-	return l.swept
+// sweep begins a sweep of some entries.
+func (l *list) sweep(entries []*entry, jitter float64, now time.Time) {
+	l.swept, l.sweeping = entries, true
+	l.begun(now, jitter)
 }
 
 // begun notes when the last sweep began, here or elsewhere.
@@ -114,9 +57,7 @@ func (l *list) endSweep() []*entry {
 
 // failed takes in the failure of a sweep of so many entries.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
-	switch catalog.KindOf(err) {
-	case catalog.KindRateLimited, catalog.KindCredentialRejected:
-	default:
+	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
 	}
 	l.failures++
@@ -144,28 +85,6 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// merge takes in the answer to a sweep of these entries.
-func (l *list) merge(t *tenant, swept []*entry, records []catalog.Version, result *pollResult, now time.Time) {
-	l.failing, l.failures = false, 0
-	records, carried := unique(records)
-	l.discover(t, records, now)
-	for i := range records {
-		if e := t.entries[records[i].ID]; e != nil {
-			l.mergeRecord(t, e, &records[i], result, now)
-		}
-	}
-	found := 0
-	for _, e := range swept {
-		if carried[e.id] {
-			found++
-			continue
-		}
-		e.listing.readSinglyUntil = now.Add(listPause)
-		t.pollAt(e, earliest(e.polling.due, now))
-	}
-	l.rateSweep(found >= min(sweepFrom, len(swept)), now)
-}
-
 // unique removes repeated generations from a list, and gives the ids.
 func unique(list []catalog.Version) (records []catalog.Version, ids map[string]bool) {
 	ids = make(map[string]bool, len(list))
@@ -177,78 +96,11 @@ func unique(list []catalog.Version) (records []catalog.Version, ids map[string]b
 	return records, ids
 }
 
-// discover adds the listed generations to the watches of everything, and removes those that are settled
-// and no longer listed.
-func (l *list) discover(t *tenant, records []catalog.Version, now time.Time) {
-	for i := range records {
-		if e := t.entries[records[i].ID]; e != nil || len(t.everything) > 0 {
-			t.addListed(t.ensure(records[i].ID, now), now)
-		}
-	}
-	for _, w := range t.everything {
-		w.subscribeListed(now)
-	}
-	if len(t.everything) == 0 {
-		return
-	}
-	for _, e := range t.order {
-		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) {
-			t.removeListed(e, now)
-		}
-	}
-}
-
-// mergeRecord takes in one record of a list. A record that may say less than a read is only a hint to read.
-func (l *list) mergeRecord(t *tenant, e *entry, r *catalog.Version, result *pollResult, now time.Time) {
-	known := e.fresh && e.state.State == r.State
-	switch {
-	case e.goneByNotFound() && r.State != catalog.StateDeleted:
-		l.recheck(t, e, now)
-	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
-		e.confirm(r.ObserveTime)
-		t.scheduleNext(e, now)
-	case complete(r.Generation) && (l.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
-		t.apply(e, r.Generation, r.Etag, result)
-		t.scheduleNext(e, now)
-	case known: // a detail has changed, as it may do all the time: its own pace will do
-		e.setHint(r.Generation)
-		t.scheduleNext(e, now)
-	default:
-		e.setHint(r.Generation)
-		t.pollAt(e, now)
-	}
-	e.listing.etag = r.Etag
-}
-
-// recheck has a generation read again that the list carries, though a read found none. It does so once a
-// minute, as the list may be wrong.
-func (l *list) recheck(t *tenant, e *entry, now time.Time) {
-	if now.Before(e.listing.readSinglyUntil) {
-		return
-	}
-	e.fresh, e.listing.readSinglyUntil = false, now.Add(listPause)
-	t.pollAt(e, now)
-}
-
 // compareRecord learns whether the list says as much of a generation as a read does.
 func (l *list) compareRecord(e *entry, etag string) {
 	if e.listing.hint != nil {
 		l.fullRecords = e.listing.etag == etag
 		e.listing.hint = nil
-	}
-}
-
-// applyHints applies the hints of other generations, once the list is known to have full records.
-func (l *list) applyHints(t *tenant, result *pollResult, now time.Time) {
-	if !l.fullRecords {
-		return
-	}
-	for _, e := range t.order {
-		if hint := e.listing.hint; hint != nil && complete(*hint) && !e.polling.inFlight {
-			e.listing.hint = nil
-			t.apply(e, *hint, hint.Etag(), result)
-			t.scheduleNext(e, now)
-		}
 	}
 }
 

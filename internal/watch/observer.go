@@ -67,13 +67,6 @@ type Change struct {
 // others by a link or two.
 const maxRefs = 16
 
-// pollResult is the answer to a poll or a call while it is taken in.
-type pollResult struct {
-	found   TraceRef
-	changes []Change
-	sighted []Sighting // new states of a poll
-}
-
 // Sighting is a state of a generation that this process has seen.
 type Sighting struct {
 	Credential catalog.Credential

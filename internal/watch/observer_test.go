@@ -228,7 +228,7 @@ func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(hub.Close)
-	d := delivery{hub: hub, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Observer.TraceRef(t.Context())}}, deliver: ignore}
+	d := delivery{observer: hub.cfg.Observer, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Observer.TraceRef(t.Context())}}, deliver: ignore}
 	s := step{event: &Event{Update: &Update{}}}
 	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {
 		t.Errorf("%v allocations", n)

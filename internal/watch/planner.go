@@ -12,7 +12,8 @@ const sweepFrom = 3
 type situation struct {
 	now          time.Time
 	limit        int         // number of requests that may be made
-	ready        []candidate // due entries, the earliest first
+	ready        []candidate // due entries
+	nextDue      time.Time   // when another entry falls due; zero: none does
 	preferHinted bool        // the next read goes to a hinted one
 	listFailing  bool        // the last sweep failed: a read first shows whether reads fail too
 
@@ -39,7 +40,7 @@ type plan struct {
 	sweep        bool
 	reads        []*entry
 	more         bool      // there are more requests than the limit allows
-	next         time.Time // when a sweep is due; zero: none is
+	next         time.Time // when a sweep or another entry is due; zero: none is
 	preferHinted bool      // the last read goes to a hinted one
 }
 
@@ -62,6 +63,7 @@ func (s situation) plan() (p plan) {
 		p.reads = append(p.reads, e)
 	}
 	p.more, p.preferHinted = p.more || len(reads) > 0, s.preferHinted
+	p.next = earliest(p.next, s.nextDue)
 	return p
 }
 

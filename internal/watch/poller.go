@@ -71,7 +71,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.budget.SetLimit(t.rate(), now)
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && p.tenant.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted {
+	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted {
 		if t.budget.Recovered(now) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -104,11 +104,13 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	for range jobs {
 		t.budget.Take()
 	}
-	p.countUnshared(jobs)
-	if again = refill; !plan.more {
-		again = earliest(plan.next, t.queue.next())
+	if t.sharing == nil {
+		p.countAll(jobs)
 	}
-	return jobs, again
+	if plan.more {
+		return jobs, refill
+	}
+	return jobs, plan.next
 }
 
 // situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
@@ -123,8 +125,9 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 		limit, refill = n, again
 	}
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
-	t.list.describe(t, &s)
-	ready := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
+	p.describeList(&s)
+	ready, next := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
+	s.nextDue = next
 	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
 		listed = t.countListed(now)
@@ -136,6 +139,26 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 		})
 	}
 	return s, refill
+}
+
+// describeList adds the list to a situation.
+func (p *poller) describeList(s *situation) {
+	t, l := p.tenant, &p.tenant.list
+	everything := len(t.everything) > 0
+	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
+	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
+	if t.sharing != nil {
+		s.sweepAfter = latest(s.sweepAfter, t.sharing.holds)
+	}
+	s.sweeps = everything || len(t.served(sweepFrom, s.now)) == sweepFrom
+	if !s.sweeps {
+		l.sweepAt = time.Time{}
+		return
+	}
+	if l.sweepAt.IsZero() && !l.sweeping {
+		l.sweepAt = t.nextSweep(everything, s.now)
+	}
+	s.sweepAt = l.sweepAt
 }
 
 // limit is how many requests may be added to those in flight. In an outage one is in flight at most.
@@ -154,7 +177,7 @@ func (p *poller) limit() int {
 // due counts as overdue by the shortest interval.
 func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
-	return overdue.Seconds() / float64(p.tenant.fewestWaits(e, listed))
+	return overdue.Seconds() / float64(e.fewestWaits(listed))
 }
 
 // read makes the job of one read.
@@ -169,6 +192,7 @@ func (p *poller) read(e *entry, now time.Time) *job {
 func (p *poller) readAccount() *job {
 	t := p.tenant
 	t.inFlight++
+	t.sharing.called() // no book has to grant it
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true, Watches: len(t.attending)}, asking: t.accountRead.begin()}
 	for _, a := range t.attending {
 		if a.trace != nil && len(j.Open) < maxRefs {
@@ -182,7 +206,8 @@ func (p *poller) readAccount() *job {
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything))}
-	for _, e := range t.list.sweep(t, p.random.Draw(), now) {
+	t.list.sweep(t.served(len(t.order), now), p.random.Draw(), now)
+	for _, e := range t.list.swept {
 		p.beginPoll(j, e, now)
 	}
 	return j
@@ -196,37 +221,19 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	j.account(e)
 }
 
-// countUnshared counts jobs that no book has to grant.
-func (p *poller) countUnshared(jobs []*job) {
-	if s := p.tenant.sharing; s != nil {
-		for _, j := range jobs {
-			s.spent += number(j.Account)
-		}
-		return
-	}
-	p.countAll(jobs)
-}
-
 // countAll counts requests that are made.
 func (p *poller) countAll(jobs []*job) {
 	for _, j := range jobs {
-		switch stats := &p.tenant.stats; {
+		stats := &p.tenant.stats
+		stats.Unshared += j.unshared
+		switch {
 		case j.Account:
 		case j.ID == "":
 			stats.Sweeps++
-			stats.Unshared += j.unshared
 		default:
 			stats.Reads++
-			stats.Unshared += j.unshared
 		}
 	}
-}
-
-func number(truth bool) int {
-	if truth {
-		return 1
-	}
-	return 0
 }
 
 // account adds an entry to a poll.
@@ -250,23 +257,22 @@ func (p *poller) execute(j *job) {
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
-	if j.Account {
-		read, err := h.cfg.Upstream.Account(ctx, cred)
-		p.accountAnswered(j, accountAnswer{read, err})
-		ended(Outcome{Err: err})
-		return
-	}
-	if j.ID == "" {
+	switch {
+	case j.Account:
+		account, err := h.cfg.Upstream.Account(ctx, cred)
+		result.Err = err
+		p.accountAnswered(j, accountAnswer{account, err})
+	case j.ID == "":
 		records, err := h.cfg.Upstream.List(ctx, cred)
+		result.Err = err
 		p.swept(records, err, result)
-		h.sighted(result.sighted...)
-		ended(Outcome{Err: err, Changes: result.changes})
-		return
+	default:
+		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
+		result.Err, result.State = err, read.State
+		p.answered(j.ID, read, err, result)
 	}
-	read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
-	p.answered(j.ID, read, err, result)
 	h.sighted(result.sighted...)
-	ended(Outcome{Err: err, State: read.State, Changes: result.changes})
+	ended(result.Outcome)
 }
 
 // answered takes in the answer to a read.
@@ -290,7 +296,7 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.list.compareRecord(e, read.Etag)
 		t.apply(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
-		t.list.applyHints(t, result, now)
+		t.applyHints(result, now)
 		t.sharing.foundFull(t.list.fullRecords)
 		t.sharing.foundRead(e.id, read)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
@@ -315,7 +321,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 	if err == nil {
 		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
-		t.list.merge(t, swept, records, result, now)
+		t.merge(swept, records, result, now)
 		t.sharing.foundList(t, records, now)
 		return
 	}
@@ -365,7 +371,6 @@ func (p *poller) failed(err error, now time.Time) {
 		t.sharing.foundThrottled(t.budget.Paused())
 	}
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
-		t.eachWatcher(func(w *watcher) { w.fail(err) })
-		t.endAttendances(err)
+		t.endAll(err)
 	}
 }

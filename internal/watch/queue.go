@@ -2,13 +2,13 @@ package watch
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
 // queue holds entries by the time of their next poll, and wakes the poller.
 type queue struct {
-	heap  byDue
-	ready []*entry // due entries, the earliest first
+	heap byDue
 
 	wake    chan struct{} // of capacity 1: plan again
 	planAt  time.Time     // of the next plan
@@ -43,42 +43,32 @@ func (q *queue) remove(e *entry) {
 	if e.polling.queueIndex >= 0 {
 		heap.Remove(&q.heap, int(e.polling.queueIndex))
 	}
-	e.polling.queueIndex = notQueued
 }
 
-// due gives the due entries for which keep is true, and removes the others.
-func (q *queue) due(now time.Time, keep func(*entry) bool) []*entry {
-	was := q.ready
-	q.ready = was[:0]
-	for _, e := range was {
-		if e.polling.queueIndex == dequeued {
-			q.keepReady(e, keep)
+// due gives the due entries for which keep is true, and removes the others. next is when another falls due; zero: none does.
+func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next time.Time) {
+	for places := []int{0}; len(places) > 0; {
+		at := places[len(places)-1]
+		places = places[:len(places)-1]
+		if at >= len(q.heap) {
+			continue
 		}
+		e := q.heap[at]
+		if e.polling.due.After(now) { // and so are all below it
+			next = earliest(next, e.polling.due)
+			continue
+		}
+		ready = append(ready, e)
+		places = append(places, 2*at+2, 2*at+1)
 	}
-	clear(was[len(q.ready):])
-	for len(q.heap) > 0 && !q.heap[0].polling.due.After(now) {
-		e := heap.Pop(&q.heap).(*entry)
-		e.polling.queueIndex = dequeued
-		q.keepReady(e, keep)
-	}
-	return q.ready
-}
-
-// keepReady keeps a due entry among the ready ones, or removes it.
-func (q *queue) keepReady(e *entry, keep func(*entry) bool) {
-	if keep(e) {
-		q.ready = append(q.ready, e)
-	} else {
-		e.polling.queueIndex = notQueued
-	}
-}
-
-// next is when the next entry falls due; zero: there is none.
-func (q *queue) next() time.Time {
-	if len(q.heap) == 0 {
-		return time.Time{}
-	}
-	return q.heap[0].polling.due
+	ready = slices.DeleteFunc(ready, func(e *entry) bool {
+		kept := keep(e)
+		if !kept {
+			q.remove(e)
+		}
+		return !kept
+	})
+	return ready, next
 }
 
 // byDue is a heap of entries.

@@ -56,7 +56,7 @@ func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 			w := newWatcher(&req, nil, nil)
 			one := hub.find(cred, true)
 			one.authenticate(time.Now())
-			w.start(one, &req, time.Now())
+			one.begin(w, &req, time.Now())
 			one.mu.Unlock()
 			all = append(all, w)
 		}
@@ -74,7 +74,7 @@ func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 	one := hub.find(cred, true)
 	defer one.mu.Unlock()
 	for _, w := range append(first, others...) {
-		w.stop(time.Now())
+		one.end(w, time.Now())
 	}
 	for id, e := range one.entries {
 		if len(e.subscribers) != 0 {

@@ -16,12 +16,12 @@ const maxListed = 100
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []Credential // at most 100 of Stats.Pollers, those in trouble first
-	Generations []Generation // at most 100 of Stats.Active, the one that has waited longest for an answer first
+	Credentials []PolledCredential // at most 100 of Stats.Pollers, those in trouble first
+	Generations []PolledGeneration // at most 100 of Stats.Active, the one that has waited longest for an answer first
 }
 
-// Credential is a credential with a poller.
-type Credential struct {
+// PolledCredential is a credential with a poller.
+type PolledCredential struct {
 	Tenant    catalog.Tenant
 	Held      bool
 	Condition Condition
@@ -34,8 +34,8 @@ type Credential struct {
 	Swept   time.Time // beginning of the last list call; zero: none yet
 }
 
-// Generation is a generation that is polled.
-type Generation struct {
+// PolledGeneration is a generation that is polled.
+type PolledGeneration struct {
 	Tenant    catalog.Tenant
 	ID, Model string
 	State     catalog.State // 0: not known yet
@@ -49,43 +49,57 @@ type Generation struct {
 	waiting time.Time // since when it waits for an answer
 }
 
-// Snapshot gives the state of the hub. Like Stats, it visits every watched generation.
-func (h *Hub) Snapshot() Snapshot {
-	stats, tenants := h.collect()
-	s := Snapshot{Time: time.Now(), Stats: stats}
-	for _, t := range tenants {
-		t.mu.Lock()
-		t.count(&s.Stats, s.Time)
-		t.addToSnapshot(&s)
-		t.mu.Unlock()
+func newPolledGeneration(t *tenant, e *entry) PolledGeneration {
+	return PolledGeneration{
+		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
+		NextPoll: latest(t.nextPoll(e), t.budget.Paused()), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
+		waiting: latest(e.state.ObserveTime, e.firstSeen),
 	}
-	slices.SortStableFunc(s.Credentials, func(a, b Credential) int {
-		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))
-	})
-	slices.SortStableFunc(s.Generations, func(a, b Generation) int { return a.waiting.Compare(b.waiting) })
-	s.Credentials, s.Generations = s.Credentials[:min(len(s.Credentials), maxListed)], s.Generations[:min(len(s.Generations), maxListed)]
-	return s
 }
 
-// addToSnapshot adds a tenant and its generations to a snapshot; its mutex is held.
-func (t *tenant) addToSnapshot(s *Snapshot) {
-	c := Credential{
+// add adds a tenant and its generations; the tenant's mutex is held.
+func (s *Snapshot) add(t *tenant) {
+	c := PolledCredential{
 		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
 		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 	for _, e := range t.order {
 		if t.wanted(e, s.Time) {
 			c.Active++
-			s.Generations = append(s.Generations, t.snapshotOf(e))
+			s.Generations = append(s.Generations, newPolledGeneration(t, e))
 		}
 	}
 	s.Credentials = append(s.Credentials, c)
+	s.Stats.add(&t.stats)
+	s.Stats.Generations += len(t.entries)
+	if t.sharing != nil && t.sharing.away {
+		s.Stats.Away++
+	}
 }
 
-func (t *tenant) snapshotOf(e *entry) Generation {
-	return Generation{
-		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
-		NextPoll: latest(t.nextPoll(e), t.budget.Paused()), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
-		waiting: latest(e.state.ObserveTime, e.firstSeen),
+// count counts what was added.
+func (s *Snapshot) count() {
+	stats := &s.Stats
+	stats.Pollers, stats.Active = len(s.Credentials), len(s.Generations)
+	for i := range s.Credentials {
+		c := &s.Credentials[i]
+		stats.Watches += c.Watches
+		stats.Conditions[c.Condition]++
+		if s.Time.Before(c.Paused) {
+			stats.Paused++
+		}
+		stats.Budget, stats.Rate = min(stats.Budget, c.Level), min(stats.Rate, c.Rate)
 	}
+	for i := range s.Generations {
+		stats.Stalest = max(stats.Stalest, s.Time.Sub(s.Generations[i].waiting))
+	}
+}
+
+// shorten keeps what an operator should see first.
+func (s *Snapshot) shorten() {
+	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
+		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))
+	})
+	slices.SortStableFunc(s.Generations, func(a, b PolledGeneration) int { return a.waiting.Compare(b.waiting) })
+	s.Credentials, s.Generations = s.Credentials[:min(len(s.Credentials), maxListed)], s.Generations[:min(len(s.Generations), maxListed)]
 }

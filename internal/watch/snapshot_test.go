@@ -18,7 +18,7 @@ func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
 			t.Fatalf("%d generations of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
-		if !slices.IsSortedFunc(s.Generations, func(a, b watch.Generation) int { return a.Answered.Compare(b.Answered) }) {
+		if !slices.IsSortedFunc(s.Generations, func(a, b watch.PolledGeneration) int { return a.Answered.Compare(b.Answered) }) {
 			t.Error("the one that has waited longest is not first")
 		}
 		if waited := s.Time.Sub(s.Generations[0].Answered); waited != s.Stats.Stalest {

@@ -48,7 +48,7 @@ func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	}
 	if s.found.fullList == nil && t.list.fullRecords != key.FullList {
 		t.list.fullRecords = key.FullList
-		t.list.applyHints(t, &pollResult{}, now)
+		t.applyHints(&pollResult{}, now)
 	}
 	if key.Swept > s.sweep {
 		s.sweep, s.begun = key.Swept, s.local(key.Swept, now)
@@ -171,7 +171,7 @@ func (s *sharing) takeRecord(t *tenant, e *entry, st *shared.State, r row, now t
 		t.stats.Taken++
 		s.apply(t, e, now, func() {
 			version := catalog.Version{Generation: g, Etag: st.Etag}
-			t.list.mergeRecord(t, e, &version, result, now)
+			t.mergeRecord(e, &version, result, now)
 		})
 		return
 	}

@@ -1,81 +1,77 @@
 package watch
 
 import (
-	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/watch/budget"
-	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
-)
-
-// linger is how long an entry that nobody watches is kept, unpolled: a watcher that reconnects finds it,
-// and its states stay in order. An entry without a state goes sooner, as callers can invent ids without end.
-const (
-	linger        = 30 * time.Second
-	lingerUnknown = time.Second
 )
 
 // newcomerLimit is how many generations a watch subscribes to before the catalog has answered under its API
 // key: as many as lead to a list call.
 const newcomerLimit = sweepFrom
 
-// tenant holds the entries, watchers, list and budget of one credential. Its mutex guards them all.
-type tenant struct {
-	cfg     *Config
-	history *history.Book
-	cred    catalog.Credential
+// forgetAfter is how long a settled generation that is no longer listed stays in watches of everything.
+const forgetAfter = 5 * time.Minute
 
-	mu            sync.Mutex
-	gone          bool // it has ended: the hub makes another
-	entries       map[string]*entry
-	order         []*entry   // the same in the order of arrival, so that a run can be repeated
+// pollResult is the answer to a poll or a call while it is taken in.
+type pollResult struct {
+	Outcome
+	found   TraceRef
+	sighted []Sighting // new states of a poll
+}
+
+// tenant is all that is known of one credential: what is polled, and who watches it. The mutex of its agenda guards it.
+type tenant struct {
+	*agenda
+
+	gone          bool       // it has ended: the hub makes another
 	everything    []*watcher // watchers of all that the catalog lists
 	authenticated bool       // the catalog has answered under the API key
 	newcomers     []newcomer // wait until the tenant is authenticated
-	pruneAt       time.Time  // of the next entry that may have been idle for long enough
-
-	queue   queue
-	list    list
-	budget  *budget.Budget
-	health  health
-	sharing *sharing // nil where this process shares with nobody
 
 	inFlight    int // reads on their way
 	accountRead accountRead
-
-	attending []*Attendance
-	watches   int // open ones, and attendances
-	stats     Stats
 }
 
-func newTenant(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *tenant {
-	cred.Owner = "" // polls are for all
-	b := budget.New(cfg.Rate, now)
-	t := &tenant{
-		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b,
-		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
-	}
-	if cfg.Book != nil {
-		t.sharing = newSharing(cfg.replica)
-	}
-	return t
+// newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
+// so that invented ids and API keys cost little.
+type newcomer struct {
+	*watcher
+	remaining []string // ids of the request that wait until then
 }
 
-// ensure finds or makes the entry of id.
-func (t *tenant) ensure(id string, now time.Time) *entry {
-	e := t.entries[id]
-	if e == nil {
-		e = newEntry(id, now, t.cfg.Seed)
-		t.entries[id] = e
-		t.order = append(t.order, e)
-		t.markIdle(e, now)
+// begin subscribes a watcher to the generations that its request names. It does so before anything is read, so that no
+// change is missed in between.
+func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
+	w.agenda = t.agenda
+	t.watches++
+	first := req.IDs
+	if !t.authenticated && !w.everything && len(first) > newcomerLimit {
+		first, w.initialKnown = first[:newcomerLimit], false
+		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
 	}
-	return e
+	w.subscribe(first, now)
+	if w.chosen != nil {
+		w.addOrdered(w.chosen.Unsettled(), now)
+	}
+	if w.everything {
+		t.everything = append(t.everything, w)
+		t.queue.wakeBy(now)
+	} else if w.initialKnown {
+		w.known, w.ordered = nil, nil
+	}
+}
+
+// end ends a watcher.
+func (t *tenant) end(w *watcher, now time.Time) {
+	t.watches--
+	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
+	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
+	w.unsubscribe(now)
+	t.queue.wakeBy(now.Add(linger))
 }
 
 // authenticate notes that the catalog has answered under the API key, and subscribes the newcomers to their
@@ -91,108 +87,6 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 	}
 	t.authenticated, t.newcomers = true, nil
 	return added
-}
-
-// markIdle notes that nobody watches an entry from now on.
-func (t *tenant) markIdle(e *entry, now time.Time) {
-	e.idleSince = now
-	t.pollAt(e, e.polling.due)
-	t.pruneAt = earliest(t.pruneAt, e.keptUntil())
-	t.queue.wakeBy(t.pruneAt)
-}
-
-// prune removes the entries that have been idle for long enough, and says when the next one will be. It
-// looks at them once a second at most, as there may be ten thousand.
-func (t *tenant) prune(now time.Time) time.Time {
-	if now.Before(t.pruneAt) {
-		return t.pruneAt
-	}
-	next := now.Add(time.Hour)
-	t.order = slices.DeleteFunc(t.order, func(e *entry) bool {
-		until := e.keptUntil()
-		switch {
-		case len(e.subscribers) > 0:
-			return false
-		case e.polling.inFlight:
-			next = earliest(next, latest(until, now.Add(time.Second)))
-			return false
-		case now.Before(until):
-			next = earliest(next, until)
-			return false
-		}
-		t.queue.remove(e)
-		delete(t.entries, e.id)
-		return true
-	})
-	t.pruneAt = latest(next, now.Add(time.Second))
-	return t.pruneAt
-}
-
-// wanted reports whether a poll of an entry would serve anybody.
-func (t *tenant) wanted(e *entry, now time.Time) bool {
-	for _, c := range e.subscribers {
-		if !e.reached(c.goal, now, t.cfg.RefundWindow) {
-			return true
-		}
-	}
-	return false
-}
-
-// fewestWaits is the smallest number of generations that a watcher of the entry waits for: the fewer, the
-// more a poll of it is worth. A watcher of everything waits for all active ones, which are listed.
-func (t *tenant) fewestWaits(e *entry, listed int) int {
-	least := math.MaxInt
-	for _, c := range e.subscribers {
-		if least = min(least, c.waits(listed)); least <= 1 {
-			return 1
-		}
-	}
-	return least
-}
-
-// pollAt sets the next poll of an entry. Nothing else touches the queue: it holds the entries that somebody
-// watches and that have no poll in flight.
-func (t *tenant) pollAt(e *entry, due time.Time) {
-	e.polling.due = due
-	if len(e.subscribers) == 0 || e.polling.inFlight {
-		t.queue.remove(e)
-		return
-	}
-	t.queue.put(e)
-	t.queue.wakeBy(due)
-}
-
-// rate is how many requests a second this process may make now.
-func (t *tenant) rate() float64 {
-	if s := t.sharing; s != nil && s.away {
-		return t.cfg.Rate / float64(max(s.key.Replicas, 1))
-	}
-	return t.cfg.Rate
-}
-
-// pollAfter sets the next poll of an entry by a gap, with some jitter.
-func (t *tenant) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
-	e.polling.gap = gap
-	t.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
-}
-
-// scheduleNext sets the next poll after an answer. The history of a model says nothing of the refund of a
-// failed generation.
-func (t *tenant) scheduleNext(e *entry, now time.Time) {
-	e.polling.failures, e.polling.lastErr = 0, ""
-	curve, age := schedule.Unlearned, now.Sub(e.ended)
-	if !e.state.State.Terminal() {
-		curve, age = t.history.Curve(t.historyOf(e)), now.Sub(e.startTime())
-	}
-	jitter := e.polling.random.Draw()
-	if t.sharing != nil {
-		jitter = t.sharing.jitter(e.polling.claimed, e.id)
-	}
-	t.pollAfter(e, curve.Gap(age, t.cfg.bounds()), jitter, now)
-}
-
-func (t *tenant) historyOf(e *entry) history.Key {
-	return history.Key{Tenant: t.cred.Tenant, Model: e.state.ModelID}
 }
 
 // observe applies a record that a call has read. Where no poll came before, the record counts as the first
@@ -229,7 +123,7 @@ func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollRes
 		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, gone})
 	}
 	if before.State != 0 && before.State != e.state.State {
-		result.changes = append(result.changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
+		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
 	t.publish(e)
 }
@@ -271,20 +165,17 @@ func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time
 	switch {
 	case hint != nil && e.exists():
 		t.apply(e, *hint, hint.Etag(), result)
-		t.scheduleNext(e, now)
-		return
 	case e.justCreated(now):
 		if !e.fresh && e.state.State != 0 {
 			e.fresh = true
 			t.publish(e)
 		}
-		t.scheduleNext(e, now)
-		return
 	case e.exists() && !t.lasts(e, now):
 		t.retry(e, err, t.cfg.MaxInterval, now)
 		return
+	default:
+		t.noteGone(e, result, now, e.exists())
 	}
-	t.noteGone(e, result, now, e.exists())
 	t.scheduleNext(e, now)
 }
 
@@ -306,13 +197,6 @@ func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting b
 	e.absence.Lasting = lasting
 	e.markGone(now)
 	t.noteChange(e, before, result)
-}
-
-// retry sets the next poll of an entry after a failure.
-func (t *tenant) retry(e *entry, err error, most time.Duration, now time.Time) {
-	e.polling.failures++
-	e.polling.lastErr = err.Error()
-	t.pollAfter(e, schedule.Backoff(e.polling.failures, t.cfg.MinInterval, most), e.polling.random.Draw(), now)
 }
 
 // deleted takes in a deletion by a call of ours.
@@ -354,82 +238,106 @@ func (t *tenant) removeListed(e *entry, now time.Time) {
 	}
 }
 
-// countListed counts the listed generations that somebody waits for.
-func (t *tenant) countListed(now time.Time) (n int) {
-	for _, e := range t.order {
-		if !e.listing.seenAt.IsZero() && t.wanted(e, now) {
-			n++
-		}
+// endAll ends all streams under the credential.
+func (t *tenant) endAll(err error) {
+	for _, s := range t.attending {
+		s.fail(err)
 	}
-	return n
-}
-
-// eachWatcher calls f with every watcher, with some more than once.
-func (t *tenant) eachWatcher(f func(*watcher)) {
 	for _, w := range t.everything {
-		f(w)
+		w.fail(err)
 	}
 	for _, e := range t.order {
 		for _, c := range e.subscribers {
-			f(c.watcher)
+			c.fail(err)
 		}
 	}
 }
 
-// endAttendances lets those who attend know that they have to end.
-func (t *tenant) endAttendances(err error) {
-	for _, a := range t.attending {
-		a.fail(err)
-	}
-}
-
-// stale reports whether a state must be read again before it is delivered, as nobody has polled it. A
-// settled state can't change any more, except one by a 404.
-func (t *tenant) stale(e *entry, now time.Time) bool {
-	over := e.reached(Settled, now, t.cfg.RefundWindow) && !e.goneByNotFound()
-	return !over && now.Sub(e.state.ObserveTime) >= t.cfg.MinInterval
-}
-
-// heartbeat says why a watch of one entry is quiet.
-func (t *tenant) heartbeat(e *entry, now time.Time) *Heartbeat {
-	beat := t.newHeartbeat(e.state.ObserveTime)
-	if e.polling.failures > 0 {
-		beat.Failures, beat.LastError, beat.Own = e.polling.failures, e.polling.lastErr, true
-	}
-	if t.wanted(e, now) {
-		beat.NextPoll = latest(t.nextPoll(e), t.budget.Paused())
-	}
-	if !e.state.State.Terminal() {
-		beat.TypicalRemaining, beat.HasTypical = t.history.Remaining(t.historyOf(e), now.Sub(e.startTime()))
-	}
-	return beat
-}
-
-// heartbeatOfMany says why a watch of many entries is quiet.
-func (t *tenant) heartbeatOfMany(w *watcher, now time.Time) *Heartbeat {
-	beat := t.newHeartbeat(t.health.answered)
-	if w.everything {
-		beat.NextPoll = t.list.sweepAt
-	}
-	for i := range w.subscriptions {
-		if e := w.subscriptions[i].e; e != nil && t.wanted(e, now) {
-			beat.NextPoll = earliest(beat.NextPoll, t.nextPoll(e))
+// merge takes in the answer to a sweep of these entries.
+func (t *tenant) merge(swept []*entry, records []catalog.Version, result *pollResult, now time.Time) {
+	t.list.failing, t.list.failures = false, 0
+	records, carried := unique(records)
+	t.discover(records, now)
+	for i := range records {
+		if e := t.entries[records[i].ID]; e != nil {
+			t.mergeRecord(e, &records[i], result, now)
 		}
 	}
-	if !beat.NextPoll.IsZero() {
-		beat.NextPoll = latest(beat.NextPoll, t.budget.Paused())
+	found := 0
+	for _, e := range swept {
+		if carried[e.id] {
+			found++
+			continue
+		}
+		e.listing.readSinglyUntil = now.Add(listPause)
+		t.pollAt(e, earliest(e.polling.due, now))
 	}
-	return beat
+	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-func (t *tenant) newHeartbeat(observed time.Time) *Heartbeat {
-	return &Heartbeat{ObserveTime: observed, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr}
+// discover adds the listed generations to the watches of everything, and removes those that are settled
+// and no longer listed.
+func (t *tenant) discover(records []catalog.Version, now time.Time) {
+	for i := range records {
+		if e := t.entries[records[i].ID]; e != nil || len(t.everything) > 0 {
+			t.addListed(t.ensure(records[i].ID, now), now)
+		}
+	}
+	for _, w := range t.everything {
+		w.subscribeListed(now)
+	}
+	if len(t.everything) == 0 {
+		return
+	}
+	for _, e := range t.order {
+		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) {
+			t.removeListed(e, now)
+		}
+	}
 }
 
-// nextPoll is the next poll of an entry: its own, or a sweep that comes first.
-func (t *tenant) nextPoll(e *entry) time.Time {
-	if e.listing.hint != nil || t.list.sweepAt.Before(e.listing.readSinglyUntil) {
-		return e.polling.due
+// mergeRecord takes in one record of a list. A record that may say less than a read is only a hint to read.
+func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, now time.Time) {
+	known := e.fresh && e.state.State == r.State
+	switch {
+	case e.goneByNotFound() && r.State != catalog.StateDeleted:
+		t.recheck(e, now)
+	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
+		e.confirm(r.ObserveTime)
+		t.scheduleNext(e, now)
+	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
+		t.apply(e, r.Generation, r.Etag, result)
+		t.scheduleNext(e, now)
+	case known: // a detail has changed, as it may do all the time: its own pace will do
+		e.setHint(r.Generation)
+		t.scheduleNext(e, now)
+	default:
+		e.setHint(r.Generation)
+		t.pollAt(e, now)
 	}
-	return earliest(e.polling.due, t.list.sweepAt)
+	e.listing.etag = r.Etag
+}
+
+// recheck has a generation read again that the list carries, though a read found none. It does so once a
+// minute, as the list may be wrong.
+func (t *tenant) recheck(e *entry, now time.Time) {
+	if now.Before(e.listing.readSinglyUntil) {
+		return
+	}
+	e.fresh, e.listing.readSinglyUntil = false, now.Add(listPause)
+	t.pollAt(e, now)
+}
+
+// applyHints applies the hints of other generations, once the list is known to have full records.
+func (t *tenant) applyHints(result *pollResult, now time.Time) {
+	if !t.list.fullRecords {
+		return
+	}
+	for _, e := range t.order {
+		if hint := e.listing.hint; hint != nil && complete(*hint) && !e.polling.inFlight {
+			e.listing.hint = nil
+			t.apply(e, *hint, hint.Etag(), result)
+			t.scheduleNext(e, now)
+		}
+	}
 }

@@ -5,19 +5,19 @@
 // marks it in its subscribers and makes them ready. Events are not queued: a ready watcher takes the newest
 // state. So a slow watcher skips states, holds nobody up, and always gets the last one.
 //
-//	hub         the API of the package
+//	hub         the API of the package; snapshot is what an operator sees of it
 //	dispatcher  lets the ready watchers deliver, in turn
-//	watcher     the subscriptions of one stream, and its next event
-//	account     reads the account for those who ask, and keeps the poller for them
-//	poller      polls for one credential
+//	poller      polls for one credential; claiming asks the book first, where others poll for it too
 //	planner     decides the next requests: a pure function
-//	list        learns how useful sweeps are
-//	tenant      the state of one credential, under its mutex: the queue of due times, the
-//	            health of the catalog, and the peers that poll for it too
+//	tenant      takes in the answers for one credential, and publishes them; taking does so with the answers of others
+//	watcher     the subscriptions of one stream, and its next event; account is for streams about no generation
+//	agenda      what is polled under one credential, and when: the queue of due times, how useful the list is, the health
+//	            of the catalog
 //	entry       the newest state of one generation, and which state may follow which
+//	sharing     what is known of the book, and what waits to be written there, under its seal
 //
-// [Peering] is a tenant's side towards other replicas; package cluster speaks with them. The packages
-// below are pure: when to poll (schedule), how long generations took (history), how often (budget).
+// [Book] is where processes share polls; package ledger has it. The packages below are pure: when to poll (schedule), how
+// long generations took (history), how often (budget).
 //
 // Each credential has a mutex of its own, and no I/O is done under it.
 package watch

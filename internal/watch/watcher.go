@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -8,11 +9,22 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
+const (
+	defaultHeartbeat = 15 * time.Second
+	defaultStall     = 30 * time.Second
+)
+
 // watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
-// thousand watchers, so each keeps only what it still needs of its request. The tenant's mutex guards
-// it.
+// thousand watchers, so each keeps only what it still needs of its request. The mutex of its agenda
+// guards it.
 type watcher struct {
 	stream
+	agenda *agenda
+
+	heartbeat   time.Duration // longest silence
+	heartbeatAt time.Time     // of the next heartbeat, if nothing is delivered before; it belongs to the turn of a delivery
+	stall       time.Duration // longest time that one delivery may take
+	until       time.Time     // end of the watch; zero: never
 
 	goal       Goal
 	everything bool   // it watches all that the catalog lists
@@ -29,13 +41,6 @@ type watcher struct {
 	known         map[string]string // etags that the caller has, of generations without a subscription yet
 	modelID       string            // of the generations that are wanted; "": of any model
 	ordered       map[string]bool   // generations of which there is an order, until they are subscribed to
-}
-
-// newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
-// so that invented ids and API keys cost little.
-type newcomer struct {
-	*watcher
-	remaining []string // ids of the request that wait until then
 }
 
 // subscriber is a watcher of an entry, and the place of its subscription.
@@ -71,44 +76,23 @@ const (
 // newWatcher makes a watcher without subscriptions.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
-		stream: newStream(req.Heartbeat, req.Stall, req.Until, notify, trace), goal: req.Goal,
+		stream: stream{notify: notify, trace: trace}, heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall),
+		until: req.Until, goal: req.Goal,
 		everything: req.Everything || len(req.IDs) == 0, chosen: req.Chosen, named: len(req.IDs)+len(req.KnownEtags) > 0 || req.Chosen != nil,
 		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered,
 	}
-	w.initialKnown = !w.everything
+	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
 		w.goal = Settled // it has no goal, but polls go on until no money can move any more
 	}
 	return w
 }
 
-// start subscribes to the requested generations. It does so before anything is read, so that no change is
-// missed in between.
-func (w *watcher) start(t *tenant, req *Request, now time.Time) {
-	w.tenant = t
-	t.watches++
-	first := req.IDs
-	if !t.authenticated && !w.everything && len(first) > newcomerLimit {
-		first, w.initialKnown = first[:newcomerLimit], false
-		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
-	}
-	w.subscribe(first, now)
-	if w.chosen != nil {
-		w.addOrdered(w.chosen.Unsettled(), now)
-	}
-	if w.everything {
-		t.everything = append(t.everything, w)
-		t.queue.wakeBy(now)
-	} else if w.initialKnown {
-		w.known, w.ordered = nil, nil
-	}
-}
-
 // subscribe subscribes to generations by id.
 func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
-		w.add(w.tenant.ensure(id, now), now)
+		w.add(w.agenda.ensure(id, now), now)
 	}
 }
 
@@ -118,34 +102,23 @@ func (w *watcher) addOrdered(ids []string, now time.Time) {
 		if !w.chosen.Has(id) {
 			continue
 		}
-		if e := w.tenant.ensure(id, now); !w.watches(e) {
+		if e := w.agenda.ensure(id, now); !w.watches(e) {
 			e.ordered = true
 			w.add(e, now)
 		}
 	}
 }
 
-// stop ends the watcher.
-func (w *watcher) stop(now time.Time) {
-	w.tenant.watches--
-	w.unsubscribe(now)
-}
-
 func (w *watcher) unsubscribe(now time.Time) {
-	t := w.tenant
-	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
-	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
 	for at := range w.subscriptions {
 		if w.subscriptions[at].e != nil {
 			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
 		}
 	}
-	t.queue.wakeBy(now.Add(linger))
 }
 
-// add subscribes to one entry, and gives the place of the subscription.
-func (w *watcher) add(e *entry, now time.Time) (at int32) {
-	t := w.tenant
+// add subscribes to one entry.
+func (w *watcher) add(e *entry, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
 	if !w.everything || !w.initialKnown {
@@ -156,9 +129,9 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 		sub.deliveredEtag, sub.flags = etag, sub.flags|hasEtag
 	}
 	delete(w.known, e.id)
-	at = w.insert(sub)
+	at := w.insert(sub)
 	due := e.polling.due
-	if (len(e.subscribers) == 0 || e.goneByNotFound()) && t.stale(e, now) {
+	if (len(e.subscribers) == 0 || e.goneByNotFound()) && w.agenda.stale(e, now) {
 		e.fresh, due = false, now
 	}
 	e.subscribers = append(e.subscribers, subscriber{w, at})
@@ -166,8 +139,7 @@ func (w *watcher) add(e *entry, now time.Time) (at int32) {
 	if e.fresh {
 		w.mark(at)
 	}
-	t.pollAt(e, due)
-	return at
+	w.agenda.pollAt(e, due)
 }
 
 // subscribeListed subscribes a watcher of everything to the generations of the first list, and to those that
@@ -176,13 +148,13 @@ func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
 	}
-	for _, e := range w.tenant.order {
+	for _, e := range w.agenda.order {
 		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && w.covers(e) && !w.watches(e) {
 			w.add(e, now)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.known)) {
-		e := w.tenant.ensure(id, now)
+		e := w.agenda.ensure(id, now)
 		e.listing.readSinglyUntil = now.Add(listPause)
 		w.add(e, now)
 	}
@@ -231,7 +203,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 	if len(e.subscribers) == 0 {
 		e.invalidate() // nobody needs the shared updates any more
-		w.tenant.markIdle(e, now)
+		w.agenda.markIdle(e, now)
 	}
 }
 
@@ -243,7 +215,7 @@ func (w *watcher) mark(at int32) {
 	}
 	sub := &w.subscriptions[at]
 	if sub.flags&dirty != 0 {
-		w.tenant.stats.Conflated++
+		w.agenda.stats.Conflated++
 	} else {
 		sub.flags |= dirty
 		w.dirty = append(w.dirty, at)
@@ -260,16 +232,11 @@ type step struct {
 	err   error
 }
 
-// next takes the next step, under the tenant's mutex.
-func (w *watcher) next(now time.Time) step {
-	w.tenant.mu.Lock()
-	defer w.tenant.mu.Unlock()
-	return w.step(now)
-}
-
-// step makes the next event. It is made when the watcher is ready to deliver, so that a slow watcher
+// next takes the next step. Its event is made when the watcher is ready to deliver, so that a slow watcher
 // gets the newest state of each generation and skips those in between.
-func (w *watcher) step(now time.Time) step {
+func (w *watcher) next(now time.Time) step {
+	w.agenda.mu.Lock()
+	defer w.agenda.mu.Unlock()
 	w.expire(now)
 	if event, found := w.change(now); event != nil {
 		return step{event: event, found: found}
@@ -327,16 +294,23 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	}
 	sub.deliveredEtag, sub.flags = e.etag, sub.flags&^pending|hasEtag
 	shared := e.sharedUpdate(initial)
-	if !w.everything && e.reached(w.goal, now, w.tenant.cfg.RefundWindow) {
+	if !w.everything && e.reached(w.goal, now, w.agenda.cfg.RefundWindow) {
 		w.remove(at, now)
 	}
 	switch {
 	case same && initial:
-		return &Event{Heartbeat: w.tenant.heartbeat(e, now), Known: shared}
+		return &Event{Heartbeat: w.agenda.heartbeat(e, now), Known: shared}
 	case same:
 		return nil
 	}
 	return &Event{Update: shared}
+}
+
+// expire ends the watch at its age.
+func (w *watcher) expire(now time.Time) {
+	if !w.until.IsZero() && !now.Before(w.until) {
+		w.fail(ErrExpired)
+	}
 }
 
 // closeSettled ends the subscriptions whose refund window is over, and gives the end of the next window. A
@@ -345,7 +319,7 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next
 	}
-	window := w.tenant.cfg.RefundWindow
+	window := w.agenda.cfg.RefundWindow
 	for at, sub := range w.subscriptions {
 		switch {
 		case sub.e == nil || !sub.e.fresh || sub.e.state.State != catalog.StateFailed:
@@ -360,8 +334,21 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 
 // heartbeatEvent says why the watch is quiet.
 func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
+	a := w.agenda
 	if !w.everything && len(w.subscriptions) == 1 && w.subscriptions[0].e != nil {
-		return w.tenant.heartbeat(w.subscriptions[0].e, now)
+		return a.heartbeat(w.subscriptions[0].e, now)
 	}
-	return w.tenant.heartbeatOfMany(w, now)
+	beat := a.newHeartbeat(a.health.answered)
+	if w.everything {
+		beat.NextPoll = a.list.sweepAt
+	}
+	for i := range w.subscriptions {
+		if e := w.subscriptions[i].e; e != nil && a.wanted(e, now) {
+			beat.NextPoll = earliest(beat.NextPoll, a.nextPoll(e))
+		}
+	}
+	if !beat.NextPoll.IsZero() {
+		beat.NextPoll = latest(beat.NextPoll, a.budget.Paused())
+	}
+	return beat
 }
