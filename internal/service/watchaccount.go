@@ -58,7 +58,7 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 	budgets := w.budgetsChanged()
 	for end := error(nil); ; {
 		if update := w.update(); update != nil {
-			if err := w.send(&easelv1.WatchAccountResponse{Event: update}); err != nil {
+			if err := w.send(ctx, &easelv1.WatchAccountResponse{Event: update}, watch.Event{}); err != nil {
 				return err
 			}
 			beat.Reset(heartbeat)
@@ -77,7 +77,8 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 		case <-soon.C:
 			w.waited = true
 		case <-beat.C:
-			if err := w.send(&easelv1.WatchAccountResponse{Event: w.heartbeat()}); err != nil {
+			beat := w.heartbeat()
+			if err := w.send(ctx, &easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Heartbeat{Heartbeat: heartbeatMessage(w.call, *beat)}}, watch.Event{Heartbeat: beat}); err != nil {
 				return err
 			}
 		}
@@ -100,13 +101,13 @@ func (w *watchOfAccount) budgetsChanged() <-chan struct{} {
 	return w.budgets.changed
 }
 
-// send sends a message to a caller that may still call.
-func (w *watchOfAccount) send(message *easelv1.WatchAccountResponse) error {
+// send sends a message to a caller that may still call. event is what it tells.
+func (w *watchOfAccount) send(ctx context.Context, message *easelv1.WatchAccountResponse, event watch.Event) error {
 	if err := w.known(); err != nil {
 		return err
 	}
 	message.EmitTime = timestamppb.Now()
-	return w.out.send(message)
+	return w.attendance.Deliver(ctx, event, func() error { return w.out.send(message) })
 }
 
 // update gives the account where it is new to the caller, and notes that it is sent.
@@ -141,7 +142,7 @@ func (w *watchOfAccount) now() (now money, ok bool) {
 const errBudgets = "the ledger does not answer: the budgets are not read"
 
 // heartbeat says why the watch is quiet.
-func (w *watchOfAccount) heartbeat() *easelv1.WatchAccountResponse_Heartbeat {
+func (w *watchOfAccount) heartbeat() *watch.Heartbeat {
 	beat, balance := w.attendance.Standing(), w.balance.newest()
 	beat.ObserveTime, beat.Failures = balance.value.ObserveTime, balance.failures
 	if balance.next.After(beat.NextPoll) {
@@ -153,5 +154,5 @@ func (w *watchOfAccount) heartbeat() *easelv1.WatchAccountResponse_Heartbeat {
 	if beat.LastError == "" && w.budgets != nil && w.budgets.newest().failures > 0 {
 		beat.LastError, beat.Own = errBudgets, true
 	}
-	return &easelv1.WatchAccountResponse_Heartbeat{Heartbeat: heartbeatMessage(w.call, *beat)}
+	return beat
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -65,6 +66,16 @@ func (a *Attendance) Standing() *Heartbeat {
 	beat := a.agenda.newHeartbeat(a.agenda.health.answered)
 	beat.NextPoll = a.agenda.budget.Paused()
 	return beat
+}
+
+// Deliver traces and counts an event that goes to the stream, as those of watches are. ctx is that of the stream.
+func (a *Attendance) Deliver(ctx context.Context, event Event, send func() error) error {
+	delivered := a.agenda.cfg.Observer.Delivery(ctx, a.trace, event, nil)
+	err := send()
+	if delivered != nil {
+		delivered()
+	}
+	return err
 }
 
 // Leave ends the attendance.
