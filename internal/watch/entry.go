@@ -256,6 +256,9 @@ func (e *entry) startTime() time.Time {
 	return e.firstSeen
 }
 
+// waitingSince is since when the entry waits for an answer.
+func (e *entry) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
+
 // duration is how long a succeeded generation took; 0 where that is not known. Two times of the catalog
 // are best, because they are of one clock. Without them, the generation must have been seen before it ended.
 func (e *entry) duration(g catalog.Generation, before catalog.State) time.Duration {

@@ -46,12 +46,19 @@ func New(cfg Config) (*Hub, error) {
 	}, nil
 }
 
-// Stats gives the counts of the hub. Like Snapshot, it visits every watched generation, which is cheap enough for a reader
-// of metrics every few seconds.
-func (h *Hub) Stats() Stats { return h.Snapshot().Stats }
+// Stats gives the counts of the hub. It visits every watched generation, which is cheap enough for a reader of metrics
+// every few seconds.
+func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
-// Snapshot gives the state of the hub.
+// Snapshot gives the state of the hub. It copies what Stats visits.
 func (h *Hub) Snapshot() Snapshot {
+	s := h.snapshot(true)
+	s.shorten()
+	return s
+}
+
+// snapshot visits all tenants. The generations are listed where they are asked for.
+func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	full := budget.New(h.cfg.Rate, now).State(now)
 	h.mu.Lock()
@@ -60,11 +67,10 @@ func (h *Hub) Snapshot() Snapshot {
 	s.Stats.Rate, s.Stats.Budget = full.Rate, full.Level
 	for _, t := range tenants {
 		t.mu.Lock()
-		s.add(t)
+		s.add(t, listed)
 		t.mu.Unlock()
 	}
 	s.count()
-	s.shorten()
 	return s
 }
 

@@ -49,23 +49,31 @@ type PolledGeneration struct {
 	waiting time.Time // since when it waits for an answer
 }
 
+func newPolledCredential(t *tenant, now time.Time) PolledCredential {
+	return PolledCredential{
+		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
+		Answered: t.health.answered, State: t.budget.State(now), Watches: t.watches, Swept: t.list.sweptAt,
+	}
+}
+
 func newPolledGeneration(t *tenant, e *entry) PolledGeneration {
 	return PolledGeneration{
 		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
 		NextPoll: latest(t.nextPoll(e), t.budget.Paused()), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
-		waiting: latest(e.state.ObserveTime, e.firstSeen),
+		waiting: e.waitingSince(),
 	}
 }
 
-// add adds a tenant and its generations; the tenant's mutex is held.
-func (s *Snapshot) add(t *tenant) {
-	c := PolledCredential{
-		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
-		Answered: t.health.answered, State: t.budget.State(s.Time), Watches: t.watches, Swept: t.list.sweptAt,
-	}
+// add adds a tenant, and its generations where they are to be listed; the tenant's mutex is held.
+func (s *Snapshot) add(t *tenant, listed bool) {
+	c := newPolledCredential(t, s.Time)
 	for _, e := range t.order {
-		if t.wanted(e, s.Time) {
-			c.Active++
+		if !t.wanted(e, s.Time) {
+			continue
+		}
+		c.Active++
+		s.Stats.Stalest = max(s.Stats.Stalest, s.Time.Sub(e.waitingSince()))
+		if listed {
 			s.Generations = append(s.Generations, newPolledGeneration(t, e))
 		}
 	}
@@ -77,21 +85,19 @@ func (s *Snapshot) add(t *tenant) {
 	}
 }
 
-// count counts what was added.
+// count counts the credentials.
 func (s *Snapshot) count() {
 	stats := &s.Stats
-	stats.Pollers, stats.Active = len(s.Credentials), len(s.Generations)
+	stats.Pollers = len(s.Credentials)
 	for i := range s.Credentials {
 		c := &s.Credentials[i]
+		stats.Active += c.Active
 		stats.Watches += c.Watches
 		stats.Conditions[c.Condition]++
 		if s.Time.Before(c.Paused) {
 			stats.Paused++
 		}
 		stats.Budget, stats.Rate = min(stats.Budget, c.Level), min(stats.Rate, c.Rate)
-	}
-	for i := range s.Generations {
-		stats.Stalest = max(stats.Stalest, s.Time.Sub(s.Generations[i].waiting))
 	}
 }
 
