@@ -1,5 +1,7 @@
 package simulation
 
+import "slices"
+
 // The packages that have bugs.
 const (
 	catalogDir   = "internal/catalog"
@@ -17,7 +19,9 @@ const (
 
 // bugs are what the simulation must catch. Each has been a real bug of some program of this
 // kind, or is what a hasty change would make.
-var bugs = []bug{
+var bugs = slices.Concat(stackBugs, pollBugs)
+
+var stackBugs = []bug{
 	{
 		name:   "an order ends with its first caller",
 		edits:  []edit{{ordersDir, "placing.begin", "context.WithoutCancel(c)", "c"}},

@@ -12,7 +12,7 @@ import (
 const (
 	claimTime = time.Second             // that a claim holds which nobody answers
 	soon      = 1500 * time.Millisecond // after which another has made such a poll
-	knownBy   = 2 * time.Second         // how long it may take until all know what one has found
+	knownBy   = 500 * time.Millisecond  // how long it may take until all know what one has found
 	rowKept   = time.Hour               // how long a row is kept that nobody has polled
 	pollAgain = maxInterval*12/10 + time.Second
 )
@@ -156,7 +156,7 @@ func allKnow(o *outcome, say func(event, string, ...any)) {
 	crowd := o.openGenerations()
 	for _, s := range o.streams() {
 		for _, e := range first[s.gen] {
-			o.knows(s, e, time.Duration(crowd(e.at)/pollRate*2)*time.Second, say)
+			o.knows(s, e, time.Duration(max(crowd(e.at)-2*pollRate, 0)/pollRate*2)*time.Second, say)
 		}
 	}
 }
@@ -188,9 +188,12 @@ func (o *outcome) streams() []*toldStream {
 }
 
 // knows reports where a stream was not told in time of what another process has told. What the stream has begun with has to
-// be read first, and so has what the list alone says: that waits for the rate.
+// be read first, and so has what the list alone says: that waits for the rate where there is much.
 func (o *outcome) knows(s *toldStream, e event, wait time.Duration, say func(event, string, ...any)) {
-	by := max(e.at, s.at+pollAgain) + knownBy + wait
+	by := e.at + knownBy + wait
+	if len(s.updates) == 0 || s.updates[0].at > e.at { // it has nothing yet
+		by = max(by, s.at+pollAgain)
+	}
 	if o.troubled("P1", e.at, knownBy) {
 		by += pollAgain
 	}

@@ -1,0 +1,71 @@
+package simulation
+
+// pollBugs are what a hasty change would make of polls that processes share.
+var pollBugs = []bug{
+	{
+		name:   "a read is claimed whoever has claimed it before",
+		edits:  []edit{{watchDir, "poller.question", "shared.Read{ID: e.id, Last: e.polling.claimed}", "shared.Read{ID: e.id, Last: 1 << 60}"}},
+		jobs:   seeds("polls-short", 3, 1, 2, 4),
+		breaks: []string{"a generation is polled once, whoever watches"},
+	},
+	{
+		name:   "a claim that nobody answers holds for a minute",
+		edits:  []edit{{ledgerDir, "sharedKey.claimReads", "k.Now - shared.HoldMicros", "k.Now - 60*shared.HoldMicros"}},
+		jobs:   seeds("polls-only-P4", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a claim of a poll that nobody answers holds for a second"},
+	},
+	{
+		name:   "a change has the version of the one before",
+		edits:  []edit{{ledgerDir, "Polls.Write", "k.Version++", ""}},
+		jobs:   seeds("polls-short", 4, 6, 7, 9, 11, 13),
+		breaks: []string{"what one replica knows all know"},
+	},
+	{
+		name:   "nobody listens to notifications",
+		edits:  []edit{{watchDir, "poller.subscribe", "a != p.subscribed", "a != p.subscribed && p.changed != nil"}},
+		jobs:   seeds("polls-short", 3, 1, 2, 4),
+		breaks: []string{"what one replica knows all know", "a change is delivered at once"},
+	},
+	{
+		name:   "rows of polls are deleted after two minutes",
+		edits:  []edit{{ledgerDir, "Polls.Forget", "tx.exec(s, sharedKept.Microseconds(), sharedKept.Microseconds(), sharedPage)", "tx.exec(s, sharedKept.Microseconds()/30, sharedKept.Microseconds()/30, sharedPage)"}},
+		jobs:   seeds("polls-short", 1, 2, 3, 4),
+		breaks: []string{"rows of polls are kept for an hour"},
+	},
+	{
+		name:   "rows of polls stay",
+		edits:  []edit{{ledgerDir, "Polls.Run", "_ = p.Forget(ctx)", ""}},
+		jobs:   seeds("polls-long", 1, 2),
+		breaks: []string{"rows of polls are kept for an hour"},
+	},
+	{
+		name:   "the newest change is not read",
+		edits:  []edit{{ledgerDir, "Polls.News", "k.Version >= after.Version", "k.Version > after.Version"}},
+		jobs:   seeds("polls-short", 6, 4, 7, 9, 11, 13),
+		breaks: []string{"what one replica knows all know"},
+	},
+	{
+		name:   "a read that another makes counts as on its way",
+		edits:  []edit{{watchDir, "poller.putBack", "t.inFlight--", ""}},
+		jobs:   seeds("polls-only-P5", 1, 2, 3),
+		breaks: []string{"what one replica knows all know", "the end of a generation is detected in time", "everybody is served in the end", "a claim of a poll that nobody answers holds for a second"},
+	},
+	{
+		name:   "reads take nothing from the rate of all",
+		edits:  []edit{{ledgerDir, "Polls.Claim", "float64(len(claim.Reads))", "0 * float64(len(claim.Reads))"}},
+		jobs:   seeds("polls-only-P5", 1, 2, 3),
+		breaks: []string{"polls keep to the budget"},
+	},
+	{
+		name:   "each replica has all of the rate while the ledger is away",
+		edits:  []edit{{watchDir, "tenant.rate", "t.cfg.Rate / float64(_)", "t.cfg.Rate"}},
+		jobs:   seeds("polls-only-P6", 1, 2, 3, 4),
+		breaks: []string{"polls keep to the budget"},
+	},
+	{
+		name:   "a pause that the catalog asks of one replica is nobody else's",
+		edits:  []edit{{ledgerDir, "Polls.Write", "max(k.PausedUntil, k.Now+found.Pause)", "k.PausedUntil"}},
+		jobs:   seeds("polls-only-U5", 1, 2, 3, 4),
+		breaks: []string{"no poll in a pause that the catalog asked for"},
+	},
+}
