@@ -58,7 +58,7 @@ var pollBugs = []bug{
 	},
 	{
 		name:   "each replica has all of the rate while the ledger is away",
-		edits:  []edit{{watchDir, "tenant.rate", "t.cfg.Rate / float64(_)", "t.cfg.Rate"}},
+		edits:  []edit{{watchDir, "agenda.rate", "a.cfg.Rate / float64(_)", "a.cfg.Rate"}},
 		jobs:   seeds("polls-only-P6", 1, 2, 3, 4),
 		breaks: []string{"polls keep to the budget"},
 	},
