@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 	if cfg.Book != nil {
-		a.sharing = newSharing(cfg.replica)
+		a.sharing = newSharing(cfg)
 	}
 	return a
 }
@@ -216,7 +217,7 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 // rate is how many requests a second this process may make now.
 func (a *agenda) rate() float64 {
 	if s := a.sharing; s != nil && s.away {
-		return a.cfg.Rate / float64(max(s.key.Replicas, 1))
+		return a.cfg.Rate / float64(cmp.Or(s.key.Replicas, a.cfg.replicas.number()))
 	}
 	return a.cfg.Rate
 }

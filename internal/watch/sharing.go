@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -28,9 +29,10 @@ const (
 
 // sharing is what a tenant knows of the book, and what waits to be written there. The tenant's mutex guards it.
 type sharing struct {
-	replica string
-	apiKey  string // the rest is of
-	seal    seal   // of its records
+	replica  string
+	replicas *replicas
+	apiKey   string // the rest is of
+	seal     seal   // of its records
 
 	key   shared.Key
 	after shared.Cursor
@@ -100,15 +102,15 @@ type record struct {
 	Lasting    bool `json:",omitempty"` // reads have not found it for long enough
 }
 
-func newSharing(replica string) *sharing {
-	s := &sharing{replica: replica, unsent: make(chan struct{}, 1)}
+func newSharing(cfg *Config) *sharing {
+	s := &sharing{replica: cfg.replica, replicas: cfg.replicas, unsent: make(chan struct{}, 1)}
 	s.forget("")
 	return s
 }
 
 // forget forgets all that was of another API key, or of a book that was emptied.
 func (s *sharing) forget(apiKey string) {
-	*s = sharing{replica: s.replica, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt, writing: s.writing,
+	*s = sharing{replica: s.replica, replicas: s.replicas, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt, writing: s.writing,
 		firstList: true, rows: map[string]row{}, found: newFindings()}
 }
 
@@ -253,4 +255,30 @@ func (s *sharing) called() {
 	if s != nil {
 		s.spent++
 	}
+}
+
+// replicas is how many processes have claimed polls, under any API key.
+type replicas struct {
+	mu   sync.Mutex
+	most int
+	at   time.Time // when so many were last seen
+}
+
+// replicasKept is how long fewer replicas say nothing: under another API key there may be more.
+const replicasKept = 2 * time.Minute
+
+// seen notes how many have claimed polls under one API key.
+func (r *replicas) seen(n int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n >= r.most || now.Sub(r.at) > replicasKept {
+		r.most, r.at = n, now
+	}
+}
+
+// number is the most that were seen of late, while the book could be asked, and 1 at least.
+func (r *replicas) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.most, 1)
 }

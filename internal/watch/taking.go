@@ -42,6 +42,7 @@ func (s *sharing) isAnother(key shared.Key) bool {
 // note takes in what the book says of the API key.
 func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	s.key = key
+	s.replicas.seen(key.Replicas, now)
 	if until := s.local(key.PausedUntil, now); until.After(latest(now, t.budget.Paused())) {
 		t.budget.Throttled(now, until.Sub(now))
 		t.health.condition = ConditionThrottled
