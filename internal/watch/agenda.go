@@ -174,6 +174,12 @@ func (a *agenda) pollAt(e *entry, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
+// readSingly has an entry read that the list does not serve.
+func (a *agenda) readSingly(e *entry, now time.Time) {
+	e.listing.readSinglyUntil = now.Add(listPause)
+	a.pollAt(e, earliest(e.polling.due, now))
+}
+
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
 func (a *agenda) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap

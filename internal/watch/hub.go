@@ -175,7 +175,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	update := Update{Generation: read.Generation, Etag: read.Etag}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
-		t.sharing.foundRead(e.id, read)
+		t.sharing.foundRead(e, read)
 		update = e.update()
 	})
 	h.sighted(Sighting{Credential: cred, Version: catalog.Version{Generation: update.Generation, Etag: update.Etag}})
