@@ -119,8 +119,10 @@ func newSharing(cfg *Config) *sharing {
 
 // forget forgets all that was of another API key, or of a book that was emptied.
 func (s *sharing) forget(apiKey string) {
-	*s = sharing{replica: s.replica, replicas: s.replicas, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt, writing: s.writing,
-		firstList: true, rows: map[string]row{}, found: newFindings()}
+	*s = sharing{
+		replica: s.replica, replicas: s.replicas, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt,
+		writing: s.writing, firstList: true, rows: map[string]row{}, found: newFindings(),
+	}
 }
 
 // follow takes over a new API key of the credential.
