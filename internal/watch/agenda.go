@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +43,7 @@ func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 	if cfg.Book != nil {
-		a.sharing = newSharing(cfg.replica)
+		a.sharing = newSharing(cfg)
 	}
 	return a
 }
@@ -173,6 +174,12 @@ func (a *agenda) pollAt(e *entry, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
+// readSingly has an entry read that the list does not serve.
+func (a *agenda) readSingly(e *entry, now time.Time) {
+	e.listing.readSinglyUntil = now.Add(listPause)
+	a.pollAt(e, earliest(e.polling.due, now))
+}
+
 // pollAfter sets the next poll of an entry by a gap, with some jitter.
 func (a *agenda) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
@@ -216,7 +223,7 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 // rate is how many requests a second this process may make now.
 func (a *agenda) rate() float64 {
 	if s := a.sharing; s != nil && s.away {
-		return a.cfg.Rate / float64(max(s.key.Replicas, 1))
+		return a.cfg.Rate / float64(cmp.Or(s.key.Replicas, a.cfg.replicas.number()))
 	}
 	return a.cfg.Rate
 }

@@ -16,6 +16,7 @@ const (
 func (p *poller) start(jobs []*job) {
 	var polls []*job
 	for _, j := range jobs {
+		j.cred = p.tenant.cred
 		if p.tenant.sharing == nil || j.Account {
 			p.hub.work.Go(func() { p.execute(j) })
 		} else {
@@ -51,7 +52,7 @@ func (p *poller) share(polls []*job) {
 		if q.first || q.unread != nil {
 			p.readBook(q.unread)
 		}
-		p.putBack(polls)
+		p.putBack(polls, !q.first)
 	}
 }
 
@@ -79,7 +80,12 @@ func (p *poller) question(polls []*job) (q question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
-	q.apiKey = s.follow(t.cred)
+	cred := t.cred.Pinned()
+	q.apiKey = s.follow(cred)
+	s.keep(t, now)
+	for _, j := range polls {
+		j.cred, j.apiKey = cred, q.apiKey
+	}
 	if s.away && now.Before(s.tryAt) {
 		q.alone = true
 		p.countAll(polls)
@@ -130,10 +136,10 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 	}
 	p.found(now)
 	s.spent = max(s.spent-q.ask.Spent, 0)
-	if s.apiKey != q.apiKey || s.isAnother(claim.Key) {
-		return nil, polls // which are asked for anew
+	if s.apiKey == q.apiKey {
+		s.isAnother(t, claim.Key)
+		s.note(t, claim.Key, now)
 	}
-	s.note(t, claim.Key, now)
 	if claim.Again > 0 {
 		s.again = s.local(claim.Again, now)
 	}
@@ -157,7 +163,7 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 func (p *poller) isGranted(j *job, claim *shared.Claim) bool {
 	t := p.tenant
 	if j.ID == "" {
-		if claim.Sweep {
+		if claim.Sweep && !t.sharing.begun.IsZero() {
 			t.list.begun(t.sharing.begun, t.sharing.jitter(t.sharing.sweep, t.sharing.apiKey))
 		}
 		return claim.Sweep
@@ -191,18 +197,27 @@ func (p *poller) found(now time.Time) {
 	}
 }
 
-// putBack has polls that were not made planned anew.
-func (p *poller) putBack(polls []*job) {
+// putBack has polls that were not made planned anew. Those that the book has refused are not asked for at once again,
+// whatever it says of them.
+func (p *poller) putBack(polls []*job, refused bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
+	now, s := time.Now(), t.sharing
+	var least time.Time
+	if refused && !s.again.After(now) {
+		least = now.Add(t.cfg.MinInterval)
+	}
 	for _, j := range polls {
 		t.stats.Refused++
+		if e := t.entries[j.ID]; e != nil {
+			e.polling.due = latest(e.polling.due, least)
+		}
 		entries := p.entriesOf(j)
 		if j.ID == "" {
 			t.list.endSweep()
-			t.list.begun(t.sharing.begun, t.sharing.jitter(t.sharing.sweep, t.sharing.apiKey))
+			t.list.begun(s.begun, s.jitter(s.sweep, s.apiKey))
+			s.holds = latest(s.holds, least)
 		} else {
 			t.inFlight--
 		}

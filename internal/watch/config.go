@@ -27,7 +27,8 @@ type Config struct {
 	// nothing of what other processes have seen. Nil = nobody.
 	Sighted func(Sighting)
 
-	replica string // names this process in the book
+	replica  string    // names this process in the book
+	replicas *replicas // that claim polls there
 }
 
 // withDefaults fills in defaults for zero fields, and reports every invalid field.
@@ -37,7 +38,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Rate = cmp.Or(c.Rate, 5)
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
 	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
-	c.replica = rand.Text()
+	c.replica, c.replicas = rand.Text(), &replicas{}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}

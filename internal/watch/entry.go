@@ -70,9 +70,13 @@ const listPause = time.Minute
 type listing struct {
 	seenAt          time.Time           // when the list carried it last, or this process placed it; zero: never
 	etag            string              // of its last record in the list
+	state           catalog.State       // of the same; 0: it is not known
 	hint            *catalog.Generation // its record in the list, until a read confirms it
 	readSinglyUntil time.Time           // the list did not carry it: it is read singly until then
 }
+
+// has reports whether the list has a state of the entry, as far as is known.
+func (l *listing) has(s catalog.State) bool { return l.state == 0 || l.state == s }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
 	return &entry{

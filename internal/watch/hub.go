@@ -181,7 +181,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	update := Update{Generation: read.Generation, Etag: read.Etag}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
-		t.sharing.foundRead(e.id, read)
+		t.sharing.foundRead(e, read)
 		update = e.update()
 	})
 	h.sighted(Sighting{Credential: cred, Version: catalog.Version{Generation: update.Generation, Etag: update.Etag}})
@@ -217,10 +217,15 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // for its trace alone.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
-	h.with(cred, id, func(t *tenant, e *entry) {
+	deleted := func(t *tenant, e *entry) {
 		t.deleted(e, found, time.Now())
 		t.sharing.foundGone(e)
-	})
+	}
+	if h.cfg.Book == nil {
+		h.with(cred, id, deleted)
+	} else {
+		h.ensured(cred, id, deleted) // nobody may watch it here, and others elsewhere
+	}
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
@@ -280,6 +285,15 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) 
 	if e := t.entries[id]; e != nil {
 		f(t, e)
 	}
+}
+
+// ensured calls f with an entry under the mutex of its tenant, to write in the book what f finds. Both are made where there
+// are none, and stay until they have been idle for long enough.
+func (h *Hub) ensured(cred catalog.Credential, id string, f func(*tenant, *entry)) {
+	t := h.find(cred, true)
+	defer t.mu.Unlock()
+	t.sharing.follow(t.cred)
+	f(t, t.ensure(id, time.Now()))
 }
 
 // find gives the tenant of a credential, locked. Where there is none, it starts one or gives nil.

@@ -34,6 +34,8 @@ type job struct {
 	counted  []*watcher             // those that Open has
 	unshared float64                // see Stats
 	asking   []chan<- accountAnswer // of a read of the account
+	cred     catalog.Credential     // of the request
+	apiKey   string                 // under which it was claimed
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -252,7 +254,7 @@ func (j *job) account(e *entry) {
 
 // execute makes one request, outside the lock, and takes in the answer.
 func (p *poller) execute(j *job) {
-	h, cred := p.hub, p.tenant.cred
+	h, cred := p.hub, j.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
@@ -265,25 +267,25 @@ func (p *poller) execute(j *job) {
 	case j.ID == "":
 		records, err := h.cfg.Upstream.List(ctx, cred)
 		result.Err = err
-		p.swept(records, err, result)
+		p.swept(j, records, err, result)
 	default:
 		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
 		result.Err, result.State = err, read.State
-		p.answered(j.ID, read, err, result)
+		p.answered(j, read, err, result)
 	}
 	h.sighted(result.sighted...)
 	ended(result.Outcome)
 }
 
 // answered takes in the answer to a read.
-func (p *poller) answered(id string, read catalog.Version, err error, result *pollResult) {
+func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
 	p.tenant.inFlight--
-	e := t.entries[id]
+	e, claimed := t.entries[j.ID], t.sharing.of(j.apiKey)
 	if e == nil {
 		return
 	}
@@ -297,13 +299,13 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 		t.apply(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
 		t.applyHints(result, now)
-		t.sharing.foundFull(t.list.fullRecords)
-		t.sharing.foundRead(e.id, read)
+		claimed.foundFull(t.list.fullRecords)
+		claimed.foundRead(e, read)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-		t.sharing.foundGone(e)
+		claimed.foundGone(e)
 	default: // a 404 of a proxy too
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
@@ -311,7 +313,7 @@ func (p *poller) answered(id string, read catalog.Version, err error, result *po
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(records []catalog.Version, err error, result *pollResult) {
+func (p *poller) swept(j *job, records []catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -322,7 +324,7 @@ func (p *poller) swept(records []catalog.Version, err error, result *pollResult)
 		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
 		t.merge(swept, records, result, now)
-		t.sharing.foundList(t, records, now)
+		t.sharing.of(j.apiKey).foundList(t, records, now)
 		return
 	}
 	// The entries are read singly, which shows whether the list alone fails.

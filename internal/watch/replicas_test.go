@@ -31,14 +31,16 @@ type way struct {
 	*bench
 	group *group
 
-	mu    sync.Mutex
-	book  *sql.Polls    // the same as Polls, unless the book was emptied
-	away  bool          // the book
-	slow  time.Duration // the book
-	deaf  bool          // no notifications come
-	dark  error         // the catalog
-	hangs bool          // the catalog, in reads of one
-	times []time.Time   // of requests
+	mu     sync.Mutex
+	book   *sql.Polls               // the same as Polls, unless the book was emptied
+	away   bool                     // the book
+	slow   time.Duration            // the book
+	deaf   bool                     // no notifications come
+	dark   error                    // the catalog
+	hangs  bool                     // the catalog, in reads of one
+	times  []time.Time              // of requests
+	claims int                      // that were asked for
+	lags   map[string]catalog.State // what the catalog says in reads of one
 }
 
 var errAway = errors.New("connection refused")
@@ -61,6 +63,7 @@ func (r *way) reach(ctx context.Context) (*sql.Polls, error) {
 }
 
 func (r *way) Claim(ctx context.Context, apiKey string, ask shared.Ask) (shared.Claim, error) {
+	r.with(func(r *way) { r.claims++ })
 	book, err := r.reach(ctx)
 	if err != nil {
 		return shared.Claim{}, err
@@ -112,13 +115,17 @@ func (r *way) Generation(ctx context.Context, cred catalog.Credential, id string
 		return catalog.Version{}, err
 	}
 	r.mu.Lock()
-	hangs := r.hangs
+	hangs, lag := r.hangs, r.lags[id]
 	r.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
 		return catalog.Version{}, &catalog.Error{Kind: catalog.KindUnavailable, Op: "x"}
 	}
-	return r.up.Generation(ctx, cred, id)
+	read, err := r.up.Generation(ctx, cred, id)
+	if lag != 0 {
+		r.up.with(func(u *upstream) { read = u.record(id, lag).Version() })
+	}
+	return read, err
 }
 
 func (r *way) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {

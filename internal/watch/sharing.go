@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -24,13 +26,18 @@ type Book interface {
 const (
 	hold     = shared.HoldMicros * time.Microsecond
 	tryEvery = time.Second // between two questions to a book that does not answer
+	setBack  = time.Second // by more of it no answer is overtaken: the clock of the book was set back
+
+	keepEvery = time.Minute      // between two looks for rows that the book is to keep, and for those to forget here
+	keepAfter = 20 * time.Minute // after the last answer that the book is known to have; it forgets rows after an hour
 )
 
 // sharing is what a tenant knows of the book, and what waits to be written there. The tenant's mutex guards it.
 type sharing struct {
-	replica string
-	apiKey  string // the rest is of
-	seal    seal   // of its records
+	replica  string
+	replicas *replicas
+	apiKey   string // the rest is of
+	seal     seal   // of its records
 
 	key   shared.Key
 	after shared.Cursor
@@ -45,8 +52,9 @@ type sharing struct {
 	begun time.Time // the same by the clock of this process
 	holds time.Time // until when another's sweep may be on its way
 
-	firstList bool     // no list was read here yet
-	found     findings // that wait to be written
+	keepAt    time.Time // of the next look for rows to keep
+	firstList bool      // no list was read here yet
+	found     findings  // that wait to be written
 	writing   bool
 	unsent    chan struct{} // has a value when something waits
 }
@@ -72,7 +80,8 @@ func (f *findings) isEmpty() bool {
 type row struct {
 	version      int64
 	etag, listed string
-	byList       bool // its record is the list's, which may say less than a read
+	byList       bool      // its record is the list's, which may say less than a read
+	at           time.Time // of the newest answer that the book has of it
 }
 
 // change is a change that waits to be written.
@@ -98,10 +107,12 @@ type record struct {
 	Listed     bool `json:",omitempty"` // the list has said so
 	Deleted    bool `json:",omitempty"` // by a call
 	Lasting    bool `json:",omitempty"` // reads have not found it for long enough
+
+	ListState catalog.State `json:",omitempty"` // of the last record in the list, beside that of a read; 0: it is not known
 }
 
-func newSharing(replica string) *sharing {
-	s := &sharing{replica: replica, unsent: make(chan struct{}, 1)}
+func newSharing(cfg *Config) *sharing {
+	s := &sharing{replica: cfg.replica, replicas: cfg.replicas, unsent: make(chan struct{}, 1)}
 	s.forget("")
 	return s
 }
@@ -109,8 +120,8 @@ func newSharing(replica string) *sharing {
 // forget forgets all that was of another API key, or of a book that was emptied.
 func (s *sharing) forget(apiKey string) {
 	*s = sharing{
-		replica: s.replica, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt, writing: s.writing,
-		firstList: true, rows: map[string]row{}, found: newFindings(),
+		replica: s.replica, replicas: s.replicas, unsent: s.unsent, apiKey: apiKey, seal: s.seal, away: s.away, tryAt: s.tryAt,
+		writing: s.writing, firstList: true, rows: map[string]row{}, found: newFindings(),
 	}
 }
 
@@ -131,6 +142,19 @@ func (s *sharing) local(micros int64, now time.Time) time.Time {
 	return now.Add(-time.Duration(s.key.Now-micros) * time.Microsecond)
 }
 
+// past is a time of the book that has passed, by the clock of this process. It is ahead where the book's clock was set back.
+func (s *sharing) past(micros int64, now time.Time) time.Time {
+	return earliest(s.local(micros, now), now)
+}
+
+// of is the sharing while it is of an API key; nil: of the answer to a request under that key nothing is to be written.
+func (s *sharing) of(apiKey string) *sharing {
+	if s == nil || s.apiKey != apiKey {
+		return nil
+	}
+	return s
+}
+
 // jitter is the same for all processes that know of the same poll: the least of several would make more polls.
 func (s *sharing) jitter(claimed int64, name string) float64 {
 	source := schedule.NewSource(uint64(claimed), name) //nolint:gosec // of the bits alone
@@ -146,9 +170,9 @@ func (s *sharing) send() {
 }
 
 // foundRead notes the answer to a read.
-func (s *sharing) foundRead(id string, v catalog.Version) {
+func (s *sharing) foundRead(e *entry, v catalog.Version) {
 	if s != nil {
-		s.put(id, v.Etag, record{Generation: v.Generation}, v.ObserveTime)
+		s.put(e.id, v.Etag, record{Generation: v.Generation, ListState: e.listing.state}, v.ObserveTime)
 	}
 }
 
@@ -168,7 +192,8 @@ func (s *sharing) put(id, etag string, r record, at time.Time) {
 		waits.at = at
 		s.found.changes[id] = waits
 	default:
-		s.found.same[id] = at
+		known.at = at
+		s.rows[id], s.found.same[id] = known, at
 	}
 	s.send()
 }
@@ -180,7 +205,7 @@ func (s *sharing) change(id, etag string, listed *string, r record, at time.Time
 		return
 	}
 	row := s.rows[id]
-	if row.etag, row.byList = etag, r.Listed; listed != nil {
+	if row.etag, row.byList, row.at = etag, r.Listed, at; listed != nil {
 		row.listed = *listed
 	} else {
 		listed = s.found.changes[id].Listed // which waits
@@ -250,9 +275,62 @@ func (s *sharing) readRecord(id, sealed string) (r record, ok bool) {
 	return r, decoder.Decode(&r) == nil
 }
 
+// listState is the state that the list has had; 0: it is not known.
+func (r *record) listState() catalog.State {
+	if r.Listed {
+		return r.Generation.State
+	}
+	return r.ListState
+}
+
+// keep has the book keep what is watched here and what sweeps alone carry, which leaves no trace there. It forgets what
+// the list does not carry and nobody watches here.
+func (s *sharing) keep(t *tenant, now time.Time) {
+	if now.Before(s.keepAt) {
+		return
+	}
+	s.keepAt = now.Add(keepEvery)
+	waits := func(id string) bool { return s.found.changes[id].ID != "" }
+	for _, e := range t.order {
+		r, at := s.rows[e.id], e.state.ObserveTime
+		if r.etag != "" && at.Sub(r.at) >= keepAfter && e.listing.hint == nil && t.wanted(e, now) && !waits(e.id) {
+			r.at = at
+			s.rows[e.id], s.found.same[e.id] = r, at
+			s.send()
+		}
+	}
+	maps.DeleteFunc(s.rows, func(id string, r row) bool { return r.listed == "" && t.entries[id] == nil && !waits(id) })
+}
+
 // called counts a request of a call.
 func (s *sharing) called() {
 	if s != nil {
 		s.spent++
 	}
+}
+
+// replicas is how many processes have claimed polls, under any API key.
+type replicas struct {
+	mu   sync.Mutex
+	most int
+	at   time.Time // when so many were last seen
+}
+
+// replicasKept is how long fewer replicas say nothing: under another API key there may be more.
+const replicasKept = 2 * time.Minute
+
+// seen notes how many have claimed polls under one API key.
+func (r *replicas) seen(n int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n >= r.most || now.Sub(r.at) > replicasKept {
+		r.most, r.at = n, now
+	}
+}
+
+// number is the most that were seen of late, while the book could be asked, and 1 at least.
+func (r *replicas) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.most, 1)
 }

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -9,7 +10,7 @@ import (
 
 // learn takes in what the book has after the cursor, as if it had been polled here. It reports whether there is more.
 func (s *sharing) learn(t *tenant, news shared.News, now time.Time) (more bool) {
-	if s.isAnother(news.Key) {
+	if s.isAnother(t, news.Key) {
 		return true // from the beginning
 	}
 	s.note(t, news.Key, now)
@@ -26,14 +27,18 @@ func (s *sharing) learn(t *tenant, news shared.News, now time.Time) (more bool) 
 	return news.More
 }
 
-// isAnother reports whether the book has been emptied since it was asked last, and forgets what it had.
-func (s *sharing) isAnother(key shared.Key) bool {
-	if key.Born == s.key.Born {
+// isAnother reports whether the book has been emptied, or its clock set back, since it was asked last, and forgets what it
+// had.
+func (s *sharing) isAnother(t *tenant, key shared.Key) bool {
+	if key.Born == s.key.Born && key.Now > s.key.Now-setBack.Microseconds() {
 		return false
 	}
 	known := s.key.Born != 0
 	if known {
 		s.forget(s.apiKey)
+		for _, e := range t.order {
+			e.polling.claimed = 0
+		}
 	}
 	s.key = key
 	return known
@@ -42,6 +47,7 @@ func (s *sharing) isAnother(key shared.Key) bool {
 // note takes in what the book says of the API key.
 func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	s.key = key
+	s.replicas.seen(key.Replicas, now)
 	if until := s.local(key.PausedUntil, now); until.After(latest(now, t.budget.Paused())) {
 		t.budget.Throttled(now, until.Sub(now))
 		t.health.condition = ConditionThrottled
@@ -50,8 +56,8 @@ func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 		t.list.fullRecords = key.FullList
 		t.applyHints(&pollResult{}, now)
 	}
-	if key.Swept > s.sweep {
-		s.sweep, s.begun = key.Swept, s.local(key.Swept, now)
+	if key.Swept > s.sweep || key.Swept < s.sweep && s.sweep > key.Now {
+		s.sweep, s.begun = key.Swept, s.past(key.Swept, now)
 		if !t.list.sweeping {
 			t.list.begun(s.begun, s.jitter(s.sweep, s.apiKey))
 		}
@@ -62,22 +68,25 @@ func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	}
 }
 
-// swept takes in that a list has carried what the book says it did.
+// swept takes in that a list has carried what the book says it did. What the book does not know, or where the list says
+// something else than the state here, is read singly: nobody else may want it.
 func (s *sharing) swept(t *tenant, now time.Time) {
-	if s.key.Seen <= s.seen {
+	if s.key.Seen <= s.seen || s.key.Seen > s.key.Now {
 		return
 	}
 	s.seen = s.key.Seen
-	at := s.local(s.seen, now)
-	t.health.heard(at)
-	t.authenticate(now)
+	at := s.past(s.seen, now)
+	t.heard(at, now)
 	for _, e := range t.order {
-		switch r, known := s.rows[e.id]; {
-		case !known || e.listing.hint != nil:
-		case r.listed != "" && r.listed == e.listing.etag:
+		listed := e.listing.etag != "" && s.rows[e.id].listed == e.listing.etag
+		if listed {
 			e.listing.seenAt = latest(e.listing.seenAt, at)
+		}
+		switch {
+		case e.listing.hint != nil:
+		case listed && e.listing.has(e.state.State):
 			s.confirm(t, e, at, now)
-		case r.listed == "" && t.list.serves(e, now) && t.wanted(e, now):
+		case e.state.ObserveTime.Before(at) && t.list.serves(e, now) && t.wanted(e, now):
 			e.listing.readSinglyUntil = now.Add(listPause)
 			if e.polling.claimed <= s.seen { // nobody has read it since
 				t.pollAt(e, earliest(e.polling.due, now))
@@ -118,30 +127,17 @@ func (s *sharing) apply(t *tenant, e *entry, now time.Time, apply func()) {
 	}
 }
 
-// take takes in a state.
+// take takes in a state. One that is older than what is known may have a newer claim. The version 0 is no older one: the
+// book had forgotten the generation, and a claim has made its row anew.
 func (s *sharing) take(t *tenant, st *shared.State, now time.Time) {
-	known := s.rows[st.ID]
-	if st.Version < known.version {
-		return
-	}
-	r, carried := row{version: st.Version, etag: st.Etag}, st.Listed != nil && *st.Listed != ""
-	if st.Listed != nil {
-		r.listed = *st.Listed
-	}
-	s.rows[st.ID] = r
 	e := t.entries[st.ID]
-	if e == nil && carried && len(t.everything) > 0 {
-		e = t.ensure(st.ID, now)
+	if e != nil {
+		e.polling.asked, e.polling.claimed = true, max(e.polling.claimed, st.Claimed)
 	}
-	if e == nil {
-		return
+	if st.Version == 0 || st.Version >= s.rows[st.ID].version {
+		e = s.takeRow(t, e, st, now)
 	}
-	e.polling.asked, e.polling.claimed = true, max(e.polling.claimed, st.Claimed)
-	if carried {
-		t.addListed(e, now)
-	}
-	s.takeRecord(t, e, st, r, now)
-	if claimed := s.local(st.Claimed, now); st.Claimed > st.Seen { // another's read may be on its way
+	if claimed := s.past(st.Claimed, now); e != nil && st.Claimed > st.Seen { // another's read may be on its way
 		if e.fresh && e.listing.hint == nil {
 			t.scheduleNext(e, claimed)
 		}
@@ -149,23 +145,54 @@ func (s *sharing) take(t *tenant, st *shared.State, now time.Time) {
 	}
 }
 
-// takeRecord takes in the record of a state, as an answer of the catalog.
+// takeRow takes in the newest row of a generation. It gives its entry, which may be new; nil: there is none.
+func (s *sharing) takeRow(t *tenant, e *entry, st *shared.State, now time.Time) *entry {
+	r, carried := row{version: st.Version, etag: st.Etag, at: s.past(st.Seen, now)}, st.Listed != nil && *st.Listed != ""
+	if st.Listed != nil {
+		r.listed = *st.Listed
+	}
+	s.rows[st.ID] = r
+	if e == nil && carried && len(t.everything) > 0 {
+		e = t.ensure(st.ID, now)
+		e.polling.asked, e.polling.claimed = true, st.Claimed
+	}
+	if e == nil {
+		return nil
+	}
+	if carried {
+		t.addListed(e, now)
+	}
+	if st.Record != "" {
+		s.takeRecord(t, e, st, r, now)
+	}
+	return e
+}
+
+// takeRecord takes in the record of a state, as an answer of the catalog. Where it can't be opened, an own answer is to
+// take its place.
 func (s *sharing) takeRecord(t *tenant, e *entry, st *shared.State, r row, now time.Time) {
 	read, ok := s.readRecord(st.ID, st.Record)
-	r.byList = read.Listed
-	s.rows[st.ID] = r
-	at := s.local(st.Seen, now)
-	if !ok || e.state.State != 0 && at.Before(e.state.ObserveTime) {
+	if !ok {
+		r.etag = ""
+		s.rows[st.ID] = r
+		if !now.Before(e.listing.readSinglyUntil) {
+			t.readSingly(e, now)
+		}
 		return
 	}
-	t.health.heard(at)
-	t.authenticate(now)
+	r.byList = read.Listed
+	s.rows[st.ID] = r
+	if e.state.State != 0 && r.at.Before(e.state.ObserveTime) {
+		e.listing.etag, e.listing.state = r.listed, read.listState()
+		return
+	}
+	t.heard(r.at, now)
 	result := &pollResult{}
 	g := read.Generation
-	g.ObserveTime = at
+	g.ObserveTime = r.at
 	switch {
 	case g.State == catalog.StateDeleted:
-		s.takeGone(t, e, read, now)
+		s.takeGone(t, e, read, r.at, now)
 		return
 	case read.Listed:
 		t.stats.Taken++
@@ -175,25 +202,38 @@ func (s *sharing) takeRecord(t *tenant, e *entry, st *shared.State, r row, now t
 		})
 		return
 	}
-	e.listing.hint, e.listing.etag = nil, r.listed
+	e.listing.hint, e.listing.etag, e.listing.state = nil, r.listed, read.listState()
 	if e.etag == st.Etag {
-		s.confirm(t, e, at, now)
+		s.confirm(t, e, r.at, now)
 		return
 	}
 	t.stats.Taken++
 	s.apply(t, e, now, func() { t.apply(e, g, st.Etag, result) })
 }
 
-// takeGone takes in that a generation is gone.
-func (s *sharing) takeGone(t *tenant, e *entry, read record, now time.Time) {
+// takeGone takes in that a generation is gone, or that a read at a time has not found it. Where it is known here, that
+// read counts as one of this process.
+func (s *sharing) takeGone(t *tenant, e *entry, read record, at, now time.Time) {
 	switch {
 	case e.deleted:
 	case read.Deleted:
 		t.stats.Taken++
 		t.deleted(e, nil, now)
-	case !e.goneByNotFound() && !e.justCreated(now):
+	case e.goneByNotFound() || e.justCreated(now):
+	case read.Lasting || !e.exists():
 		t.stats.Taken++
 		t.noteGone(e, &pollResult{}, now, read.Lasting)
+	case at.Sub(e.absence.Since) < hold: // the same read, or an older one
+		return
+	case t.lasts(e, at):
+		t.stats.Taken++
+		t.noteGone(e, &pollResult{}, now, true)
+	default:
+		t.retry(e, errNotFound, t.cfg.MaxInterval, now)
+		return
 	}
 	t.scheduleNext(e, now)
 }
+
+// errNotFound is why a generation is read again that another process has not found.
+var errNotFound = errors.New("a read has not found the generation")

@@ -89,6 +89,14 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 	return added
 }
 
+// heard notes that the catalog has answered another process. An old answer does not say how it behaves now.
+func (t *tenant) heard(at, now time.Time) {
+	if now.Sub(at) <= 2*t.cfg.MaxInterval {
+		t.health.heard(at)
+	}
+	t.authenticate(now)
+}
+
 // observe applies a record that a call has read. Where no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
 func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
@@ -269,8 +277,7 @@ func (t *tenant) merge(swept []*entry, records []catalog.Version, result *pollRe
 			found++
 			continue
 		}
-		e.listing.readSinglyUntil = now.Add(listPause)
-		t.pollAt(e, earliest(e.polling.due, now))
+		t.readSingly(e, now)
 	}
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
@@ -315,7 +322,7 @@ func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, n
 		e.setHint(r.Generation)
 		t.pollAt(e, now)
 	}
-	e.listing.etag = r.Etag
+	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
 // recheck has a generation read again that the list carries, though a read found none. It does so once a
