@@ -263,10 +263,8 @@ func (p *poller) writeBook() {
 		if sent == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(p.hub.ctx, bookTimeout)
-		version, err := p.hub.cfg.Book.Write(ctx, apiKey, sent.message(time.Now()))
-		cancel()
-		if !p.wrote(apiKey, sent, version, err) {
+		written, err := p.hub.cfg.Book.Write(p.hub.ctx, apiKey, sent.message())
+		if !p.wrote(apiKey, sent, written, err) {
 			return
 		}
 	}
@@ -287,27 +285,20 @@ func (p *poller) takeFound() (apiKey string, sent *findings) {
 }
 
 // message is what the book is told of findings.
-func (f *findings) message(now time.Time) (m shared.Found) {
-	age := func(at time.Time) int64 { return max(now.Sub(at).Microseconds(), 0) }
+func (f *findings) message() (m shared.Found) {
+	m.Swept, m.FullList, m.Pause = f.swept, f.fullList, f.pause
 	for _, c := range f.changes {
-		c.Age = age(c.at)
+		c.At = c.at
 		m.Changes = append(m.Changes, c.Change)
 	}
-	for id, at := range f.same {
-		m.Same = append(m.Same, shared.Same{ID: id, Age: age(at)})
-	}
-	m.Swept, m.FullList = !f.swept.IsZero(), f.fullList
-	if m.Swept {
-		m.SweptAge = age(f.swept)
-	}
-	if !f.pause.IsZero() {
-		m.Pause = max(f.pause.Sub(now).Microseconds(), 0)
+	for id, found := range f.same {
+		m.Same = append(m.Same, shared.Same{ID: id, At: found.at, Etag: found.etag})
 	}
 	return m
 }
 
 // wrote notes that findings were written, or puts them back. It reports whether to go on.
-func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) bool {
+func (p *poller) wrote(apiKey string, sent *findings, written shared.Written, err error) bool {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -326,27 +317,57 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 	if !sent.swept.IsZero() {
 		s.holds = time.Time{}
 	}
-	if version > 0 && s.after == (shared.Cursor{Version: version}) { // nobody else has written since
-		s.after.Version++
+	if written.Last > 0 && s.after == (shared.Cursor{Version: written.First}) { // nobody else has written since
+		s.after.Version = written.Last + 1
+	}
+	for _, id := range written.Unknown {
+		s.renew(id, sent.same[id])
 	}
 	return true
 }
 
+// renew puts what a read has found among the changes, as the book has lost what it had.
+func (s *sharing) renew(id string, found same) {
+	if !s.found.answered(id) {
+		s.change(id, found.etag, nil, found.record, found.at)
+	}
+}
+
+// answered reports whether an answer to a read waits.
+func (f *findings) answered(id string) bool {
+	_, again := f.same[id]
+	return again || f.changes[id].Record != nil
+}
+
 // putBack puts findings back that were not written.
 func (f *findings) putBack(sent *findings) {
-	for id, c := range sent.changes {
-		if newer, ok := f.changes[id]; ok {
-			c = newer.over(c)
+	for id, found := range sent.same {
+		if !f.answered(id) {
+			f.same[id] = found
 		}
-		c.at = latest(c.at, f.same[id])
-		delete(f.same, id)
-		f.changes[id] = c
 	}
-	for id, at := range sent.same {
-		f.same[id] = latest(f.same[id], at)
+	for id, c := range sent.changes {
+		f.changes[id] = f.after(c)
 	}
 	f.swept, f.pause = latest(f.swept, sent.swept), latest(f.pause, sent.pause)
 	if f.fullList == nil {
 		f.fullList = sent.fullList
 	}
+}
+
+// after is a change with what waits that was found since.
+func (f *findings) after(c change) change {
+	if newer, ok := f.changes[c.ID]; ok {
+		at := newer.at
+		if newer.Record == nil && c.Record != nil {
+			at = c.at // of the record
+		}
+		c = newer.over(c)
+		c.at = at
+	}
+	if again, ok := f.same[c.ID]; ok && c.Etag != nil && again.etag == *c.Etag {
+		c.at = latest(c.at, again.at)
+		delete(f.same, c.ID)
+	}
+	return c
 }
