@@ -47,10 +47,9 @@ func (p *poller) share(polls []*job) {
 	switch {
 	case q.alone:
 		p.makeAll(polls)
+	case q.first || q.unread != nil:
+		p.readBook(q.unread, polls...)
 	default:
-		if q.first || q.unread != nil {
-			p.readBook(q.unread)
-		}
 		p.putBack(polls)
 	}
 }
@@ -216,12 +215,56 @@ func (p *poller) putBack(polls []*job) {
 	t.queue.wakeBy(now)
 }
 
+// reading is what is to be read in the book besides what is new there, and the polls that wait for it.
+type reading struct {
+	ids   []string
+	polls []*job
+	again bool // something has come since the last reading began
+}
+
 // readBook takes in all that the book has and this process does not know, and what it has of some generations besides.
-func (p *poller) readBook(ids []string) {
-	for more := true; more; {
-		more = p.readPage(ids)
-		ids = nil
+// Then it has some polls planned anew. One reads at a time: whoever comes meanwhile has the book read once more.
+func (p *poller) readBook(ids []string, polls ...*job) {
+	if !p.mustRead(ids, polls) {
+		return
 	}
+	for {
+		ids, polls, again := p.nextReading()
+		if !again {
+			return
+		}
+		for more := true; more; {
+			more = p.readPage(ids)
+			ids = nil
+		}
+		if len(polls) > 0 {
+			p.putBack(polls)
+		}
+	}
+}
+
+// mustRead notes what is to be read, and reports whether nobody reads.
+func (p *poller) mustRead(ids []string, polls []*job) bool {
+	p.tenant.mu.Lock()
+	defer p.tenant.mu.Unlock()
+	first := p.toRead == nil
+	if first {
+		p.toRead = &reading{}
+	}
+	r := p.toRead
+	r.ids, r.polls, r.again = append(r.ids, ids...), append(r.polls, polls...), true
+	return first
+}
+
+// nextReading takes what is to be read next, if anything is.
+func (p *poller) nextReading() (ids []string, polls []*job, again bool) {
+	p.tenant.mu.Lock()
+	defer p.tenant.mu.Unlock()
+	r := *p.toRead
+	if p.toRead = nil; r.again {
+		p.toRead = &reading{}
+	}
+	return r.ids, r.polls, r.again
 }
 
 // readPage reads one answer of the book.

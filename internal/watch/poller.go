@@ -24,6 +24,7 @@ type poller struct {
 
 	unsent      <-chan struct{} // has a value when something waits to be written; nil where there is no book
 	changed     <-chan struct{} // has a value when the book has news; likewise
+	toRead      *reading        // of the book, while it is read; nil: it is not
 	subscribed  string          // the API key of these news
 	unsubscribe func()
 }
