@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +18,7 @@ const (
 	forgetEvery   = time.Minute      // between two looks for rows to delete
 	listenLeast   = time.Second      // before a failed connection for notifications is made anew; doubles
 	listenMost    = 30 * time.Second // at most
+	heardWithin   = 5 * time.Second  // a notification comes that was sent to find out
 )
 
 // Run hears of changes, and deletes what is old, until ctx ends. A failure of either costs a delay, and no poll.
@@ -73,13 +76,37 @@ func (l *Ledger) listen(ctx context.Context, heard func(apiKey string)) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+sharedChannel); err != nil {
 		return unusable(err)
 	}
-	heard("") // what came before the connection was missed
+	if err := l.hearOneself(ctx, conn); err != nil {
+		_, _ = conn.Exec(ctx, "UNLISTEN *") // the session behind a pooler goes on
+		return err
+	}
+	heard("") // what came before was missed
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return unusable(err)
 		}
 		heard(n.Payload)
+	}
+}
+
+// hearOneself sends a notification, and waits for it. A pooler that hands its connections to other sessions takes LISTEN,
+// and carries none: it is sent over another connection, as a notification comes back over the same one.
+func (l *Ledger) hearOneself(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, heardWithin)
+	defer cancel()
+	own := "listening " + rand.Text()
+	if _, err := l.writes.ExecContext(ctx, l.dialect.notify, own); err != nil {
+		return unusable(err)
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("a notification that was sent to find out has not come: a pooler in transaction mode carries none: %w", unusable(err))
+		}
+		if n.Payload == own {
+			return nil
+		}
 	}
 }
 
