@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // Else each order reads all orders of its caller, or of its owner.
@@ -34,4 +37,49 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	if err := rows.Err(); err != nil || sought != 4 {
 		t.Errorf("%d steps, %v", sought, err)
 	}
+}
+
+// Else each look for what is old reads all states, once a minute and replica.
+func TestStatesThatAreOldAreSoughtInAnIndex(t *testing.T) {
+	for name, at := range map[string]struct{ url, explain, step string }{
+		"SQLite":     {InMemory, "EXPLAIN QUERY PLAN ", "SEARCH shared_states USING INDEX shared_states_seen (seen_time<?)"},
+		"PostgreSQL": {proctest.Database(t), "EXPLAIN ", "Index Scan using shared_states_seen on shared_states"},
+	} {
+		l, err := Open(t.Context(), Config{URL: at.url, Catalog: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		if plan := explained(t, l, at.explain+forgetStates, int64(1), sharedPage); !strings.Contains(plan, at.step) {
+			t.Errorf("%s: the plan is %s", name, plan)
+		}
+	}
+}
+
+// explained is the plan of a statement.
+func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
+	t.Helper()
+	rows, err := l.reads.QueryContext(t.Context(), l.dialect.words.Replace(statement), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		fields := make([]any, len(columns))
+		for n := range fields {
+			fields[n] = new(any)
+		}
+		if err := rows.Scan(fields...); err != nil {
+			t.Fatal(err)
+		}
+		plan += fmt.Sprintln(*fields[len(fields)-1].(*any))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }

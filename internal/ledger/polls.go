@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -64,14 +65,17 @@ type seenReplica struct {
 	Everything bool  `json:"everything,omitempty"`
 }
 
-const sharedKeyColumns = `SELECT {now}, born, version, swept_time, seen_time, paused_until, full_list = 1, tokens, owed, filled_time, replicas FROM shared_keys WHERE api_key = $1 `
+// readSharedKey reads the clock after it has the lock.
+const readSharedKey = `WITH k AS (SELECT * FROM shared_keys WHERE api_key = $1 %s)
+	SELECT {now}, born, version, swept_time, seen_time, paused_until, full_list = 1, tokens, owed, filled_time, replicas FROM k`
 
 // readKey reads the row of an API key.
 func (t *transaction) readKey(apiKey, lock string) (k sharedKey, err error) {
 	replicas := ""
-	if err := t.row(sharedKeyColumns+lock, apiKey).Scan(&k.Now, &k.Born, &k.Version, &k.Swept, &k.Seen, &k.PausedUntil, &k.FullList, &k.tokens, &k.owed, &k.filled, &replicas); err != nil {
+	if err := t.row(fmt.Sprintf(readSharedKey, lock), apiKey).Scan(&k.Now, &k.Born, &k.Version, &k.Swept, &k.Seen, &k.PausedUntil, &k.FullList, &k.tokens, &k.owed, &k.filled, &replicas); err != nil {
 		return k, err
 	}
+	k.PausedUntil = min(k.PausedUntil, k.Now+shared.PauseMicros) // a clock that was set back makes it no longer
 	k.count(replicas)
 	return k, nil
 }
@@ -94,7 +98,11 @@ func (t *transaction) lockKey(apiKey string) (k sharedKey, err error) {
 	if !errors.Is(err, sql.ErrNoRows) {
 		return k, err
 	}
-	if _, err := t.exec(`INSERT INTO shared_keys (api_key, born, version, tokens, filled_time) VALUES ($1, {now}, {now}, 1, {now}) ON CONFLICT (api_key) DO NOTHING`, apiKey); err != nil {
+	now, err := t.now()
+	if err != nil {
+		return k, err
+	}
+	if _, err := t.exec(`INSERT INTO shared_keys (api_key, born, version, tokens, filled_time) VALUES ($1, $2, $2, 1, $2) ON CONFLICT (api_key) DO NOTHING`, apiKey, micros(now)); err != nil {
 		return k, err
 	}
 	return t.readKey(apiKey, "{lock}")
@@ -113,10 +121,11 @@ func (k *sharedKey) fill(ask shared.Ask) {
 	}
 }
 
-// maySweep reports whether a sweep is granted, as far as others have claimed it.
+// maySweep reports whether a sweep is granted, as far as others have claimed it. Where a time lies in the future the
+// clock was set back: what it says of the last claim and its answer is not known, and a claim holds for its time.
 func (k *sharedKey) maySweep(ask shared.Ask) bool {
-	answered := k.Seen >= k.Swept || k.Swept <= k.Now-shared.HoldMicros || k.Swept > k.Now
-	return ask.Sweep && k.Swept <= ask.LastSweep && answered
+	answered := k.Seen >= k.Swept && max(k.Seen, ask.LastSweep) <= k.Now
+	return ask.Sweep && k.Swept <= ask.LastSweep && (answered || k.Swept <= k.Now-shared.HoldMicros || k.Swept > k.Now)
 }
 
 // again is when there is another token, or the pause is over.
@@ -152,7 +161,7 @@ func (p *Polls) Claim(ctx context.Context, apiKey string, ask shared.Ask) (claim
 	return claim, err
 }
 
-// claimReads claims as many of the reads as the rate allows.
+// claimReads claims as many of the reads as the rate allows, by the rules of [sharedKey.maySweep].
 func (k *sharedKey) claimReads(tx *transaction, apiKey string, reads []shared.Read) (granted map[string]bool, err error) {
 	granted = map[string]bool{}
 	if reads = reads[:min(len(reads), int(k.tokens))]; len(reads) == 0 || k.PausedUntil > k.Now {
@@ -160,7 +169,8 @@ func (k *sharedKey) claimReads(tx *transaction, apiKey string, reads []shared.Re
 	}
 	ids, err := collect(tx, scanText, `INSERT INTO shared_states (api_key, id, claimed_time, seen_time) SELECT $1, r.id, $3, r.last FROM {rows} WHERE TRUE
 		ON CONFLICT (api_key, id) DO UPDATE SET claimed_time = excluded.claimed_time
-		WHERE shared_states.claimed_time <= excluded.seen_time AND (shared_states.seen_time >= shared_states.claimed_time OR shared_states.claimed_time <= $4 OR shared_states.claimed_time > $3)
+		WHERE shared_states.claimed_time <= excluded.seen_time AND (shared_states.seen_time >= shared_states.claimed_time AND shared_states.seen_time <= $3 AND excluded.seen_time <= $3
+			OR shared_states.claimed_time <= $4 OR shared_states.claimed_time > $3)
 		RETURNING id`, apiKey, asRows(reads), k.Now, k.Now-shared.HoldMicros)
 	for _, id := range ids {
 		granted[id] = true
@@ -181,6 +191,6 @@ func (k *sharedKey) write(tx *transaction, apiKey string, ask shared.Ask) (repli
 	if err != nil {
 		return 0, false, err
 	}
-	_, err = tx.exec(`UPDATE shared_keys SET swept_time = $1, tokens = $2, owed = $3, filled_time = $4, replicas = $5 WHERE api_key = $6`, k.Swept, k.tokens, k.owed, k.filled, string(text), apiKey)
+	_, err = tx.exec(`UPDATE shared_keys SET swept_time = $1, paused_until = $2, tokens = $3, owed = $4, filled_time = $5, replicas = $6 WHERE api_key = $7`, k.Swept, k.PausedUntil, k.tokens, k.owed, k.filled, string(text), apiKey)
 	return len(k.replicas), everything, err
 }

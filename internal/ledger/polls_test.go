@@ -38,13 +38,13 @@ func claim(t *testing.T, p *ledger.Polls, ask shared.Ask) shared.Claim {
 	return got
 }
 
-func found(t *testing.T, p *ledger.Polls, f shared.Found) int64 {
+func found(t *testing.T, p *ledger.Polls, f shared.Found) shared.Written {
 	t.Helper()
-	version, err := p.Write(t.Context(), theAPIKey, f)
+	written, err := p.Write(t.Context(), theAPIKey, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return version
+	return written
 }
 
 func news(t *testing.T, p *ledger.Polls, after shared.Cursor, ids ...string) shared.News {
@@ -56,11 +56,21 @@ func news(t *testing.T, p *ledger.Polls, after shared.Cursor, ids ...string) sha
 	return got
 }
 
+// age makes polls older by a moment: an answer of the catalog comes some time after its claim, and the ones here at once.
+func age(t *testing.T, url string) {
+	t.Helper()
+	change(t, url, `UPDATE shared_keys SET swept_time = swept_time - 100000, seen_time = seen_time - 100000`)
+	change(t, url, `UPDATE shared_states SET claimed_time = claimed_time - 100000, seen_time = seen_time - 100000`)
+}
+
 // changed is a read of a generation that has found something.
 func changed(id, etag string) shared.Change {
 	record := `{"of":"` + etag + `\u0000"}`
-	return shared.Change{ID: id, Etag: &etag, Record: &record}
+	return shared.Change{ID: id, At: time.Now(), Etag: &etag, Record: &record}
 }
+
+// same is a read that has found what the book has.
+func same(id, etag string) shared.Same { return shared.Same{ID: id, At: time.Now(), Etag: etag} }
 
 func TestAPollIsClaimedByOneOfManyWhoAskAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
@@ -94,8 +104,9 @@ func TestAPollIsClaimedByOneOfManyWhoAskAtOnce(t *testing.T) {
 			if sweeps != 1 || reads["x"] != 1 || reads["y"] != 1 {
 				t.Fatalf("round %d: the sweep is granted %d times, and reads %v", round, sweeps, reads)
 			}
+			age(t, url)
 			lastReads["x"], lastReads["y"] = readsOf(t, polls[0])
-			found(t, polls[0], shared.Found{Swept: true, Same: []shared.Same{{ID: "x"}, {ID: "y"}}})
+			found(t, polls[0], shared.Found{Swept: time.Now(), Changes: []shared.Change{changed("x", "e"), changed("y", "e")}})
 		}
 		if got := news(t, polls[0], shared.Cursor{}); got.Key.Replicas != claimers {
 			t.Errorf("%d replicas are seen", got.Key.Replicas)
@@ -135,7 +146,8 @@ func TestAClaimHoldsForASecondUnlessItIsAnswered(t *testing.T) {
 		if c := claim(t, p, ask()); !c.Sweep || !c.Reads["x"] {
 			t.Errorf("nobody polls in the place of one who is gone: %+v", c)
 		}
-		found(t, p, shared.Found{Swept: true, Changes: []shared.Change{changed("x", "e")}})
+		age(t, url)
+		found(t, p, shared.Found{Swept: time.Now(), Changes: []shared.Change{changed("x", "e")}})
 		if c := claim(t, p, ask()); !c.Sweep || !c.Reads["x"] {
 			t.Errorf("after the answer another poll is refused: %+v", c)
 		}
@@ -173,8 +185,8 @@ func TestTheRateAndThePauseAreThoseOfAllWhoAsk(t *testing.T) {
 		if c := claim(t, p, shared.Ask{Rate: 8, Spent: 100, Reads: reads(9)[3:]}); len(c.Reads) != 2 {
 			t.Errorf("calls that have spent all leave %d of eight to polls", len(c.Reads))
 		}
-		found(t, p, shared.Found{Pause: 60e6})
-		found(t, p, shared.Found{Pause: 1e6})
+		found(t, p, shared.Found{Pause: time.Now().Add(time.Minute)})
+		found(t, p, shared.Found{Pause: time.Now().Add(time.Second)})
 		change(t, url, `UPDATE shared_keys SET tokens = 9`)
 		c = claim(t, p, shared.Ask{Sweep: true, Reads: reads(2)})
 		if wait := time.Duration(c.Again-c.Key.Now) * time.Microsecond; c.Sweep || len(c.Reads) != 0 || wait < 50*time.Second || wait > time.Minute {
@@ -259,17 +271,18 @@ func TestNewsComeInPagesAndStatesByName(t *testing.T) {
 		for n := range 1200 {
 			many = append(many, changed(fmt.Sprintf("g%04d", n), "e"))
 		}
-		first := found(t, p, shared.Found{Changes: many[:5]})
-		if second := found(t, p, shared.Found{Changes: many}); second != first+1 {
-			t.Errorf("version %d comes after %d", second, first)
+		first := found(t, p, shared.Found{Changes: many[:5]}).Last
+		if second := found(t, p, shared.Found{Changes: many}); second.First != first+1 || second.Last != first+3 {
+			t.Errorf("versions %d to %d come after %d", second.First, second.Last, first)
 		}
+		change(t, url, fmt.Sprintf(`UPDATE shared_states SET version = %d`, first+3)) // one version may have many pages
 		var sizes []int
 		after := shared.Cursor{Version: first}
 		for more := true; more; {
 			got := news(t, p, after)
 			sizes, after, more = append(sizes, len(got.States)), got.Next, got.More
 		}
-		if !slices.Equal(sizes, []int{500, 500, 200}) || after != (shared.Cursor{Version: first + 2}) {
+		if !slices.Equal(sizes, []int{500, 500, 200}) || after != (shared.Cursor{Version: first + 4}) {
 			t.Errorf("the pages have %v, and end at %+v", sizes, after)
 		}
 		got := news(t, p, after, "g0007", "unknown")
@@ -292,14 +305,14 @@ func TestAnOlderAnswerDoesNotReplaceANewerOne(t *testing.T) {
 		newer := changed("x", "newer")
 		newer.Listed = &carried
 		older := changed("x", "older")
-		older.Age = 10e6
+		older.At = older.At.Add(-10 * time.Second)
 		found(t, p, shared.Found{Changes: []shared.Change{newer}})
 		found(t, p, shared.Found{Changes: []shared.Change{older}})
 		state := func() shared.State { return news(t, p, shared.Cursor{}, "x").States[0] }
 		if s := state(); s.Etag != "newer" {
 			t.Errorf("the state is %+v", s)
 		}
-		found(t, p, shared.Found{Changes: []shared.Change{{ID: "x", Listed: &dropped}}})
+		found(t, p, shared.Found{Changes: []shared.Change{{ID: "x", At: time.Now(), Listed: &dropped}}})
 		if s := state(); s.Etag != "newer" || s.Record == "" || s.Listed == nil || *s.Listed != "" {
 			t.Errorf("one that the list has dropped is %+v", s)
 		}
@@ -324,6 +337,8 @@ func TestARecordOfTheListIsNoAnswerToARead(t *testing.T) {
 		ofList.Listed, ofRead.Listed = &listed, &listed
 		found(t, p, shared.Found{Changes: []shared.Change{changed("x", "old")}})
 		claimed := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x"}}}).Key.Now
+		age(t, url)
+		ofList.At = time.Now()
 		found(t, p, shared.Found{Changes: []shared.Change{ofList}})
 		if s := news(t, p, shared.Cursor{}, "x").States[0]; s.Etag != listed || s.Seen >= s.Claimed {
 			t.Errorf("the state is %+v", s)
@@ -331,8 +346,12 @@ func TestARecordOfTheListIsNoAnswerToARead(t *testing.T) {
 		if again := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x", Last: claimed}}}); again.Reads["x"] {
 			t.Error("a read is granted twice that nobody has answered")
 		}
+		age(t, url)
+		ofRead.At = time.Now()
 		found(t, p, shared.Found{Changes: []shared.Change{ofRead}})
-		found(t, p, shared.Found{Same: []shared.Same{{ID: "x", Age: 30e6}}}) // late
+		late := same("x", "read")
+		late.At = late.At.Add(-30 * time.Second)
+		found(t, p, shared.Found{Same: []shared.Same{late}})
 		if again := claim(t, p, shared.Ask{Reads: []shared.Read{{ID: "x", Last: claimed}}}); !again.Reads["x"] {
 			t.Error("a read is not granted after the answer")
 		}
@@ -382,7 +401,7 @@ func TestChangesAreNotifiedOverPostgreSQLAndNothingElseIs(t *testing.T) {
 	<-heard // the connection is there
 	<-other
 	claim(t, one, shared.Ask{Sweep: true, Reads: []shared.Read{{ID: "x"}}})
-	found(t, one, shared.Found{Swept: true, Pause: 1, Same: []shared.Same{{ID: "x"}}})
+	found(t, one, shared.Found{Swept: time.Now(), Pause: time.Now(), Same: []shared.Same{same("x", "e")}})
 	if _, err := one.Write(t.Context(), "another", shared.Found{Changes: []shared.Change{changed("x", "e")}}); err != nil {
 		t.Fatal(err)
 	}

@@ -36,10 +36,10 @@ func (c *crowd) note(all *[]time.Duration, d time.Duration) {
 
 // swept are the changes of a sweep. Their etags say when they were found.
 func (c *crowd) swept() (f shared.Found) {
-	f.Swept = true
+	f.Swept = time.Now()
 	etag, record := strconv.FormatInt(time.Now().UnixNano(), 10), strings.Repeat("r", 400)
 	for i := range c.each {
-		f.Changes = append(f.Changes, shared.Change{ID: fmt.Sprint("generation-", i), Etag: &etag, Listed: &etag, Record: &record})
+		f.Changes = append(f.Changes, shared.Change{ID: fmt.Sprint("generation-", i), At: f.Swept, Etag: &etag, Listed: &etag, Record: &record})
 	}
 	return f
 }

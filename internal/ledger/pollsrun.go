@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +18,7 @@ const (
 	forgetEvery   = time.Minute      // between two looks for rows to delete
 	listenLeast   = time.Second      // before a failed connection for notifications is made anew; doubles
 	listenMost    = 30 * time.Second // at most
+	heardWithin   = 5 * time.Second  // a notification comes that was sent to find out
 )
 
 // Run hears of changes, and deletes what is old, until ctx ends. A failure of either costs a delay, and no poll.
@@ -72,13 +76,37 @@ func (l *Ledger) listen(ctx context.Context, heard func(apiKey string)) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+sharedChannel); err != nil {
 		return unusable(err)
 	}
-	heard("") // what came before the connection was missed
+	if err := l.hearOneself(ctx, conn); err != nil {
+		_, _ = conn.Exec(ctx, "UNLISTEN *") // the session behind a pooler goes on
+		return err
+	}
+	heard("") // what came before was missed
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return unusable(err)
 		}
 		heard(n.Payload)
+	}
+}
+
+// hearOneself sends a notification, and waits for it. A pooler that hands its connections to other sessions takes LISTEN,
+// and carries none: it is sent over another connection, as a notification comes back over the same one.
+func (l *Ledger) hearOneself(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, heardWithin)
+	defer cancel()
+	own := "listening " + rand.Text()
+	if _, err := l.writes.ExecContext(ctx, l.dialect.notify, own); err != nil {
+		return unusable(err)
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("a notification that was sent to find out has not come: a pooler in transaction mode carries none: %w", unusable(err))
+		}
+		if n.Payload == own {
+			return nil
+		}
 	}
 }
 
@@ -114,21 +142,42 @@ func (p *Polls) Wake(apiKey string) {
 	}
 }
 
-// Forget deletes rows that nobody has polled or changed for an hour, a piece at a time.
+// The two statements of [Polls.Forget]. An index has the states that the first one looks for.
+const (
+	forgetStates = `DELETE FROM shared_states WHERE (api_key, id) IN (SELECT api_key, id FROM shared_states
+		WHERE seen_time < $1 AND claimed_time < $1 AND (ended = 1 OR COALESCE(listed, '') = '') LIMIT $2 {take})`
+	forgetKeys = `DELETE FROM shared_keys WHERE api_key IN (SELECT api_key FROM shared_keys WHERE filled_time < $1 AND seen_time < $1 LIMIT 1 {take}) RETURNING api_key`
+)
+
+// Forget deletes what nobody has polled or changed for an hour, a piece at a time: states that have ended or that the list
+// does not carry, and API keys with all their states.
 func (p *Polls) Forget(ctx context.Context) error {
-	for _, statement := range []string{
-		`DELETE FROM shared_states WHERE (api_key, id) IN (SELECT api_key, id FROM shared_states WHERE seen_time < {now} - $1 AND claimed_time < {now} - $2 LIMIT $3 {take})`,
-		`DELETE FROM shared_keys WHERE api_key IN (SELECT api_key FROM shared_keys WHERE filled_time < {now} - $1 AND seen_time < {now} - $2 LIMIT $3 {take})`,
-	} {
-		for gone := int64(sharedPage); gone == sharedPage; {
-			err := p.Ledger.inTransaction(ctx, func(tx *transaction) (err error) {
-				gone, err = tx.exec(statement, sharedKept.Microseconds(), sharedKept.Microseconds(), sharedPage)
-				return err
-			})
-			if err != nil {
-				return err
+	return errors.Join(p.forget(ctx, sharedPage, func(tx *transaction, before int64) (int64, error) {
+		return tx.exec(forgetStates, before, sharedPage)
+	}), p.forget(ctx, 1, forgetKey))
+}
+
+// forget deletes until there are fewer than so many at once.
+func (p *Polls) forget(ctx context.Context, most int64, some func(tx *transaction, before int64) (gone int64, err error)) (err error) {
+	for gone := most; gone == most && err == nil; {
+		err = p.Ledger.inTransaction(ctx, func(tx *transaction) error {
+			now, err := tx.now()
+			if err == nil {
+				gone, err = some(tx, micros(now.Add(-sharedKept)))
 			}
+			return err
+		})
+	}
+	return err
+}
+
+// forgetKey deletes an API key with its states.
+func forgetKey(tx *transaction, before int64) (gone int64, err error) {
+	apiKeys, err := collect(tx, scanText, forgetKeys, before)
+	for _, apiKey := range apiKeys {
+		if err == nil {
+			_, err = tx.exec(`DELETE FROM shared_states WHERE api_key = $1`, apiKey)
 		}
 	}
-	return nil
+	return int64(len(apiKeys)), err
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
@@ -18,53 +20,145 @@ func asRows[T any](all []T) string {
 	return string(text)
 }
 
-// Write writes what polls have found, and tells other processes of changes. It gives their version; 0 where there are
-// none.
-func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (version int64, err error) {
+// Write writes what polls have found, and tells other processes of changes: in pieces, so that nobody waits for long for
+// the row of the API key. Where it fails, some of it may be written.
+func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (written shared.Written, err error) {
+	for _, piece := range pieces(found) {
+		one, err := p.writePiece(ctx, apiKey, piece)
+		if err != nil {
+			return written, err
+		}
+		if written.Last == 0 || one.First > written.Last+1 { // else nobody has written in between
+			written.First = one.First
+		}
+		written.Last = max(written.Last, one.Last)
+		written.Unknown = append(written.Unknown, one.Unknown...)
+	}
+	return written, nil
+}
+
+// pieces divides findings. What is said of the whole list goes with the last piece, and a pause with the first.
+func pieces(f shared.Found) (all []shared.Found) {
+	for len(f.Changes) > sharedPage || len(f.Same) > sharedPage {
+		changes, same := min(len(f.Changes), sharedPage), min(len(f.Same), sharedPage)
+		all = append(all, shared.Found{Pause: f.Pause, Changes: f.Changes[:changes], Same: f.Same[:same]})
+		f.Pause, f.Changes, f.Same = time.Time{}, f.Changes[changes:], f.Same[same:]
+	}
+	return append(all, f)
+}
+
+// foundRow is a row of what was found.
+type foundRow struct {
+	ID     string  `json:"id"`
+	Age    int64   `json:"age"`
+	Etag   *string `json:"etag"`
+	Listed *string `json:"listed"`
+	Record *string `json:"record"`
+	Ended  int     `json:"ended"`
+}
+
+// foundRows are findings as parameters. Their ages are those at a time of this process.
+type foundRows struct {
+	at            time.Time
+	changes, same string
+}
+
+func newFoundRows(f shared.Found) foundRows {
+	at := time.Now()
+	age := func(answered time.Time) int64 { return max(at.Sub(answered).Microseconds(), 0) }
+	changes, same := make([]foundRow, len(f.Changes)), make([]foundRow, len(f.Same))
+	for n, c := range f.Changes {
+		changes[n] = foundRow{c.ID, age(c.At), c.Etag, c.Listed, c.Record, number(c.Ended)}
+	}
+	for n := range f.Same {
+		same[n] = foundRow{ID: f.Same[n].ID, Age: age(f.Same[n].At), Etag: &f.Same[n].Etag}
+	}
+	return foundRows{at, asRows(changes), asRows(same)}
+}
+
+// writePiece writes findings in one transaction. It counts back from the time at which it has the row of the API key: to
+// wait makes no answer newer.
+func (p *Polls) writePiece(ctx context.Context, apiKey string, f shared.Found) (written shared.Written, err error) {
+	rows := newFoundRows(f)
 	err = p.Ledger.inTransaction(ctx, func(tx *transaction) error {
 		k, err := tx.lockKey(apiKey)
 		if err != nil {
 			return err
 		}
-		version = 0
-		if len(found.Changes) > 0 || found.FullList != nil {
+		written = shared.Written{}
+		at := k.Now - time.Since(rows.at).Microseconds()
+		if written.Unknown, err = k.confirm(tx, apiKey, f.Same, rows.same, at); err != nil {
+			return err
+		}
+		if len(f.Changes) > 0 || f.FullList != nil {
 			k.Version++
-			version = k.Version
+			written.First, written.Last = k.Version, k.Version
 		}
-		if found.Swept {
-			k.Seen = max(min(k.Seen, k.Now), k.Now-found.SweptAge)
+		if err := k.change(tx, apiKey, len(f.Changes), rows.changes, at); err != nil {
+			return err
 		}
-		if found.Pause > 0 {
-			k.PausedUntil = max(k.PausedUntil, k.Now+found.Pause)
-		}
-		if found.FullList != nil {
-			k.FullList = *found.FullList
-		}
-		_, err = tx.exec(`UPDATE shared_keys SET version = $1, seen_time = $2, paused_until = $3, full_list = $4 WHERE api_key = $5`, k.Version, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
-		return errors.Join(err, tx.writeStates(apiKey, version, found))
+		k.found(f)
+		return k.writeFound(tx, apiKey, written.Last > 0)
 	})
-	return version, err
+	return written, err
 }
 
-// writeStates writes the states. One that was seen later than the change stays, unless that is in the future: the clock
-// of the database was set back then. A record of the list is no answer to a read that is on its way, though it may come
-// later than the claim: it was on its own way to the database.
-func (t *transaction) writeStates(apiKey string, version int64, found shared.Found) (err error) {
-	if len(found.Same) > 0 {
-		_, err = t.exec(`UPDATE shared_states SET seen_time = {now} - r.age FROM {rows} WHERE shared_states.api_key = $1 AND shared_states.id = r.id
-			AND (shared_states.seen_time < {now} - r.age OR shared_states.seen_time > {now})`, apiKey, asRows(found.Same))
+// confirm writes which records of the book are those that reads have found. It gives the generations of which the book
+// has none, or another one that was current before.
+func (k *sharedKey) confirm(tx *transaction, apiKey string, same []shared.Same, rows string, at int64) (unknown []string, err error) {
+	if len(same) == 0 {
+		return nil, nil
 	}
-	if err == nil && len(found.Changes) > 0 {
-		_, err = t.exec(`INSERT INTO shared_states (api_key, id, version, seen_time, etag, listed, record)
-			SELECT $1, r.id, $3, {now} - r.age, COALESCE(r.etag, ''), r.listed, COALESCE(r.record, '') FROM {rows} WHERE TRUE
-			ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, listed = COALESCE(excluded.listed, shared_states.listed),
-			seen_time = CASE WHEN excluded.listed = excluded.etag AND excluded.seen_time >= shared_states.claimed_time AND shared_states.claimed_time > shared_states.seen_time AND shared_states.claimed_time > {now} - $4
-				THEN shared_states.claimed_time - 1 ELSE excluded.seen_time END,
-			etag = COALESCE(NULLIF(excluded.etag, ''), shared_states.etag), record = COALESCE(NULLIF(excluded.record, ''), shared_states.record)
-			WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > {now}`, apiKey, asRows(found.Changes), version, int64(shared.HoldMicros))
+	known, err := collect(tx, scanText, `UPDATE shared_states SET seen_time = CASE WHEN shared_states.seen_time > $4 THEN $4 WHEN shared_states.seen_time < $3 - r.age THEN $3 - r.age ELSE shared_states.seen_time END
+		FROM {rows} WHERE shared_states.api_key = $1 AND shared_states.id = r.id AND shared_states.record <> '' AND (shared_states.etag = r.etag OR shared_states.seen_time >= $3 - r.age)
+		RETURNING shared_states.id`, apiKey, rows, at, k.Now)
+	slices.Sort(known)
+	for _, s := range same {
+		if _, ok := slices.BinarySearch(known, s.ID); !ok {
+			unknown = append(unknown, s.ID)
+		}
 	}
-	if err == nil && version > 0 && t.l.dialect.notify != "" {
-		_, err = t.exec(t.l.dialect.notify, apiKey)
+	return unknown, err
+}
+
+// change writes changes. A state that was seen later than the change stays, unless that is in the future: the clock of
+// the database was set back then. A record of the list is no answer to a read that is on its way, though it may come
+// later than the claim: it was on its own way to the database. That the list does not carry a generation says nothing of
+// its record.
+func (k *sharedKey) change(tx *transaction, apiKey string, changes int, rows string, at int64) error {
+	if changes == 0 {
+		return nil
+	}
+	_, err := tx.exec(`INSERT INTO shared_states (api_key, id, version, seen_time, etag, listed, record, ended)
+		SELECT $1, r.id, $3, $4 - r.age, COALESCE(r.etag, ''), r.listed, COALESCE(r.record, ''), r.ended FROM {rows} WHERE TRUE
+		ON CONFLICT (api_key, id) DO UPDATE SET version = excluded.version, listed = COALESCE(excluded.listed, shared_states.listed),
+		seen_time = CASE WHEN excluded.record = '' THEN shared_states.seen_time
+			WHEN excluded.listed = excluded.etag AND excluded.seen_time >= shared_states.claimed_time AND shared_states.claimed_time > shared_states.seen_time AND shared_states.claimed_time > $6
+			THEN shared_states.claimed_time - 1 ELSE excluded.seen_time END,
+		etag = COALESCE(NULLIF(excluded.etag, ''), shared_states.etag), record = COALESCE(NULLIF(excluded.record, ''), shared_states.record),
+		ended = CASE WHEN excluded.record = '' THEN shared_states.ended ELSE excluded.ended END
+		WHERE excluded.seen_time >= shared_states.seen_time OR shared_states.seen_time > $5`, apiKey, rows, k.Version, at, k.Now, k.Now-shared.HoldMicros)
+	return err
+}
+
+// found takes in what findings say of the API key.
+func (k *sharedKey) found(f shared.Found) {
+	if !f.Swept.IsZero() {
+		k.Seen = max(min(k.Seen, k.Now), k.Now-max(time.Since(f.Swept).Microseconds(), 0))
+	}
+	if !f.Pause.IsZero() {
+		k.PausedUntil = max(k.PausedUntil, k.Now+min(time.Until(f.Pause).Microseconds(), shared.PauseMicros))
+	}
+	if f.FullList != nil {
+		k.FullList = *f.FullList
+	}
+}
+
+// writeFound writes the row after findings, and notifies of changes.
+func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) error {
+	_, err := tx.exec(`UPDATE shared_keys SET version = $1, seen_time = $2, paused_until = $3, full_list = $4 WHERE api_key = $5`, k.Version, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
+	if err == nil && changed && tx.l.dialect.notify != "" {
+		_, err = tx.exec(tx.l.dialect.notify, apiKey)
 	}
 	return err
 }

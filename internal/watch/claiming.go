@@ -48,11 +48,10 @@ func (p *poller) share(polls []*job) {
 	switch {
 	case q.alone:
 		p.makeAll(polls)
+	case q.first || q.unread != nil:
+		p.readBook(q.unread, polls...)
 	default:
-		if q.first || q.unread != nil {
-			p.readBook(q.unread)
-		}
-		p.putBack(polls, !q.first)
+		p.putBack(polls)
 	}
 }
 
@@ -147,6 +146,7 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 		if p.isGranted(j, &claim) {
 			granted = append(granted, j)
 		} else {
+			j.refused = true
 			refused = append(refused, j)
 			q.unread = append(q.unread, j.ID)
 		}
@@ -199,17 +199,17 @@ func (p *poller) found(now time.Time) {
 
 // putBack has polls that were not made planned anew. Those that the book has refused are not asked for at once again,
 // whatever it says of them.
-func (p *poller) putBack(polls []*job, refused bool) {
+func (p *poller) putBack(polls []*job) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
-	var least time.Time
-	if refused && !s.again.After(now) {
-		least = now.Add(t.cfg.MinInterval)
-	}
 	for _, j := range polls {
 		t.stats.Refused++
+		var least time.Time
+		if j.refused && !s.again.After(now) {
+			least = now.Add(t.cfg.MinInterval)
+		}
 		if e := t.entries[j.ID]; e != nil {
 			e.polling.due = latest(e.polling.due, least)
 		}
@@ -231,12 +231,56 @@ func (p *poller) putBack(polls []*job, refused bool) {
 	t.queue.wakeBy(now)
 }
 
+// reading is what is to be read in the book besides what is new there, and the polls that wait for it.
+type reading struct {
+	ids   []string
+	polls []*job
+	again bool // something has come since the last reading began
+}
+
 // readBook takes in all that the book has and this process does not know, and what it has of some generations besides.
-func (p *poller) readBook(ids []string) {
-	for more := true; more; {
-		more = p.readPage(ids)
-		ids = nil
+// Then it has some polls planned anew. One reads at a time: whoever comes meanwhile has the book read once more.
+func (p *poller) readBook(ids []string, polls ...*job) {
+	if !p.mustRead(ids, polls) {
+		return
 	}
+	for {
+		ids, polls, again := p.nextReading()
+		if !again {
+			return
+		}
+		for more := true; more; {
+			more = p.readPage(ids)
+			ids = nil
+		}
+		if len(polls) > 0 {
+			p.putBack(polls)
+		}
+	}
+}
+
+// mustRead notes what is to be read, and reports whether nobody reads.
+func (p *poller) mustRead(ids []string, polls []*job) bool {
+	p.tenant.mu.Lock()
+	defer p.tenant.mu.Unlock()
+	first := p.toRead == nil
+	if first {
+		p.toRead = &reading{}
+	}
+	r := p.toRead
+	r.ids, r.polls, r.again = append(r.ids, ids...), append(r.polls, polls...), true
+	return first
+}
+
+// nextReading takes what is to be read next, if anything is.
+func (p *poller) nextReading() (ids []string, polls []*job, again bool) {
+	p.tenant.mu.Lock()
+	defer p.tenant.mu.Unlock()
+	r := *p.toRead
+	if p.toRead = nil; r.again {
+		p.toRead = &reading{}
+	}
+	return r.ids, r.polls, r.again
 }
 
 // readPage reads one answer of the book.
@@ -278,10 +322,8 @@ func (p *poller) writeBook() {
 		if sent == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(p.hub.ctx, bookTimeout)
-		version, err := p.hub.cfg.Book.Write(ctx, apiKey, sent.message(time.Now()))
-		cancel()
-		if !p.wrote(apiKey, sent, version, err) {
+		written, err := p.hub.cfg.Book.Write(p.hub.ctx, apiKey, sent.message())
+		if !p.wrote(apiKey, sent, written, err) {
 			return
 		}
 	}
@@ -302,27 +344,20 @@ func (p *poller) takeFound() (apiKey string, sent *findings) {
 }
 
 // message is what the book is told of findings.
-func (f *findings) message(now time.Time) (m shared.Found) {
-	age := func(at time.Time) int64 { return max(now.Sub(at).Microseconds(), 0) }
+func (f *findings) message() (m shared.Found) {
+	m.Swept, m.FullList, m.Pause = f.swept, f.fullList, f.pause
 	for _, c := range f.changes {
-		c.Age = age(c.at)
+		c.At = c.at
 		m.Changes = append(m.Changes, c.Change)
 	}
-	for id, at := range f.same {
-		m.Same = append(m.Same, shared.Same{ID: id, Age: age(at)})
-	}
-	m.Swept, m.FullList = !f.swept.IsZero(), f.fullList
-	if m.Swept {
-		m.SweptAge = age(f.swept)
-	}
-	if !f.pause.IsZero() {
-		m.Pause = max(f.pause.Sub(now).Microseconds(), 0)
+	for id, found := range f.same {
+		m.Same = append(m.Same, shared.Same{ID: id, At: found.at, Etag: found.etag})
 	}
 	return m
 }
 
 // wrote notes that findings were written, or puts them back. It reports whether to go on.
-func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) bool {
+func (p *poller) wrote(apiKey string, sent *findings, written shared.Written, err error) bool {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -341,27 +376,57 @@ func (p *poller) wrote(apiKey string, sent *findings, version int64, err error) 
 	if !sent.swept.IsZero() {
 		s.holds = time.Time{}
 	}
-	if version > 0 && s.after == (shared.Cursor{Version: version}) { // nobody else has written since
-		s.after.Version++
+	if written.Last > 0 && s.after == (shared.Cursor{Version: written.First}) { // nobody else has written since
+		s.after.Version = written.Last + 1
+	}
+	for _, id := range written.Unknown {
+		s.renew(id, sent.same[id])
 	}
 	return true
 }
 
+// renew puts what a read has found among the changes, as the book has lost what it had.
+func (s *sharing) renew(id string, found same) {
+	if !s.found.answered(id) {
+		s.change(id, found.etag, nil, found.record, found.at)
+	}
+}
+
+// answered reports whether an answer to a read waits.
+func (f *findings) answered(id string) bool {
+	_, again := f.same[id]
+	return again || f.changes[id].Record != nil
+}
+
 // putBack puts findings back that were not written.
 func (f *findings) putBack(sent *findings) {
-	for id, c := range sent.changes {
-		if newer, ok := f.changes[id]; ok {
-			c = newer.over(c)
+	for id, found := range sent.same {
+		if !f.answered(id) {
+			f.same[id] = found
 		}
-		c.at = latest(c.at, f.same[id])
-		delete(f.same, id)
-		f.changes[id] = c
 	}
-	for id, at := range sent.same {
-		f.same[id] = latest(f.same[id], at)
+	for id, c := range sent.changes {
+		f.changes[id] = f.after(c)
 	}
 	f.swept, f.pause = latest(f.swept, sent.swept), latest(f.pause, sent.pause)
 	if f.fullList == nil {
 		f.fullList = sent.fullList
 	}
+}
+
+// after is a change with what waits that was found since.
+func (f *findings) after(c change) change {
+	if newer, ok := f.changes[c.ID]; ok {
+		at := newer.at
+		if newer.Record == nil && c.Record != nil {
+			at = c.at // of the record
+		}
+		c = newer.over(c)
+		c.at = at
+	}
+	if again, ok := f.same[c.ID]; ok && c.Etag != nil && again.etag == *c.Etag {
+		c.at = latest(c.at, again.at)
+		delete(f.same, c.ID)
+	}
+	return c
 }

@@ -24,6 +24,7 @@ type poller struct {
 
 	unsent      <-chan struct{} // has a value when something waits to be written; nil where there is no book
 	changed     <-chan struct{} // has a value when the book has news; likewise
+	toRead      *reading        // of the book, while it is read; nil: it is not
 	subscribed  string          // the API key of these news
 	unsubscribe func()
 }
@@ -36,6 +37,7 @@ type job struct {
 	asking   []chan<- accountAnswer // of a read of the account
 	cred     catalog.Credential     // of the request
 	apiKey   string                 // under which it was claimed
+	refused  bool                   // the book has refused it
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.

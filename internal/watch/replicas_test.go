@@ -80,18 +80,18 @@ func (r *way) News(ctx context.Context, apiKey string, after shared.Cursor, ids 
 }
 
 // Write writes, and wakes the others as a notification does.
-func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (int64, error) {
+func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (shared.Written, error) {
 	book, err := r.reach(ctx)
 	if err != nil {
-		return 0, err
+		return shared.Written{}, err
 	}
 	for _, c := range found.Changes { // nobody reads it without the API key
 		if c.Record != nil && (*c.Record == "" || strings.ContainsAny(*c.Record, `{"`)) {
 			r.group.t.Errorf("the book is given %q", *c.Record)
 		}
 	}
-	version, err := book.Write(ctx, apiKey, found)
-	if version > 0 {
+	written, err := book.Write(ctx, apiKey, found)
+	if written.Last > 0 {
 		for _, other := range r.group.replicas {
 			other.mu.Lock()
 			if !other.deaf && !other.away {
@@ -100,7 +100,7 @@ func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (int
 			other.mu.Unlock()
 		}
 	}
-	return version, err
+	return written, err
 }
 
 func (r *way) ask() error {

@@ -18,7 +18,7 @@ import (
 type Book interface {
 	Claim(ctx context.Context, apiKey string, ask shared.Ask) (shared.Claim, error)
 	News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (shared.News, error)
-	Write(ctx context.Context, apiKey string, found shared.Found) (version int64, err error)
+	Write(ctx context.Context, apiKey string, found shared.Found) (shared.Written, error)
 	// Changed has a value after a change. One that is missed costs a delay.
 	Changed(apiKey string) (changed <-chan struct{}, stop func())
 }
@@ -62,14 +62,14 @@ type sharing struct {
 // findings are what polls have found.
 type findings struct {
 	changes  map[string]change
-	same     map[string]time.Time // reads that have found what the book has
-	swept    time.Time            // when the list was read; zero: it was not
-	pause    time.Time            // until when nobody may poll; zero: no matter
+	same     map[string]same // reads that have found what the book has
+	swept    time.Time       // when the list was read; zero: it was not
+	pause    time.Time       // until when nobody may poll; zero: no matter
 	fullList *bool
 }
 
 func newFindings() findings {
-	return findings{changes: map[string]change{}, same: map[string]time.Time{}}
+	return findings{changes: map[string]change{}, same: map[string]same{}}
 }
 
 func (f *findings) isEmpty() bool {
@@ -84,6 +84,13 @@ type row struct {
 	at           time.Time // of the newest answer that the book has of it
 }
 
+// same is a read that has found what the book has.
+type same struct {
+	at     time.Time
+	etag   string
+	record record
+}
+
 // change is a change that waits to be written.
 type change struct {
 	shared.Change
@@ -93,7 +100,7 @@ type change struct {
 // over is a change after an older one that waits too.
 func (c change) over(older change) change {
 	if c.Record == nil {
-		c.Etag, c.Record = older.Etag, older.Record
+		c.Etag, c.Record, c.Ended = older.Etag, older.Record, older.Ended
 	}
 	if c.Listed == nil {
 		c.Listed = older.Listed
@@ -179,8 +186,16 @@ func (s *sharing) foundRead(e *entry, v catalog.Version) {
 // foundGone notes that a generation is gone.
 func (s *sharing) foundGone(e *entry) {
 	if s != nil && e.state.State == catalog.StateDeleted {
-		s.put(e.id, e.etag, record{Generation: e.state, Deleted: e.deleted, Lasting: e.absence.Lasting}, e.state.ObserveTime)
+		s.put(e.id, e.etag, recordOf(e), e.state.ObserveTime)
 	}
+}
+
+// recordOf is the state of an entry as a record.
+func recordOf(e *entry) record {
+	if e.state.State == catalog.StateDeleted {
+		return record{Generation: e.state, Deleted: e.deleted, Lasting: e.absence.Lasting}
+	}
+	return record{Generation: e.state, ListState: e.listing.state}
 }
 
 func (s *sharing) put(id, etag string, r record, at time.Time) {
@@ -188,12 +203,12 @@ func (s *sharing) put(id, etag string, r record, at time.Time) {
 	switch known := s.rows[id]; {
 	case known.etag != etag, known.byList && !s.key.FullList: // those who do not trust the list wait for a read
 		s.change(id, etag, nil, r, at)
-	case changes: // which the book has not yet
+	case changes && waits.Record != nil: // which the book has not yet
 		waits.at = at
 		s.found.changes[id] = waits
 	default:
 		known.at = at
-		s.rows[id], s.found.same[id] = known, at
+		s.rows[id], s.found.same[id] = known, same{at, etag, r}
 	}
 	s.send()
 }
@@ -212,7 +227,7 @@ func (s *sharing) change(id, etag string, listed *string, r record, at time.Time
 	}
 	s.rows[id] = row
 	written := s.seal.close(id, text)
-	s.found.changes[id] = change{shared.Change{ID: id, Etag: &etag, Listed: listed, Record: &written}, at}
+	s.found.changes[id] = change{shared.Change{ID: id, Etag: &etag, Listed: listed, Record: &written, Ended: r.Generation.State.Terminal()}, at}
 	delete(s.found.same, id)
 }
 
@@ -295,7 +310,7 @@ func (s *sharing) keep(t *tenant, now time.Time) {
 		r, at := s.rows[e.id], e.state.ObserveTime
 		if r.etag != "" && at.Sub(r.at) >= keepAfter && e.listing.hint == nil && t.wanted(e, now) && !waits(e.id) {
 			r.at = at
-			s.rows[e.id], s.found.same[e.id] = r, at
+			s.rows[e.id], s.found.same[e.id] = r, same{at, r.etag, recordOf(e)}
 			s.send()
 		}
 	}

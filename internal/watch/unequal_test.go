@@ -35,7 +35,9 @@ func (b *refusing) News(ctx context.Context, _ string, after shared.Cursor, _ []
 	return shared.News{Key: shared.Key{Born: 1, Now: time.Now().UnixMicro()}, Next: after}, pause(ctx, time.Millisecond)
 }
 
-func (b *refusing) Write(context.Context, string, shared.Found) (int64, error) { return 0, nil }
+func (b *refusing) Write(context.Context, string, shared.Found) (shared.Written, error) {
+	return shared.Written{}, nil
+}
 
 func (b *refusing) Changed(string) (<-chan struct{}, func()) { return nil, func() {} }
 

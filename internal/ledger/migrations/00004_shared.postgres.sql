@@ -29,7 +29,10 @@ CREATE UNLOGGED TABLE shared_states (
   -- The etag of the record in the list; "" where the list carries none.
   listed       TEXT,
   record       TEXT NOT NULL DEFAULT '',
+  -- 1: the generation has ended. What has not, and what the list carries, is kept as long as the row of its API key; all
+  -- else is deleted an hour after it was polled or changed.
+  ended        INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (api_key, id)
 );
 CREATE INDEX shared_states_version ON shared_states (api_key, version, id);
-CREATE INDEX shared_states_seen ON shared_states (seen_time);
+CREATE INDEX shared_states_seen ON shared_states (seen_time) WHERE ended = 1 OR COALESCE(listed, '') = '';

@@ -1,10 +1,15 @@
 // Package shared has the words in which a watch and the book speak of the polls that processes share. It is pure.
 //
-// All times and ages are of the book's clock, in microseconds; times are since 1970.
+// All numbers that are times are of the book's clock, in microseconds since 1970.
 package shared
+
+import "time"
 
 // HoldMicros is how long a claim holds that nobody has answered: whoever made it may be gone.
 const HoldMicros = 1_000_000
+
+// PauseMicros is the longest pause that counts.
+const PauseMicros = 120_000_000
 
 // Key is what the book says of an API key.
 type Key struct {
@@ -88,28 +93,39 @@ type News struct {
 
 // Change is an answer that differs from what the book has. A nil field does not.
 type Change struct {
-	ID     string  `json:"id"`
-	Age    int64   `json:"age"` // since the answer
-	Etag   *string `json:"etag"`
-	Listed *string `json:"listed"`
-	Record *string `json:"record"`
+	ID   string
+	At   time.Time // of the answer
+	Etag *string
+	// Listed is "" where the list does not carry the generation.
+	Listed *string
+	Record *string
+	// Ended means that Record is of one that has ended.
+	Ended bool
 }
 
 // Same is a read that has found what the book has.
 type Same struct {
-	ID  string `json:"id"`
-	Age int64  `json:"age"`
+	ID   string
+	At   time.Time // of the answer
+	Etag string
 }
 
-// Found is what polls have found.
+// Found is what polls have found. Its times are those of the process, with its monotonic clock.
 type Found struct {
-	// Swept means that the list was read, so long ago, and that Changes are all in which it differs.
-	Swept    bool
-	SweptAge int64
+	// Swept is when the list was read, and Changes are all in which it differs; zero: it was not.
+	Swept time.Time
 	// FullList is whether records of the list say as much as reads do; nil where nothing is learned.
 	FullList *bool
-	// Pause is how long nobody may poll, as the catalog has asked.
-	Pause   int64
+	// Pause is until when nobody may poll, as the catalog has asked; zero: no matter.
+	Pause   time.Time
 	Changes []Change
 	Same    []Same
+}
+
+// Written is what has become of what polls have found.
+type Written struct {
+	// First and Last are the versions of the changes, between which nobody else has written; 0 where there are none.
+	First, Last int64
+	// Unknown are the generations of Same of which the book has nothing, or an older record that differs.
+	Unknown []string
 }
