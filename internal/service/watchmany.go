@@ -49,7 +49,7 @@ type watchOfMany struct {
 	whose   map[string]orders.Attribution // of the generations that the request names
 	ask     *attributions                 // of the others
 	covered map[string]bool               // generations of which the caller has a state, until it has caught up
-	own     *ownOrders                    // of a watch of everything of what the ledger knows alone
+	own     *orders.OwnOrders             // of a watch of everything of what the ledger knows alone
 	leave   func()                        // ends its part in them
 }
 
@@ -191,15 +191,15 @@ func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
 	return !excludes(w.filter, model, whose)
 }
 
-// attribution is whose the generation of an update is. It is asked for once for all watchers of an update.
+// attribution is whose the generation of an update is. Where the ledger has to say so, what it says is remembered for the
+// other watchers.
 func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
 	id := u.Generation.ID
 	whose, ok := w.whose[id]
-	switch {
-	case ok:
-	case w.own != nil:
-		whose, _ = w.own.of(id)
-	default:
+	if !ok && w.own != nil {
+		whose, ok = w.own.Whose(id)
+	}
+	if !ok {
 		own, _ := w.ask.of(id) // else it is missing alone
 		whose = own[id]
 	}
