@@ -57,10 +57,11 @@ test: ## Run everything that needs Go alone, and what goroutines share once more
 	$(if $(RACE),@$(call raced,$(GO) test $(TESTING) $(RACE) $(UNRACED) -short -vet=off $(LONGEST) $(SHARED)))
 
 # raced,COMMAND runs tests with the race detector. Now and then it breaks down by itself where tests have virtual
-# time (github.com/golang/go/issues/78156). Then they run once more, unless a test has failed or a race was found too.
+# time (github.com/golang/go/issues/78156): by a check of its own, or by a signal outside of Go, which no test can bring
+# about. Then they run once more, unless a test has failed or a race was found too.
 raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
   { $(1); echo $$? >.build/race.status; } 2>&1 | tee .build/race.log; \
-  if grep -q '^ThreadSanitizer: CHECK failed' .build/race.log && ! grep -Eq '^ *--- FAIL|^panic: |DATA RACE' .build/race.log; then \
+  if grep -Eq '^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation)' .build/race.log && ! grep -Eq '^ *--- FAIL|^panic: |DATA RACE' .build/race.log; then \
     echo 'the race detector broke down: once more'; $(1); \
   else exit $$(cat .build/race.status); fi
 

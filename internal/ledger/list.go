@@ -20,6 +20,8 @@ type Filter struct {
 	Existing, Deleted bool
 	// Labels are theirs, all of them.
 	Labels map[string]string
+	// Since is the time from which on they were written; zero is any.
+	Since time.Time
 	// Unresolved chooses orders of unknown outcome.
 	Unresolved bool
 	// Unsettled chooses orders whose money may still move.
@@ -40,6 +42,9 @@ func (f Filter) clauses() *clauses {
 	}
 	if f.ModelID != "" {
 		c.add("model_id = %s", f.ModelID)
+	}
+	if !f.Since.IsZero() {
+		c.add("order_time >= %s", f.Since.UnixMicro())
 	}
 	f.states(c)
 	for name, value := range f.Labels {

@@ -38,6 +38,26 @@ func several(t *testing.T, l *ledger.Ledger) {
 	}
 }
 
+func TestAListBeginsWhereItsFilterSays(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		several(t, l)
+		all, err := l.List(t.Context(), ledger.Filter{Owner: new("studio")}, ledger.Position{}, 10)
+		if err != nil || len(all) != 3 {
+			t.Fatal(all, err)
+		}
+		for n, order := range all {
+			got, err := l.List(t.Context(), ledger.Filter{Owner: new("studio"), Since: order.Time}, ledger.Position{}, 10)
+			if err != nil || len(got) != n+1 || got[n].ID != order.ID {
+				t.Errorf("since the time of %s they are %v, %v", order.Generation, got, err)
+			}
+		}
+		if got, err := l.List(t.Context(), ledger.Filter{Since: all[0].Time.Add(time.Microsecond)}, ledger.Position{}, 10); err != nil || len(got) != 0 {
+			t.Errorf("since the time after all they are %v, %v", got, err)
+		}
+	})
+}
+
 func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	studio := "studio"
 	onEach(t, func(t *testing.T, url string) {

@@ -105,35 +105,14 @@ func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...s
 	return standing
 }
 
-// maxUnsettled is how many generations a watch of everything covers that the catalog need not list.
-const maxUnsettled = 10_000
-
 // Unsettled gives the newest generations that a filter chooses, of any state, whose money may still move.
 func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
 	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, false, false, true
-	all, err := o.Ledger.List(ctx, f, ledger.Position{}, maxUnsettled)
+	all, err := o.listNewest(ctx, f)
 	for _, order := range all {
-		generationIDs = append(generationIDs, order.Generation)
+		generationIDs = append(generationIDs, order.ID)
 	}
 	return generationIDs, err
-}
-
-// newestPage is how many orders one question asks for.
-const newestPage = 1000
-
-// Newest gives the newest orders that a filter chooses, page by page: so many at most, and no more than a watch of
-// everything covers.
-func (o *Orders) Newest(ctx context.Context, f ledger.Filter, most int) (all []Listed, err error) {
-	most = min(most, maxUnsettled)
-	for after := (ledger.Position{}); len(all) < most; after = all[len(all)-1].Position {
-		size := min(newestPage, most-len(all))
-		page, err := o.List(ctx, f, after, size)
-		all = append(all, page...)
-		if err != nil || len(page) < size {
-			return all, err
-		}
-	}
-	return all, nil
 }
 
 // IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -111,45 +110,4 @@ func hidden(id string) *watch.Update {
 	etag := g.Etag() // the same each time
 	g.TerminalTime, g.ObserveTime = now, now
 	return &watch.Update{Generation: g, Etag: etag, Initial: true, Missing: true}
-}
-
-const (
-	askTimeout = time.Second // of a question to the ledger within a watch, which holds up its heartbeats
-	askPause   = time.Second // how long the ledger is not asked after it has failed in a watch
-)
-
-// attributions says within a watch of many whose generations are. A ledger that is slow or away is left alone for a
-// while, so that the watch goes on.
-type attributions struct {
-	service *Service
-	ctx     context.Context
-	owner   *string   // whose generations are asked for; nil is everybody's
-	must    bool      // none is wanted but those that the ledger knows: it has to answer
-	askAt   time.Time // the ledger is not asked before
-}
-
-// errAskedLately is why the ledger is not asked.
-var errAskedLately = errors.New("the ledger has not answered just now")
-
-func (a *attributions) of(ids ...string) (map[string]orders.Attribution, error) {
-	if time.Now().Before(a.askAt) {
-		return nil, errAskedLately
-	}
-	ctx, cancel := context.WithTimeout(a.ctx, askTimeout)
-	defer cancel()
-	own, err := a.patiently(ctx, ids...)
-	if err != nil {
-		a.askAt = time.Now().Add(askPause)
-	}
-	return own, err
-}
-
-// patiently asks before the watch has begun.
-func (a *attributions) patiently(ctx context.Context, ids ...string) (map[string]orders.Attribution, error) {
-	if a.must {
-		if err := a.service.cfg.Orders.Proven(ctx, credential(ctx)); err != nil {
-			return nil, err
-		}
-	}
-	return a.service.known(ctx, a.owner, ids...)
 }

@@ -2,14 +2,9 @@ package service
 
 import (
 	"context"
-	"math"
-	"slices"
-	"sync"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
@@ -19,7 +14,6 @@ const (
 	ownLeast       = 100 * time.Millisecond
 	ownMost        = 30 * time.Second
 	ownMostOfOther = 2 * time.Second
-	ownAgain       = 100 // orders that the ledger is asked for each time
 )
 
 // ownEvery is how often the ledger is asked though nothing rings.
@@ -30,24 +24,14 @@ func ownEvery(from *orders.Orders) time.Duration {
 	return ownMost
 }
 
-// ownOrders are the orders of an owner, or of everybody, as the ledger knows them: for all who watch everything of theirs.
-type ownOrders struct {
-	owner *string // nil: everybody
-
-	mu        sync.Mutex
-	begun     bool
-	all       map[string]orders.Attribution // by generation
-	unsettled []string
-}
-
 // ownOrdersOf joins those who watch everything of an owner, and waits for what the ledger knows by now.
-func (s *Service) ownOrdersOf(ctx context.Context, owner *string) (own *ownOrders, leave func(), err error) {
+func (s *Service) ownOrdersOf(ctx context.Context, owner *string) (own *orders.OwnOrders, leave func(), err error) {
 	cred := credential(ctx)
 	if err := s.cfg.Orders.Proven(ctx, cred); err != nil {
 		return nil, nil, err
 	}
 	began := time.Now()
-	joined := s.own.join(viewerOf(owner), s.ownReader(cred, owner))
+	joined := s.own.join(viewerOf(owner), s.cfg.Orders.OwnOrders(cred, owner).Read)
 	for {
 		now := joined.newest()
 		switch {
@@ -73,73 +57,14 @@ func viewerOf(owner *string) orders.Viewer {
 	return orders.Viewer{Owner: *owner}
 }
 
-// ownReader gives what reads the orders of an owner. The hub learns of those that are new.
-func (s *Service) ownReader(cred catalog.Credential, owner *string) func(context.Context) (*ownOrders, error) {
-	own := &ownOrders{owner: owner, all: map[string]orders.Attribution{}}
-	return func(ctx context.Context) (*ownOrders, error) {
-		found, err := own.ask(ctx, s.cfg.Orders)
-		if err == nil {
-			s.cfg.Hub.Discovered(cred, own.note(found)...)
-		}
-		return own, err
-	}
-}
-
-// ask asks for the newest orders, all at first, as the catalog may list any of them, and for those whose money may still
-// move. Later a few tell of those that were settled before anybody asked.
-func (o *ownOrders) ask(ctx context.Context, from *orders.Orders) (found ownFound, err error) {
-	most := ownAgain
-	if !o.begun {
-		most = math.MaxInt
-	}
-	if found.newest, err = from.Newest(ctx, ledger.Filter{Owner: o.owner, Existing: true}, most); err == nil {
-		found.unsettled, err = from.Newest(ctx, ledger.Filter{Owner: o.owner, Unsettled: true}, math.MaxInt)
-	}
-	return found, err
-}
-
-// ownFound is an answer of the ledger.
-type ownFound struct{ newest, unsettled []orders.Listed }
-
-// note notes what the ledger has answered, and gives the generations that are new since the first answer.
-func (o *ownOrders) note(found ownFound) (fresh []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, order := range slices.Concat(found.newest, found.unsettled) {
-		if _, ok := o.all[order.ID]; !ok && o.begun {
-			fresh = append(fresh, order.ID)
-		}
-		o.all[order.ID] = order.Attribution
-	}
-	o.begun, o.unsettled = true, nil
-	for _, order := range found.unsettled {
-		o.unsettled = append(o.unsettled, order.ID)
-	}
-	return fresh
-}
-
-func (o *ownOrders) of(id string) (whose orders.Attribution, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	whose, ok = o.all[id]
-	return whose, ok
-}
-
 // chosen is what a filter chooses of them.
 type chosen struct {
-	*ownOrders
+	*orders.OwnOrders
 	filter *easelv1.GenerationFilter
 }
 
 // Has implements watch.Chosen.
 func (c chosen) Has(id string) bool {
-	whose, ok := c.of(id)
+	whose, ok := c.Whose(id)
 	return ok && !excludes(c.filter, whose.Model, whose)
-}
-
-// Unsettled implements watch.Chosen.
-func (c chosen) Unsettled() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.unsettled)
 }

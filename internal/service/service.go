@@ -63,7 +63,7 @@ type Service struct {
 	copies   *modelCache
 	balances *sharing[catalog.Tenant, catalog.Account]
 	budgets  *sharing[string, []ledger.Budget] // by owner
-	own      *sharing[orders.Viewer, *ownOrders]
+	own      *sharing[orders.Viewer, *orders.OwnOrders]
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -107,7 +107,7 @@ func New(cfg Config) (*Service, error) {
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
 	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
-	s.own = newSharing(func(_, _ *ownOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
+	s.own = newSharing(func(_, _ *orders.OwnOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil
 }
 

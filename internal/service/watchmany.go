@@ -47,9 +47,11 @@ type watchOfMany struct {
 	filter  *easelv1.GenerationFilter
 	named   bool                          // the caller names the generations; else it watches everything
 	whose   map[string]orders.Attribution // of the generations that the request names
-	ask     *attributions                 // of the others
+	owner   *string                       // whose generations it may be of; nil is everybody's
+	must    bool                          // none is wanted but those that the ledger knows: it has to answer
+	askAt   time.Time                     // the ledger is not asked before
 	covered map[string]bool               // generations of which the caller has a state, until it has caught up
-	own     *ownOrders                    // of a watch of everything of what the ledger knows alone
+	own     *orders.OwnOrders             // of a watch of everything of what the ledger knows alone
 	leave   func()                        // ends its part in them
 }
 
@@ -60,10 +62,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	if err != nil {
 		return request, err
 	}
-	w.ask = &attributions{
-		service: s.Service, ctx: ctx, owner: filter.Owner,
-		must: hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != "",
-	}
+	w.owner, w.must = filter.Owner, hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
 	request = watch.Request{
 		Credential: credential(ctx),
 		Everything: !w.named,
@@ -104,7 +103,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	if w.whose, err = w.ask.patiently(ctx, ids...); err != nil && w.ask.must {
+	if w.whose, err = w.ask(ctx, ids...); err != nil && w.must {
 		return nil, err // else labels alone are missing
 	}
 	ownAlone := hides(ctx, viewer(ctx))
@@ -136,7 +135,7 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose orders.Attri
 
 // everything gives the generations that a watch of everything covers beside the listed ones.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter) ([]string, error) {
-	if w.ask.must {
+	if w.must {
 		own, leave, err := w.service.ownOrdersOf(ctx, filter.Owner)
 		if err == nil {
 			w.own, w.leave = own, leave
@@ -191,19 +190,47 @@ func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
 	return !excludes(w.filter, model, whose)
 }
 
-// attribution is whose the generation of an update is. It is asked for once for all watchers of an update.
+// attribution is whose the generation of an update is. Where the ledger has to say so, what it says is remembered for the
+// other watchers.
 func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
 	id := u.Generation.ID
 	whose, ok := w.whose[id]
-	switch {
-	case ok:
-	case w.own != nil:
-		whose, _ = w.own.of(id)
-	default:
-		own, _ := w.ask.of(id) // else it is missing alone
-		whose = own[id]
+	if !ok && w.own != nil {
+		whose, ok = w.own.Whose(id)
+	}
+	if !ok {
+		whose = w.askInTime(id) // else it is missing alone
 	}
 	return whose
+}
+
+const (
+	askTimeout = time.Second // of a question to the ledger within a watch, which holds up its heartbeats
+	askPause   = time.Second // how long the ledger is not asked after it has failed in a watch
+)
+
+// askInTime asks whose a generation is, so that the watch goes on where the ledger is slow or away.
+func (w *watchOfMany) askInTime(id string) (whose orders.Attribution) {
+	if time.Now().Before(w.askAt) {
+		return whose
+	}
+	ctx, cancel := context.WithTimeout(w.stream.Context(), askTimeout)
+	defer cancel()
+	own, err := w.ask(ctx, id)
+	if err != nil {
+		w.askAt = time.Now().Add(askPause)
+	}
+	return own[id]
+}
+
+// ask asks whose generations are.
+func (w *watchOfMany) ask(ctx context.Context, ids ...string) (map[string]orders.Attribution, error) {
+	if w.must {
+		if err := w.service.cfg.Orders.Proven(ctx, credential(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return w.service.known(ctx, w.owner, ids...)
 }
 
 // sendUpdate sends an update, unless the caller has the state by its etag.

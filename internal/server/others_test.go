@@ -1,0 +1,104 @@
+package server_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// elsewhere gives generations that were ordered past this process.
+func elsewhere(s *stack, n int) (ids []string) {
+	for range n {
+		ids = append(ids, orderedElsewhere(s, rand.Text()))
+	}
+	return ids
+}
+
+// writtenElsewhere is an order that another replica has written down for an owner, and is about to send.
+func writtenElsewhere(s *stack, owner string) ledger.Order {
+	s.Helper()
+	key := rand.Text()
+	o, free, err := s.ledger.Write(s.Context(), ledger.Request{
+		Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: key, UpstreamKey: key, APIKey: "another", ModelID: picture, Inputs: "{}", PriceCents: 1,
+	})
+	if err != nil || !free {
+		s.Fatal(free, err)
+	}
+	return o
+}
+
+// settledElsewhere writes down that another replica has named the generation of an order, and that no money of it can move
+// any more.
+func settledElsewhere(s *stack, o ledger.Order, id string) {
+	s.Helper()
+	cost := int64(1)
+	_, err := s.ledger.Conclude(s.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id, CostCents: &cost})
+	if err == nil {
+		_, err = s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: &cost}})
+	}
+	if order, known, failed := s.ledger.Get(s.Context(), o.ID); err != nil || failed != nil || !known || !order.Settled {
+		s.Fatalf("%s is %+v, %v, %v, %v", id, order, known, err, failed)
+	}
+}
+
+// moreThanAPage are more orders than a question for the newest alone need give.
+const moreThanAPage = 110
+
+func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
+	file := crowd(t, 2)
+	scenario := func(t *testing.T, s *stack, waits func(what string, until func() bool)) {
+		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // which the catalog lists no more
+		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
+		ids, lists := elsewhere(s, moreThanAPage), s.sandbox.Requests()["GET /generations"]
+		waits("they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })
+		if own.Load() != 0 {
+			t.Fatalf("%d updates before anybody knows whose they are", own.Load())
+		}
+		for _, id := range ids {
+			settledElsewhere(s, writtenElsewhere(s, "team-0"), id)
+		}
+		waits("both watches are told of each", func() bool { return own.Load() >= 2*moreThanAPage })
+		if own.Load() != 2*moreThanAPage || foreign.Load() != 0 {
+			t.Errorf("two watches are told %d updates, and those of another team %d", own.Load(), foreign.Load())
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 100 })
+			scenario(t, s, func(what string, until func() bool) {
+				for deadline := time.Now().Add(time.Minute); !until(); time.Sleep(time.Second) {
+					if time.Now().After(deadline) {
+						t.Fatal("in a minute not:", what)
+					}
+				}
+			})
+		})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		s := heldStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = postgresLedger(t), 100 })
+		scenario(t, s, func(what string, until func() bool) { eventually(t, what, until) })
+	})
+}
+
+// The orders that are read have later times than an order that is named late, and money that is settled moves no more.
+func TestAWatchIsToldOfAnOldOrderThatIsNamedAndSettledAtOnce(t *testing.T) {
+	file := crowd(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 100 })
+		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
+		late, id := writtenElsewhere(s, "team-0"), elsewhere(s, 1)[0]
+		time.Sleep(20 * time.Second)
+		create(t, grpcCaller{s, "team-0"}, order(t, text, "later", "a lake")) // the ledger is read
+		time.Sleep(20 * time.Second)
+		before := own.Load()
+		settledElsewhere(s, late, id)
+		time.Sleep(time.Minute)
+		if n := own.Load() - before; n != 2 || foreign.Load() != 0 {
+			t.Errorf("the owner's two watches are told %d updates, and those of another %d", n, foreign.Load())
+		}
+	})
+}
