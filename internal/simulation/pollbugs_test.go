@@ -16,7 +16,7 @@ var pollBugs = []bug{
 	},
 	{
 		name:   "a change has the version of the one before",
-		edits:  []edit{{ledgerDir, "Polls.Write", "k.Version++", ""}},
+		edits:  []edit{{ledgerDir, "Polls.writePiece", "k.Version++", ""}},
 		jobs:   seeds("polls-short", 4, 6, 7, 9, 11, 13),
 		breaks: []string{"what one replica knows all know"},
 	},
@@ -28,7 +28,7 @@ var pollBugs = []bug{
 	},
 	{
 		name:   "rows of polls are deleted after two minutes",
-		edits:  []edit{{ledgerDir, "Polls.Forget", "tx.exec(s, sharedKept.Microseconds(), sharedKept.Microseconds(), sharedPage)", "tx.exec(s, sharedKept.Microseconds()/30, sharedKept.Microseconds()/30, sharedPage)"}},
+		edits:  []edit{{ledgerDir, "Polls.forget", "now.Add(-sharedKept)", "now.Add(-sharedKept / 30)"}},
 		jobs:   seeds("polls-short", 1, 2, 3, 4),
 		breaks: []string{"rows of polls are kept for an hour"},
 	},
@@ -58,13 +58,13 @@ var pollBugs = []bug{
 	},
 	{
 		name:   "each replica has all of the rate while the ledger is away",
-		edits:  []edit{{watchDir, "agenda.rate", "a.cfg.Rate / float64(_)", "a.cfg.Rate"}},
+		edits:  []edit{{watchDir, "agenda.rate", "a.cfg.Rate / float64(_)", "a.cfg.Rate / float64(cmp.Or(1))"}},
 		jobs:   seeds("polls-only-P6", 1, 2, 3, 4),
 		breaks: []string{"polls keep to the budget"},
 	},
 	{
 		name:   "a pause that the catalog asks of one replica is nobody else's",
-		edits:  []edit{{ledgerDir, "Polls.Write", "max(k.PausedUntil, k.Now+found.Pause)", "k.PausedUntil"}},
+		edits:  []edit{{ledgerDir, "sharedKey.found", "max(k.PausedUntil, k.Now+min(time.Until(f.Pause).Microseconds(), shared.PauseMicros))", "k.PausedUntil"}},
 		jobs:   seeds("polls-only-U5", 1, 2, 3, 4),
 		breaks: []string{"no poll in a pause that the catalog asked for"},
 	},
