@@ -269,7 +269,7 @@ func TestEightReplicasCostTheRequestsOfOne(t *testing.T) {
 		name        string
 		generations int
 		length      time.Duration
-	}{{"sweeps", 100, 10 * time.Minute}, {"single reads", 2, 2 * time.Hour}} {
+	}{{"sweeps", 100, 10 * time.Minute}, {"single reads", 2, 6 * time.Hour}} {
 		one := requestsOf(t, 1, of.generations, of.length)
 		for _, replicas := range []int{2, 4, 8} {
 			n := requestsOf(t, replicas, of.generations, of.length)
