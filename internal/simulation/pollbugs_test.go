@@ -4,7 +4,7 @@ package simulation
 var pollBugs = []bug{
 	{
 		name:   "a read is claimed whoever has claimed it before",
-		edits:  []edit{{watchDir, "poller.question", "shared.Read{ID: e.id, Last: e.polling.claimed}", "shared.Read{ID: e.id, Last: 1 << 60}"}},
+		edits:  []edit{{ledgerDir, "sharedKey.claimReads", "return granted, err", "for _, read := range reads { granted[read.ID] = true }; return granted, err"}},
 		jobs:   seeds("polls-short", 3, 1, 2, 4),
 		breaks: []string{"a generation is polled once, whoever watches"},
 	},
