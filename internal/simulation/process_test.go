@@ -53,13 +53,26 @@ type process struct {
 	stopped   chan struct{} // closed when the server has ended
 }
 
-// boot starts a process at the replica's addresses, wired as easel serve wires it.
-func (r *replica) boot() error {
+// next names the next process.
+func (r *replica) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
+	return fmt.Sprintf("%s%d", r.name, r.count)
+}
+
+// become lets a process be the one that serves.
+func (r *replica) become(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.process = p
+}
+
+// boot starts a process at the replica's addresses, wired as easel serve wires it. It opens the ledger, for which it may
+// have to wait: not under the mutex, for which virtual time would not pass.
+func (r *replica) boot() error {
 	w := r.world
-	p := &process{name: fmt.Sprintf("%s%d", r.name, r.count), world: w, uplink: newLink(), stopped: make(chan struct{})}
+	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
 	transport := catalog.NewTransport()
 	transport.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		if addr != catalogAddr {
@@ -104,7 +117,7 @@ func (r *replica) boot() error {
 			w.problem("%s did not serve: %v", p.name, err)
 		}
 	}()
-	r.process = p
+	r.become(p)
 	return nil
 }
 
