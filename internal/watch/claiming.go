@@ -368,6 +368,8 @@ func (p *poller) wrote(apiKey string, sent *findings, written shared.Written, er
 		p.lost(err, now)
 		if s.apiKey == apiKey {
 			s.found.putBack(sent)
+			s.writeAt = now.Add(tryEvery)
+			t.queue.wakeBy(s.writeAt)
 		}
 		return false
 	case s.apiKey != apiKey:

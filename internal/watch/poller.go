@@ -83,7 +83,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 		next = latest(t.budget.Paused(), now).Add(budget.Recovery)
 	}
 	jobs, again := p.jobs(now)
-	t.queue.planAt = earliest(again, next)
+	t.queue.planAt = earliest(earliest(again, next), t.sharing.writeAgain(now))
 	return jobs, t.queue.planAt, false
 }
 

@@ -56,6 +56,7 @@ type sharing struct {
 	firstList bool      // no list was read here yet
 	found     findings  // that wait to be written
 	writing   bool
+	writeAt   time.Time     // when what could not be written is tried again; zero: there is none
 	unsent    chan struct{} // has a value when something waits
 }
 
@@ -174,6 +175,19 @@ func (s *sharing) send() {
 	case s.unsent <- struct{}{}:
 	default:
 	}
+}
+
+// writeAgain has what could not be written tried again once that is due, and says when it is; zero: nothing has failed.
+func (s *sharing) writeAgain(now time.Time) time.Time {
+	switch {
+	case s == nil || s.writeAt.IsZero():
+		return time.Time{}
+	case now.Before(s.writeAt):
+		return s.writeAt
+	}
+	s.writeAt = time.Time{}
+	s.send()
+	return s.writeAt
 }
 
 // foundRead notes the answer to a read.
