@@ -44,8 +44,11 @@ func (s *sharing) isAnother(t *tenant, key shared.Key) bool {
 	return known
 }
 
-// note takes in what the book says of the API key.
+// note takes in what the book says of the API key. An answer that was overtaken by a newer one says nothing.
 func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
+	if key.Now < s.key.Now {
+		return
+	}
 	s.key = key
 	s.replicas.seen(key.Replicas, now)
 	if until := s.local(key.PausedUntil, now); until.After(latest(now, t.budget.Paused())) {
