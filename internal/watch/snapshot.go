@@ -80,7 +80,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Credentials = append(s.Credentials, c)
 	s.Stats.add(&t.stats)
 	s.Stats.Generations += len(t.entries)
-	if t.sharing != nil && t.sharing.away {
+	if t.sharing != nil && t.sharing.away && (c.Active > 0 || len(t.everything) > 0) { // else nothing asks the book
 		s.Stats.Away++
 	}
 }

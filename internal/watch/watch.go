@@ -155,7 +155,7 @@ type Stats struct {
 
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that wait after a 429 or an outage
-	Away       int                                  // pollers whose book does not answer
+	Away       int                                  // pollers that poll for themselves, as their book does not answer
 	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
 	Rate       float64                              // the lowest rate of a poller, in requests a second
 	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
