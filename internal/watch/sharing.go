@@ -192,7 +192,7 @@ func (s *sharing) writeAgain(now time.Time) time.Time {
 
 // foundRead notes the answer to a read.
 func (s *sharing) foundRead(e *entry, v catalog.Version) {
-	if s != nil {
+	if s != nil && !e.deleted { // else the answer was on its way, and says nothing
 		s.put(e.id, v.Etag, record{Generation: v.Generation, ListState: e.listing.state}, v.ObserveTime)
 	}
 }
@@ -264,10 +264,11 @@ func (s *sharing) foundList(t *tenant, records []catalog.Version, at time.Time) 
 		v := &records[i]
 		listed[v.ID] = true
 		r, known := s.rows[v.ID]
-		if known && r.listed == v.Etag {
+		e := t.entries[v.ID]
+		if known && r.listed == v.Etag || e != nil && e.deleted {
 			continue
 		}
-		if !known && s.firstList && v.State.Terminal() && t.entries[v.ID] == nil && !s.key.Everything {
+		if !known && s.firstList && v.State.Terminal() && e == nil && !s.key.Everything {
 			s.rows[v.ID] = row{listed: v.Etag}
 			continue
 		}
