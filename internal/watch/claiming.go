@@ -9,7 +9,7 @@ import (
 
 const (
 	claimTimeout = 500 * time.Millisecond // after it a book counts as away
-	bookTimeout  = 5 * time.Second        // of what no poll waits for
+	bookTimeout  = 5 * time.Second        // of the first reading of a book that is not known to be away
 )
 
 // start makes the requests of some jobs: polls that others could make too after the book has granted them.
@@ -205,7 +205,9 @@ func (p *poller) putBack(polls []*job) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
 	for _, j := range polls {
-		t.stats.Refused++
+		if j.refused {
+			t.stats.Refused++
+		}
 		var least time.Time
 		if j.refused && !s.again.After(now) {
 			least = now.Add(t.cfg.MinInterval)
@@ -289,7 +291,7 @@ func (p *poller) readPage(ids []string) (more bool) {
 	t.mu.Lock()
 	s := t.sharing
 	apiKey, after, timeout := s.follow(t.cred), s.after, claimTimeout
-	if !s.read {
+	if !s.read && !s.away {
 		timeout = bookTimeout
 	}
 	t.mu.Unlock()

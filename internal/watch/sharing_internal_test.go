@@ -121,6 +121,34 @@ func TestABookWhoseClockWasSetBackIsReadFromTheBeginning(t *testing.T) {
 	}
 }
 
+// A claim is made while an answer of the book is on its way that does not have it.
+func TestAnAnswerOfTheBookThatWasOvertakenSaysNothing(t *testing.T) {
+	now := time.Now()
+	one := newSharingTenant(t, now, "a")
+	s := one.sharing
+	older := shared.Key{Born: 1, Now: now.UnixMicro(), Swept: now.Add(-time.Second).UnixMicro(), Seen: now.Add(-time.Second).UnixMicro() + 1}
+	claimed := shared.Key{Born: 1, Now: older.Now + 1000, Swept: older.Now + 1000, Seen: older.Seen}
+	s.isAnother(one, claimed)
+	s.note(one, claimed, now)
+	if s.learn(one, shared.News{Key: older}, now) || s.sweep != claimed.Swept || s.key != claimed || !s.holds.After(now) {
+		t.Errorf("the last claim of a sweep is known as %d, want %d; it holds for %v", s.sweep, claimed.Swept, s.holds.Sub(now))
+	}
+}
+
+func TestNoAnswerTakesADeletionOutOfTheBook(t *testing.T) {
+	now := time.Now()
+	one := newSharingTenant(t, now, "a")
+	s, e := one.sharing, one.entries["a"]
+	one.deleted(e, nil, now)
+	s.foundGone(e)
+	deleted := *s.found.changes["a"].Etag
+	s.foundRead(e, queuedAt("a", now))
+	s.foundList(one, []catalog.Version{queuedAt("a", now)}, now)
+	if got := *s.found.changes["a"].Etag; got != deleted {
+		t.Errorf("the book is told the state %q after the deletion %q", got, deleted)
+	}
+}
+
 func TestWhatTheListDropsIsForgotten(t *testing.T) {
 	now := time.Now()
 	one := newSharingTenant(t, now, "a")
