@@ -30,8 +30,8 @@ type PollsConfig struct {
 }
 
 // Polls are the polls that processes share, each of which has claimed them in the book first. The row of an API key is
-// locked before its states, in every transaction: so versions are committed in order, and no two processes wait for each
-// other.
+// locked before its states in every transaction but that which forgets states, and that one waits for nobody: so versions
+// are committed in order, and no two processes wait for each other.
 type Polls struct {
 	PollsConfig
 
