@@ -26,6 +26,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 		"EASEL_SANDBOX_BALANCES": "EASEL_SANDBOX_BALANCE",
 		"EASEL_PROFIL":           "EASEL_PROFILE",
 		"EASEL_WHATEVER_IT_MAY":  "",
+		"EASEL_NATS_URL":         "EASEL_LEDGER_URL",
 		"EASEL_PORT":             "", // Kubernetes never sets it to a number
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")

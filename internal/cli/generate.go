@@ -163,7 +163,11 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 		next.Store(new(time.Now().Add(delay)))
 		if why := troubleOf(err); told != why { // while the reason stays the same, once is enough
 			told = why
-			s.remark("retry", order.IdempotencyKey, "the outcome is not known yet ("+why+"); sending the same order again in "+formatDuration(delay))
+			known := "the outcome is not known yet"
+			if !maybe {
+				known = "nothing is ordered yet"
+			}
+			s.remark("retry", order.IdempotencyKey, known+" ("+why+"); sending the same order again in "+formatDuration(delay))
 		}
 	}, func() (*easelv1.CreateGenerationResponse, error) {
 		return s.create(ctx, order)

@@ -192,8 +192,8 @@ func (l *Ledger) migrate(ctx context.Context, at place) error {
 		if err != nil {
 			return unusable(err)
 		}
-		defer func() { _ = unbounded.Close() }() // what it has done is done
-		locker, err := lock.NewPostgresSessionLocker()
+		defer func() { _ = unbounded.Close() }()                                   // what it has done is done
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // seconds: of several that start, each waits for the one that migrates
 		if err != nil {
 			return err
 		}

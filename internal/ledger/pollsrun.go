@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	sharedChannel = "easel_polls"    // of notifications
-	sharedKept    = time.Hour        // how long a row is kept that nobody has polled or changed
-	forgetEvery   = time.Minute      // between two looks for rows to delete
-	listenLeast   = time.Second      // before a failed connection for notifications is made anew; doubles
-	listenMost    = 30 * time.Second // at most
-	heardWithin   = 5 * time.Second  // a notification comes that was sent to find out
+	sharedChannel = "easel_polls"   // of notifications
+	sharedKept    = time.Hour       // how long a row is kept that nobody has polled or changed
+	forgetEvery   = time.Minute     // between two looks for rows to delete
+	listenLeast   = time.Second     // before a failed connection for notifications is made anew; doubles
+	listenMost    = 5 * time.Second // at most
+	heardWithin   = 5 * time.Second // a notification comes that was sent to find out
 )
 
 // Run hears of changes, and deletes what is old, until ctx ends. A failure of either costs a delay, and no poll.

@@ -77,6 +77,6 @@ var cures = map[string]string{
 	"42501": "this user lacks rights: make it the owner of a database of its own, so that it can create and write tables",
 	"25006": "the database is read-only: name the primary, and not a standby",
 	"57P03": "PostgreSQL is starting or stopping: start Easel again when it is up",
-	"57P01": "PostgreSQL is stopping: wait until it is up again",
-	"57P02": "PostgreSQL is stopping: wait until it is up again",
+	"57P01": "PostgreSQL is stopping, or an administrator has ended the connection: wait until it is up again",
+	"57P02": "PostgreSQL is stopping, or an administrator has ended the connection: wait until it is up again",
 }
