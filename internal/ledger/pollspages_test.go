@@ -14,12 +14,12 @@ import (
 // Whoever reads page by page compares its places byte by byte, and databases differ in the order of texts.
 func TestPagesOfNewsGoForwardInAnyOrderOfTexts(t *testing.T) {
 	at := proctest.Database(t)
-	change(t, at, `CREATE DATABASE american_polls TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
 	u, err := url.Parse(at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Path = "/american_polls"
+	u.Path += "_american"
+	change(t, at, `CREATE DATABASE `+strings.TrimPrefix(u.Path, "/")+` TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
 	p := sharedPolls(t, u.String())
 	reads := []shared.Read(nil)
 	for n := range 700 {

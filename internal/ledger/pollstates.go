@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -158,10 +159,11 @@ func (k *sharedKey) change(tx *transaction, apiKey string, changes int, rows str
 	return err
 }
 
-// found takes in what findings say of the API key.
+// found takes in what findings say of the API key. The first sweep under one is not claimed, and counts from its answer.
 func (k *sharedKey) found(f shared.Found) {
 	if !f.Swept.IsZero() {
 		k.Seen = max(min(k.Seen, k.Now), k.Now-max(time.Since(f.Swept).Microseconds(), 0))
+		k.Swept = cmp.Or(k.Swept, k.Seen)
 	}
 	if !f.Pause.IsZero() {
 		k.PausedUntil = max(k.PausedUntil, k.Now+min(time.Until(f.Pause).Microseconds(), shared.PauseMicros))
@@ -173,7 +175,7 @@ func (k *sharedKey) found(f shared.Found) {
 
 // writeFound writes the row after findings, and notifies of changes.
 func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) error {
-	_, err := tx.exec(`UPDATE shared_keys SET version = $1, seen_time = $2, paused_until = $3, full_list = $4 WHERE api_key = $5`, k.Version, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
+	_, err := tx.exec(`UPDATE shared_keys SET version = $1, swept_time = $2, seen_time = $3, paused_until = $4, full_list = $5 WHERE api_key = $6`, k.Version, k.Swept, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
 	if err == nil && changed && tx.l.dialect.notify != "" {
 		_, err = tx.exec(tx.l.dialect.notify, apiKey)
 	}
