@@ -261,10 +261,9 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge takes in the answer to a sweep of these entries.
-func (t *tenant) merge(swept []*entry, records []catalog.Version, result *pollResult, now time.Time) {
+// merge takes in the answer to a sweep of these entries, which carries each generation once.
+func (t *tenant) merge(swept []*entry, records []catalog.Version, carried map[string]bool, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures = false, 0
-	records, carried := unique(records)
 	t.discover(records, now)
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil {
