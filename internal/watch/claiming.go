@@ -129,6 +129,11 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
 	if err != nil {
+		if !s.away {
+			p.lost(err, now)
+			t.budget.SetLimit(t.rate(), now)
+			return nil, polls // which were planned at the rate of all
+		}
 		p.lost(err, now)
 		p.countAll(polls)
 		return polls, nil
