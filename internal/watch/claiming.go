@@ -294,7 +294,7 @@ func (p *poller) readPage(ids []string) (more bool) {
 	t.mu.Lock()
 	s := t.sharing
 	apiKey, after, timeout := s.follow(t.cred), s.after, claimTimeout
-	if !s.read {
+	if !s.read && !p.hub.bookAway.Load() { // else each new API key waits for a book that hangs
 		timeout = bookTimeout
 	}
 	t.mu.Unlock()

@@ -85,3 +85,18 @@ func TestARevokedAPIKeyGetsNothingOfTheBook(t *testing.T) {
 		})
 	}
 }
+
+func TestABookThatHangsHoldsUpNoMoreThanTheFirstAPIKey(t *testing.T) {
+	inGroup(t, 1, map[string]catalog.State{"a": queued}, func(g *group) {
+		r := g.replicas[0]
+		r.with(func(r *way) { r.slow = time.Hour })
+		for n, most := range []time.Duration{6 * time.Second, time.Second, time.Second} {
+			cred := catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key-", n)))
+			began, s := time.Now(), r.watchWith(g.ctx, watch.Request{Credential: cred, IDs: []string{"a"}})
+			pass(10 * time.Second)
+			if got := s.look(); len(got.at) == 0 || got.at[0].Sub(began) > most {
+				t.Errorf("watch %d begins at %v, and it is %v", n, got.at, began)
+			}
+		}
+	})
+}
