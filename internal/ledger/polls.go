@@ -80,12 +80,13 @@ func (t *transaction) readKey(apiKey, lock string) (k sharedKey, err error) {
 	return k, nil
 }
 
-// count counts the replicas that were seen within the last minute.
+// count counts the replicas that were seen within the last minute. Of those that were seen before the clock was set back,
+// whoever is there claims again.
 func (k *sharedKey) count(replicas string) {
 	if json.Unmarshal([]byte(replicas), &k.replicas) != nil {
 		k.replicas = nil
 	}
-	maps.DeleteFunc(k.replicas, func(_ string, r seenReplica) bool { return r.At <= k.Now-replicaSeen.Microseconds() })
+	maps.DeleteFunc(k.replicas, func(_ string, r seenReplica) bool { return r.At <= k.Now-replicaSeen.Microseconds() || r.At > k.Now })
 	k.Replicas, k.Everything = len(k.replicas), false
 	for _, r := range k.replicas {
 		k.Everything = k.Everything || r.Everything

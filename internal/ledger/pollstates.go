@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,8 +12,13 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
-// sharedPage is how many states one answer has, and how many rows are deleted at once.
-const sharedPage = 500
+const (
+	// sharedPage is how many states one answer has, and how many rows are deleted at once.
+	sharedPage = 500
+	// sharedBytes is after how many bytes of records an answer ends before that, and so do the changes of a transaction:
+	// a record may have megabytes, and nobody waits for long for five hundred of them.
+	sharedBytes = 4 << 20
+)
 
 // asRows is a parameter whose rows {rows} names.
 func asRows[T any](all []T) string {
@@ -39,12 +45,24 @@ func (p *Polls) Write(ctx context.Context, apiKey string, found shared.Found) (w
 
 // pieces divides findings. What is said of the whole list goes with the last piece, and a pause with the first.
 func pieces(f shared.Found) (all []shared.Found) {
-	for len(f.Changes) > sharedPage || len(f.Same) > sharedPage {
-		changes, same := min(len(f.Changes), sharedPage), min(len(f.Same), sharedPage)
+	for {
+		changes, same := atOnce(f.Changes), min(len(f.Same), sharedPage)
+		if changes == len(f.Changes) && same == len(f.Same) {
+			return append(all, f)
+		}
 		all = append(all, shared.Found{Pause: f.Pause, Changes: f.Changes[:changes], Same: f.Same[:same]})
 		f.Pause, f.Changes, f.Same = time.Time{}, f.Changes[changes:], f.Same[same:]
 	}
-	return append(all, f)
+}
+
+// atOnce is how many of the changes go with one transaction.
+func atOnce(changes []shared.Change) (n int) {
+	for bytes := 0; n < min(len(changes), sharedPage) && bytes < sharedBytes; n++ {
+		if record := changes[n].Record; record != nil {
+			bytes += len(*record)
+		}
+	}
+	return n
 }
 
 // foundRow is a row of what was found.
@@ -141,10 +159,11 @@ func (k *sharedKey) change(tx *transaction, apiKey string, changes int, rows str
 	return err
 }
 
-// found takes in what findings say of the API key.
+// found takes in what findings say of the API key. The first sweep under one is not claimed, and counts from its answer.
 func (k *sharedKey) found(f shared.Found) {
 	if !f.Swept.IsZero() {
 		k.Seen = max(min(k.Seen, k.Now), k.Now-max(time.Since(f.Swept).Microseconds(), 0))
+		k.Swept = cmp.Or(k.Swept, k.Seen)
 	}
 	if !f.Pause.IsZero() {
 		k.PausedUntil = max(k.PausedUntil, k.Now+min(time.Until(f.Pause).Microseconds(), shared.PauseMicros))
@@ -156,7 +175,7 @@ func (k *sharedKey) found(f shared.Found) {
 
 // writeFound writes the row after findings, and notifies of changes.
 func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) error {
-	_, err := tx.exec(`UPDATE shared_keys SET version = $1, seen_time = $2, paused_until = $3, full_list = $4 WHERE api_key = $5`, k.Version, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
+	_, err := tx.exec(`UPDATE shared_keys SET version = $1, swept_time = $2, seen_time = $3, paused_until = $4, full_list = $5 WHERE api_key = $6`, k.Version, k.Swept, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
 	if err == nil && changed && tx.l.dialect.notify != "" {
 		_, err = tx.exec(tx.l.dialect.notify, apiKey)
 	}
@@ -186,32 +205,41 @@ func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, id
 		for n, id := range ids {
 			wanted[n].ID = id
 		}
-		return tx.states(&news, `id IN (SELECT r.id FROM {rows})`, apiKey, asRows(wanted))
+		return tx.states(&news, `shared_states WHERE api_key = $1 AND id IN (SELECT r.id FROM {rows})`, apiKey, asRows(wanted))
 	})
 	return news, err
 }
 
+// statesAfter are those of a page: the last one is that with which there are enough bytes.
+const statesAfter = `(SELECT *, SUM(OCTET_LENGTH(record)) OVER (ORDER BY version, id) - OCTET_LENGTH(record) AS bytes_before
+	FROM (SELECT * FROM shared_states WHERE api_key = $1 AND (version, id) > ($2, $3) ORDER BY version, id LIMIT $4) AS newest) AS page
+	WHERE bytes_before < $5 ORDER BY version, id`
+
 // page reads a page of the states after a cursor.
 func (t *transaction) page(news *shared.News, apiKey string, after shared.Cursor) error {
-	if err := t.states(news, `(version, id) > ($2, $3) ORDER BY version, id LIMIT $4`, apiKey, after.Version, after.ID, sharedPage); err != nil {
+	if err := t.states(news, statesAfter, apiKey, after.Version, after.ID, sharedPage, sharedBytes); err != nil {
 		return err
+	}
+	bytes := 0
+	for i := range news.States {
+		bytes += len(news.States[i].Record)
 	}
 	newest := shared.Cursor{Version: news.Key.Version}
 	if last := len(news.States) - 1; last >= 0 {
 		newest = shared.Cursor{Version: news.States[last].Version, ID: news.States[last].ID}
 	}
-	news.Next, news.More = newest, len(news.States) == sharedPage
+	news.Next, news.More = newest, len(news.States) == sharedPage || bytes >= sharedBytes
 	if !news.More {
 		news.Next = shared.Cursor{Version: max(newest.Version, news.Key.Version) + 1}
 	}
 	return nil
 }
 
-// states reads the states of an API key that a condition names.
-func (t *transaction) states(news *shared.News, condition string, args ...any) error {
+// states reads some states of an API key.
+func (t *transaction) states(news *shared.News, from string, args ...any) error {
 	states, err := collect(t, func(rows *sql.Rows, s *shared.State) error {
 		return rows.Scan(&s.ID, &s.Version, &s.Claimed, &s.Seen, &s.Etag, &s.Listed, &s.Record)
-	}, `SELECT id, version, claimed_time, seen_time, etag, listed, record FROM shared_states WHERE api_key = $1 AND `+condition, args...)
+	}, `SELECT id, version, claimed_time, seen_time, etag, listed, record FROM `+from, args...)
 	news.States = append(news.States, states...)
 	return err
 }

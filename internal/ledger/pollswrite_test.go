@@ -208,3 +208,14 @@ func TestAClockThatWasSetBackKeepsPausesAndSweepsWithinTheirBounds(t *testing.T)
 		}
 	})
 }
+
+func TestWhoWasSeenBeforeTheClockWasSetBackIsSeenNoMore(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		p := sharedPolls(t, url)
+		claim(t, p, shared.Ask{Replica: "gone", Everything: true})
+		change(t, url, `UPDATE shared_keys SET replicas = REPLACE(replicas, '"at":', '"at":9')`)
+		if k := claim(t, p, shared.Ask{Replica: "here"}).Key; k.Replicas != 1 || k.Everything {
+			t.Errorf("%d replicas are seen, everything is watched: %v", k.Replicas, k.Everything)
+		}
+	})
+}

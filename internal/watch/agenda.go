@@ -30,6 +30,8 @@ type agenda struct {
 	health  health
 	sharing *sharing // nil where this process shares with nobody
 
+	authenticated bool // the catalog has answered under the API key
+
 	attending []*stream // that watch no generations
 	watches   int       // open ones, and those that attend
 	stats     Stats
@@ -220,9 +222,19 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
+// accepted reports whether the catalog has accepted the API key, here or elsewhere: a made-up one leaves nothing in the
+// book, and so the book has accepted ones alone.
+func (a *agenda) accepted() bool {
+	return a.proven() || a.sharing.key.Born != 0
+}
+
+// proven reports whether the catalog has accepted the API key while it is watched here, or elsewhere just now. A held one
+// is the operator's.
+func (a *agenda) proven() bool { return a.cred.Held || a.authenticated }
+
 // rate is how many requests a second this process may make now.
 func (a *agenda) rate() float64 {
-	if s := a.sharing; s != nil && s.away {
+	if s := a.sharing; s != nil && (s.away || !a.accepted()) {
 		return a.cfg.Rate / float64(cmp.Or(s.key.Replicas, a.cfg.replicas.number()))
 	}
 	return a.cfg.Rate

@@ -34,7 +34,7 @@ type question struct {
 	ask    shared.Ask
 	unread []string // generations of which the book may have what nobody here has seen
 	first  bool     // nothing was claimed: the book is to be read first
-	alone  bool     // the book is not asked, as it does not answer
+	alone  bool     // the book is not asked: it does not answer, or may not hear of the API key yet
 }
 
 // share makes the polls that the book grants, and takes in what others have found in place of the rest.
@@ -85,7 +85,7 @@ func (p *poller) question(polls []*job) (q question) {
 	for _, j := range polls {
 		j.cred, j.apiKey = cred, q.apiKey
 	}
-	if s.away && now.Before(s.tryAt) {
+	if s.away && now.Before(s.tryAt) || s.read && !t.accepted() {
 		q.alone = true
 		p.countAll(polls)
 		return q
@@ -129,6 +129,11 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
 	if err != nil {
+		if !s.away {
+			p.lost(err, now)
+			t.budget.SetLimit(t.rate(), now)
+			return nil, polls // which were planned at the rate of all
+		}
 		p.lost(err, now)
 		p.countAll(polls)
 		return polls, nil
@@ -291,7 +296,7 @@ func (p *poller) readPage(ids []string) (more bool) {
 	t.mu.Lock()
 	s := t.sharing
 	apiKey, after, timeout := s.follow(t.cred), s.after, claimTimeout
-	if !s.read && !s.away {
+	if !s.read && !s.away && !p.hub.bookAway.Load() { // else each new API key waits for a book that hangs
 		timeout = bookTimeout
 	}
 	t.mu.Unlock()
@@ -337,7 +342,7 @@ func (p *poller) takeFound() (apiKey string, sent *findings) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sharing
-	if s.writing || s.found.isEmpty() {
+	if s.writing || s.found.isEmpty() || !t.accepted() {
 		return "", nil
 	}
 	taken := s.found

@@ -218,7 +218,9 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	deleted := func(t *tenant, e *entry) {
-		t.deleted(e, found, time.Now())
+		now := time.Now()
+		t.authenticate(now)
+		t.deleted(e, found, now)
 		t.sharing.foundGone(e)
 	}
 	if h.cfg.Book == nil {

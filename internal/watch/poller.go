@@ -325,7 +325,8 @@ func (p *poller) swept(j *job, records []catalog.Version, err error, result *pol
 	if err == nil {
 		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
-		t.merge(swept, records, result, now)
+		records, carried := unique(records)
+		t.merge(swept, records, carried, result, now)
 		t.sharing.of(j.apiKey).foundList(t, records, now)
 		return
 	}

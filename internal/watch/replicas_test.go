@@ -317,9 +317,10 @@ func TestAnotherPollsSoonAfterOneIsGoneThatWasPollingAsTheOtherBegan(t *testing.
 	ids, states := manyIDs(10)
 	inGroup(t, 2, states, func(g *group) {
 		g.up.delay = 500 * time.Millisecond
-		first := g.replicas[0].watch(ids...)
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") }) // another one is proven first, by each
+		first := g.replicas[0].watchWith(g.ctx, watch.Request{Credential: held, IDs: ids})
 		pass(200 * time.Millisecond)
-		second := g.replicas[1].watch(ids...)
+		second := g.replicas[1].watchWith(g.ctx, watch.Request{Credential: held, IDs: ids})
 		pass(400 * time.Millisecond)
 		if a, b := len(first.look().updates), len(second.look().updates); a != len(ids) || b != len(ids) || g.replicas[1].requests(time.Time{}) > 0 {
 			t.Fatalf("%d and %d states are told before the first is gone, %d requests by the second", a, b, g.replicas[1].requests(time.Time{}))

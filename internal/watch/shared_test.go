@@ -420,3 +420,26 @@ func randomGroup(t *testing.T, seed uint64) {
 		}
 	})
 }
+
+// A book that comes and goes is none to spend the rate twice: what each may do alone is planned anew at its part.
+func TestABookThatComesAndGoesCostsFewRequestsMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+	}
+	ids, states := manyIDs(100)
+	inGroup(t, 6, states, func(g *group) {
+		g.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
+		g.watchAll(ids...)
+		pass(2 * time.Minute)
+		before := time.Now()
+		for n := range 60 {
+			for _, r := range g.replicas {
+				r.with(func(r *way) { r.away = n%2 == 0 })
+			}
+			pass(time.Second)
+		}
+		if n := g.requests(before); n > 1.4*5*60 || n < 3*60 {
+			t.Errorf("%d requests in a minute, where 300 are allowed", n)
+		}
+	})
+}

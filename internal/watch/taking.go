@@ -14,6 +14,9 @@ func (s *sharing) learn(t *tenant, news shared.News, now time.Time) (more bool) 
 		return true // from the beginning
 	}
 	s.note(t, news.Key, now)
+	if news.Key.Seen > 0 {
+		t.heard(s.past(news.Key.Seen, now), now)
+	}
 	for i := range news.States {
 		s.take(t, &news.States[i], now)
 	}
@@ -113,11 +116,12 @@ func (s *sharing) confirm(t *tenant, e *entry, at, now time.Time) {
 	s.apply(t, e, now, func() { t.apply(e, state, e.etag, &pollResult{}) })
 }
 
-// apply takes a state in. One that is too old to be delivered is read again first.
+// apply takes a state in. One that is too old to be delivered is read again first, and so is any where the catalog may
+// have revoked the API key since.
 func (s *sharing) apply(t *tenant, e *entry, now time.Time, apply func()) {
 	was := e.fresh
 	apply()
-	if !was && e.fresh && t.stale(e, now) {
+	if !was && e.fresh && (t.stale(e, now) || !t.proven()) {
 		e.fresh = false
 		t.pollAt(e, now)
 		return

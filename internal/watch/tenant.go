@@ -27,10 +27,9 @@ type pollResult struct {
 type tenant struct {
 	*agenda
 
-	gone          bool       // it has ended: the hub makes another
-	everything    []*watcher // watchers of all that the catalog lists
-	authenticated bool       // the catalog has answered under the API key
-	newcomers     []newcomer // wait until the tenant is authenticated
+	gone       bool       // it has ended: the hub makes another
+	everything []*watcher // watchers of all that the catalog lists
+	newcomers  []newcomer // wait until the tenant is authenticated
 
 	inFlight    int // reads on their way
 	accountRead accountRead
@@ -89,12 +88,13 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 	return added
 }
 
-// heard notes that the catalog has answered another process. An old answer does not say how it behaves now.
+// heard notes that the catalog has answered another process. An old answer does not say how it behaves now, nor that it
+// still accepts the API key.
 func (t *tenant) heard(at, now time.Time) {
 	if now.Sub(at) <= 2*t.cfg.MaxInterval {
 		t.health.heard(at)
+		t.authenticate(now)
 	}
-	t.authenticate(now)
 }
 
 // observe applies a record that a call has read. Where no poll came before, the record counts as the first
@@ -261,10 +261,9 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge takes in the answer to a sweep of these entries.
-func (t *tenant) merge(swept []*entry, records []catalog.Version, result *pollResult, now time.Time) {
+// merge takes in the answer to a sweep of these entries, which carries each generation once.
+func (t *tenant) merge(swept []*entry, records []catalog.Version, carried map[string]bool, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures = false, 0
-	records, carried := unique(records)
 	t.discover(records, now)
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil {

@@ -21,7 +21,8 @@ CREATE UNLOGGED TABLE shared_keys (
 
 CREATE UNLOGGED TABLE shared_states (
   api_key      TEXT NOT NULL,
-  id           TEXT NOT NULL,
+  -- In the order of bytes, in which readers compare what they have read: a database may have another.
+  id           TEXT COLLATE "C" NOT NULL,
   version      BIGINT NOT NULL DEFAULT 0,
   claimed_time BIGINT NOT NULL DEFAULT 0,
   seen_time    BIGINT NOT NULL DEFAULT 0,
