@@ -165,7 +165,7 @@ func (s *session) place(ctx context.Context, order *easelv1.CreateGenerationRequ
 			told = why
 			known := "the outcome is not known yet"
 			if !maybe {
-				known = "nothing is ordered yet"
+				known = "this try has ordered nothing" // an earlier one under the key may have
 			}
 			s.remark("retry", order.IdempotencyKey, known+" ("+why+"); sending the same order again in "+formatDuration(delay))
 		}
