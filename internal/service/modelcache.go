@@ -148,6 +148,9 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyK
 	}
 	defer c.leave(k, r)
 	flight := c.flights.DoChan(k.flight(), func() (any, error) {
+		if wire := c.fresh(k); wire != nil { // another read has ended since this caller looked
+			return wire, nil
+		}
 		wire, err := c.read(r.ctx, cred, k.id)
 		c.land(k, r, wire, err)
 		return wire, err
@@ -187,6 +190,16 @@ func (c *modelCache) leave(k copyKey, r *modelRead) {
 		c.flights.Forget(k.flight())
 		delete(c.reads, k)
 	}
+}
+
+// fresh gives what a copy holds that needs no renewal.
+func (c *modelCache) fresh(k copyKey) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.copies[k]; m != nil && time.Since(m.read) < copyFresh {
+		return m.wire
+	}
+	return nil
 }
 
 // read asks the catalog.
