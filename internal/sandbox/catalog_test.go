@@ -275,6 +275,15 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	})
 }
 
+func TestARateOfOneRouteLimitsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
+		b.send("GET", "/models", "").want(t, 200, "")
+		b.send("GET", "/models", "").want(t, 429, "RATE_LIMITED")
+		b.send("GET", "/me", "").want(t, 200, "")
+	})
+}
+
 func TestRequestsAreCountedByRoute(t *testing.T) {
 	sh := open(t, fast())
 	sh.do("GET", "/me", "")
@@ -290,8 +299,8 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 }
 
 func TestAnInvalidConfigurationIsRefusedWithEveryFault(t *testing.T) {
-	_, err := sandbox.Open(sandbox.Config{Speed: -1, FailureRate: 2, RateBurst: -1})
-	for _, word := range []string{"Speed", "FailureRate", "RateBurst"} {
+	_, err := sandbox.Open(sandbox.Config{Speed: -1, FailureRate: 2, RateBurst: -1, RateRoute: "GET /elsewhere"})
+	for _, word := range []string{"Speed", "FailureRate", "RateBurst", "RateRoute"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("error %v does not name %s", err, word)
 		}

@@ -42,7 +42,8 @@
 //	foreign ids       404 for an id of another API key, exactly as for an unknown id
 //	daily cap         counts the charges of a calendar day in UTC; refunds do not lower it; the balance
 //	                  is checked first
-//	request rate      token bucket for each API key; 429 RATE_LIMITED with Retry-After in whole seconds
+//	request rate      token bucket for each API key, of all routes or of one; 429 RATE_LIMITED with Retry-After in
+//	                  whole seconds
 //	errors            {"code", "message", "details": {"field": "inputs.prompt"}} *
 //	other statuses    404 unknown path, 405 wrong method, 413 body above 1 MiB, 415 not JSON, 503 closing
 //	failure on demand a prompt that contains [fail] fails; Config.FailureRate adds random failures

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	RateLimit float64
 	// RateBurst is the size of the bucket behind RateLimit. 0 means RateLimit, rounded up.
 	RateBurst int
+	// RateRoute limits one route alone, such as "POST /generations". Empty limits every route together.
+	RateRoute string
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. 0 means 2 s.
 	RefundDelay time.Duration
 	// Workers is the number of results that are produced at the same time. 0 means 2.
@@ -87,6 +90,7 @@ func (c Config) validate() error {
 	check(c.FailureRate >= 0 && c.FailureRate <= 1, "FailureRate must be from 0 to 1")
 	check(c.DailyCapCents >= 0, "DailyCapCents must not be negative")
 	check(c.RateLimit >= 0 && c.RateBurst >= 0, "RateLimit and RateBurst must not be negative")
+	check(c.RateRoute == "" || slices.Contains(routeTemplates(), c.RateRoute), "RateRoute must be a route")
 	check(c.RefundDelay >= 0, "RefundDelay must not be negative")
 	check(c.Repeats.Forget >= 0, "Repeats.Forget must not be negative")
 	check(c.Workers >= 0, "Workers must not be negative")
@@ -98,7 +102,7 @@ type Sandbox struct {
 	cfg    Config
 	db     *store
 	random *randomSource
-	limits *limiter
+	rate   *requestRate
 
 	done  chan struct{}  // closed when the sandbox ends
 	slots chan struct{}  // of the workers
@@ -124,7 +128,7 @@ func Open(cfg Config) (*Sandbox, error) {
 	s := &Sandbox{
 		cfg:      cfg,
 		db:       db,
-		limits:   newLimiter(cfg.RateLimit, cfg.RateBurst),
+		rate:     newRequestRate(cfg.RateLimit, cfg.RateBurst),
 		done:     make(chan struct{}),
 		slots:    make(chan struct{}, cfg.Workers),
 		requests: map[string]int{},
