@@ -23,8 +23,9 @@ var (
 
 const (
 	goneFor   = 1500 * time.Millisecond // the next poll comes within it after a replica was killed
-	knownSoon = 20 * time.Millisecond   // the usual delay of a change between two replicas
+	knownSoon = 20 * time.Millisecond   // the usual delay of a change between two replicas on a quiet machine
 	knownLate = 100 * time.Millisecond  // and that of one in a hundred
+	hops      = 25                      // so many of a change between two bare connections, where other work makes all of it slow
 	settling  = 3 * time.Second         // after a change, until polls are those of a quiet hour
 )
 
@@ -111,7 +112,8 @@ func TestReplicasOverADatabaseCostTheRequestsOfOne(t *testing.T) {
 }
 
 func TestReplicasOverADatabaseKnowOfAChangeWithinMilliseconds(t *testing.T) {
-	f, _ := startSharing(t, 4)
+	f, d := startSharing(t, 4)
+	bare := startBell(t, d.url.String())
 	for _, id := range f.ids[:min(len(f.ids), 40)] {
 		f.meter.set("running", id)
 		eventually(t, "a change everywhere", func() bool {
@@ -120,9 +122,10 @@ func TestReplicasOverADatabaseKnowOfAChangeWithinMilliseconds(t *testing.T) {
 	}
 	late := f.delays()
 	p50, p99 := late[len(late)/2], late[len(late)*99/100]
-	t.Logf("%d changes are known to another replica after %v (p50) and %v (p99)", len(late), p50, p99)
-	if p50 > knownSoon || p99 > knownLate {
-		t.Errorf("the limits are %v and %v", knownSoon, knownLate)
+	bare50, bare99 := bare.delays()
+	t.Logf("%d changes are known to another replica after %v (p50) and %v (p99), to a bare connection after %v and %v", len(late), p50, p99, bare50, bare99)
+	if soon, most := max(knownSoon, hops*bare50), max(knownLate, hops*bare99); p50 > soon || p99 > most {
+		t.Errorf("the limits are %v and %v", soon, most)
 	}
 	f.end()
 }
