@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -203,6 +205,8 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		modes = append(modes, fmt.Sprint(code, " text/plain"), fmt.Sprint(code, " text/html"))
 	}
 	for n, mode := range modes {
+		bird.become("queued")
+		waitUntilServed(bearing(t, token, time.Minute), t, conn)
 		bird.become(mode)
 		limit := time.Second / 4
 		if mode == "succeeded" {
@@ -235,6 +239,22 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 	}
 	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
+}
+
+// waitUntilServed waits until calls go upstream and are answered: after a 429, a 503 or a rejected API key none does for a while.
+func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
+	t.Helper()
+	for {
+		_, err := easelv1.NewAccountServiceClient(conn).GetAccount(ctx, &easelv1.GetAccountRequest{})
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("the catalog answers, and calls are refused: %v", err)
+		}
+	}
 }
 
 // searchProcess looks at what a process shows of itself.
