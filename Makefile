@@ -20,7 +20,7 @@ SEED    ?= 1
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs one-order bench bench-counts bench-schedule \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs one-order bench bench-counts bench-fairness bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -167,6 +167,9 @@ bench: build .build/bench ## Measure the facade beside one of stock parts (ten m
 
 bench-counts: build .build/bench
 	.build/bench -counts
+
+bench-fairness: ## Share a catalog that limits between ten teams, through 1 and 4 replicas: shares, pauses, use, refusals (six minutes)
+	$(GO) test ./internal/bench -count=1 -v -run SharedFairly -timeout 20m -fairness
 
 bench-%: build .build/bench
 	.build/bench $*
