@@ -3,6 +3,7 @@ package easel
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -40,10 +42,12 @@ func (c *Client) Download(ctx context.Context, generationID string, w io.Writer)
 	}
 }
 
-// DownloadFile is Download into a file, which has its name when it is whole. Until then it is path.part,
-// and after an error it is gone.
+// DownloadFile is Download into a file, which has its name when it is whole. Until then it is a new file with a random
+// name beside it, and after an error it is gone.
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string) error {
-	file, err := os.Create(path + ".part") //nolint:gosec // the caller names it
+	dir, base := filepath.Split(path)
+	part := filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part")
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names it, and the umask says who may read it
 	if err != nil {
 		return err
 	}

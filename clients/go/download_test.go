@@ -66,6 +66,24 @@ func TestDownloadGoesOnWhereItBrokeOff(t *testing.T) {
 	})
 }
 
+func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // D14
+	synctest.Test(t, func(t *testing.T) {
+		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
+		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path+".part")); err != nil {
+			t.Fatal(err)
+		}
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
+		if err := play(t, s).DownloadFile(t.Context(), "gen_1", path); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
+			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // of this test
+				t.Errorf("%s has %d bytes, %v", name, len(got), err)
+			}
+		}
+	})
+}
+
 func TestDownloadTakesNoDamagedBytes(t *testing.T) {
 	for name, serve := range map[string]func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 		"crc":    pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),

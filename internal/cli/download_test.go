@@ -169,6 +169,30 @@ func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
 	})
 }
 
+func TestALinkInThePlaceOfAPartIsNotFollowed(t *testing.T) { // D14
+	synctest.Test(t, func(t *testing.T) {
+		dir, other, c := t.TempDir(), filepath.Join(t.TempDir(), "other"), newContent()
+		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
+		if first := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir); first.exit != ExitRetry {
+			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
+		}
+		part := filepath.Join(dir, directory(t, dir)[0])
+		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Remove(part), os.Symlink(other, part)); err != nil {
+			t.Fatal(err)
+		}
+		c = newContent()
+		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		if second.exit != ExitOK {
+			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
+		}
+		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
+		wantFile(t, other, []byte("mine"))
+		if names := directory(t, dir); len(names) != 1 {
+			t.Errorf("left behind: %q", names)
+		}
+	})
+}
+
 func TestAPartOfOtherBytesIsNotGoneOnWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, c := t.TempDir(), newContent()

@@ -97,7 +97,10 @@ func openPart(target, identity string) (*partFile, error) {
 		digest := sha256.Sum256([]byte(identity))
 		p.kept = filepath.Join(dir, "."+base+"."+hex.EncodeToString(digest[:6])+".part")
 		if os.Rename(p.kept, work) == nil {
-			return p, p.takeOver(work)
+			if kept, err := os.Lstat(work); err == nil && kept.Mode().IsRegular() {
+				return p, p.takeOver(work, kept)
+			}
+			_ = os.Remove(work) // a link that somebody has put there
 		}
 	}
 	var err error
@@ -105,12 +108,19 @@ func openPart(target, identity string) (*partFile, error) {
 	return p, err
 }
 
-// takeOver reads what is there already, because the checksum covers the whole.
-func (p *partFile) takeOver(work string) (err error) {
-	if p.file, err = os.OpenFile(work, os.O_RDWR, 0); err != nil { //nolint:gosec // as above, and the file is our own
+// takeOver reads what is there already, because the checksum covers the whole. Kept is what the name led to: nobody has
+// put a link there since.
+func (p *partFile) takeOver(work string, kept fs.FileInfo) (err error) {
+	if p.file, err = os.OpenFile(work, os.O_RDWR, 0); err != nil { //nolint:gosec // as above
 		return err
 	}
-	p.size, err = io.Copy(p.sum, p.file)
+	opened, err := p.file.Stat()
+	if err == nil && !os.SameFile(kept, opened) {
+		err = fmt.Errorf("%s was exchanged", work)
+	}
+	if err == nil {
+		p.size, err = io.Copy(p.sum, p.file)
+	}
 	if err != nil {
 		p.discard()
 	}

@@ -559,6 +559,21 @@ public final class EaselTest implements AutoCloseable {
     }
   }
 
+  private static void downloadFollowsNoLinkBesideItsFile() throws IOException {
+    var directory = Files.createTempDirectory("easel");
+    var file = directory.resolve("file");
+    var other = Files.writeString(directory.resolve("other"), "mine");
+    var link = Files.createSymbolicLink(directory.resolve("file.part"), other);
+    try (var test = new EaselTest(pieces(WHOLE.length, chunk -> chunk, null))) {
+      test.easel.download("gen_1", file);
+    }
+    equal(true, Arrays.equals(WHOLE, Files.readAllBytes(file)));
+    equal("mine", Files.readString(other));
+    for (var left : List.of(link, other, file, directory)) {
+      Files.delete(left);
+    }
+  }
+
   private static void downloadTakesNoDamagedBytes() throws IOException {
     for (var answer : List.of(
         pieces(WHOLE.length, chunk -> chunk.setCrc32C(chunk.getCrc32C() ^ 1), null),
@@ -627,6 +642,7 @@ public final class EaselTest implements AutoCloseable {
         EaselTest::aDeadlineEndsAWatchWithoutAGoal,
         EaselTest::runTellsARenderThatCameToNothing,
         EaselTest::downloadGoesOnWhereItBrokeOff,
+        EaselTest::downloadFollowsNoLinkBesideItsFile,
         EaselTest::downloadTakesNoDamagedBytes).map(Case::start).toList();
     for (var run : runs) {
       run.call();

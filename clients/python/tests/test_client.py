@@ -510,6 +510,15 @@ class ClientTest(unittest.TestCase):
         asked = [(request.read_offset, request.etag) for request in script.requests]
         self.assertEqual([(0, ""), (0, ""), (1500, "bytes-1"), (2500, "bytes-1")], asked)
 
+    def test_download_follows_no_link_beside_its_file(self) -> None:
+        _, client = self.play(pieces(len(WHOLE)))
+        with TemporaryDirectory() as directory:
+            file, other = Path(directory, "file"), Path(directory, "other")
+            other.write_bytes(b"mine")
+            Path(directory, "file.part").symlink_to(other)
+            client.call("download", "gen_1", file)
+            self.assertEqual((WHOLE, b"mine"), (file.read_bytes(), other.read_bytes()))
+
     def test_download_takes_no_damaged_bytes(self) -> None:
         def spoil(field: str) -> Callable[[easel.ContentChunk], None]:
             return lambda chunk: setattr(chunk, field, getattr(chunk, field) ^ 1)

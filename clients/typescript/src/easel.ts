@@ -1,7 +1,8 @@
 // What every client of Easel would write again: orders that go on, watches and downloads that
 // resume, and what an error says.
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { clone, create, equals, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
@@ -220,8 +221,8 @@ export class Easel {
       const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
       return this.#fetch(generationId, write, options);
     }
-    const part = to + ".part";
-    const file = await open(part, "w");
+    const part = join(dirname(to), `.${basename(to)}.${randomBytes(5).toString("hex")}.part`);
+    const file = await open(part, "wx"); // a new file: a link that somebody has put there is not followed
     try {
       const info = await this.#fetch(generationId, (data) => file.writeFile(data), options);
       await file.sync();

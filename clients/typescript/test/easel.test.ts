@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import * as http2 from "node:http2";
 import * as net from "node:net";
 import { tmpdir } from "node:os";
@@ -422,8 +422,12 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.deepEqual(asked, [[0, ""], [0, ""], [1500, "bytes-1"], [2500, "bytes-1"]]);
 
     const directory = mkdtempSync(join(tmpdir(), "easel-"));
+    const other = join(directory, "other");
+    writeFileSync(other, "mine");
+    symlinkSync(other, join(directory, "file.part")); // is not followed
     await script().easel.download("gen_1", join(directory, "file"));
-    assert.deepEqual(readdirSync(directory), ["file"]);
+    assert.deepEqual(readdirSync(directory).sort(), ["file", "file.part", "other"]);
+    assert.equal(readFileSync(other, "utf8"), "mine");
     assert.deepEqual(new Uint8Array(readFileSync(join(directory, "file"))), whole);
     rmSync(directory, { recursive: true });
   });

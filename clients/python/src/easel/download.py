@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -21,13 +22,15 @@ def opened(to: Target) -> Iterator[BinaryIO]:
     if not isinstance(to, (str, os.PathLike)):
         yield to
         return
-    part = Path(os.fspath(to) + ".part")
-    try:
-        with part.open("wb") as file:
+    target = Path(to)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(5)}.part")
+    with part.open("xb") as file:  # a new file: a link that somebody has put there is not followed
+        try:
             yield file
-        part.replace(to)
-    finally:
-        part.unlink(missing_ok=True)
+            file.close()
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 class Download:

@@ -149,7 +149,8 @@ async fn watch(mut client: Client, render: &mut Generation, told: &mut Duration)
 
 /// Fetches the bytes over as many streams as it takes, and names the file when all are there.
 async fn download(client: Client, id: &str, path: &str) -> Result<(), Failure> {
-    let mut file = fs::File::create(format!("{path}.part"))?;
+    let part = format!("{path}.{}.part", std::process::id());
+    let mut file = fs::File::create_new(&part)?; // a link that somebody has put there is not followed
     let mut rest = DownloadGenerationRequest { generation_id: id.into(), ..Default::default() };
     while let Err(error) = fetch(client.clone(), &mut rest, &mut file).await {
         match error.downcast_ref::<Status>() {
@@ -160,7 +161,7 @@ async fn download(client: Client, id: &str, path: &str) -> Result<(), Failure> {
             _ => return Err(error),
         }
     }
-    Ok(fs::rename(format!("{path}.part"), path)?)
+    Ok(fs::rename(part, path)?)
 }
 
 async fn fetch(mut client: Client, rest: &mut DownloadGenerationRequest, file: &mut fs::File) -> Result<(), Failure> {

@@ -14,6 +14,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.*;
 
 /**
@@ -192,10 +193,10 @@ public final class Easel implements AutoCloseable {
     return future;
   }
 
-  /** Fetches the file of a render, which has its name when all bytes are there and right. Until then it is file.part. */
+  /** Fetches the file of a render, which has its name when all bytes are there and right. Until then it is a new file beside it. */
   public ContentInfo download(String generationId, Path file) throws IOException {
-    var part = file.resolveSibling(file.getFileName() + ".part");
-    try (var out = FileChannel.open(part, StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE)) {
+    var part = file.resolveSibling("." + file.getFileName() + "." + UUID.randomUUID() + ".part");
+    try (var out = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
       var info = download(generationId, Channels.newOutputStream(out));
       out.force(true);
       Files.move(part, file, StandardCopyOption.REPLACE_EXISTING);
