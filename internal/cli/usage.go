@@ -206,11 +206,15 @@ func spentText(rows []*easelv1.UsageRow) string {
 func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	var text strings.Builder
 	out := csv.NewWriter(&text)
-	records := [][]string{append(c.By.columns(), "order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents")}
+	var columns []string
+	for _, name := range c.By.columns() {
+		columns = append(columns, notFormula(name))
+	}
+	records := [][]string{append(columns, "order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents")}
 	for _, row := range rows {
 		var record []string
 		for _, cell := range c.By.cells(row) {
-			record = append(record, cell.text)
+			record = append(record, notFormula(cell.text))
 		}
 		for _, n := range []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents} {
 			record = append(record, strconv.FormatInt(n, 10))
@@ -222,6 +226,14 @@ func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	}
 	s.PrintText(strings.TrimSuffix(text.String(), "\n"))
 	return nil
+}
+
+// notFormula keeps a spreadsheet from taking the text of a caller for a formula.
+func notFormula(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
+		return "'" + text
+	}
+	return text
 }
 
 // usageBy is by what usage is counted, such as day,label=campaign.

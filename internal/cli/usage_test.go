@@ -85,7 +85,7 @@ func TestUsageComesInEveryForm(t *testing.T) {
 	dial := counted(t, &asked)
 	got := easel(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")
 	want := `owner,campaign,order_count,failed_count,unknown_count,cost_cents,refunded_cents,reserved_cents,unconfirmed_cents
-print,"=spring, ""a""",2,1,0,130,30,0,0
+print,"'=spring, ""a""",2,1,0,130,30,0,0
 studio,,10,0,1,1200,0,11,0
 `
 	if got.exit != ExitOK || got.stdout != want {
