@@ -15,8 +15,8 @@ const (
 	shareVariable   = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-// samplerOfEnvironment is the sampler of OTEL_TRACES_SAMPLER, as the SDK would make it, with one
-// more rule: see linked. What the SDK would log and ignore is an error.
+// samplerOfEnvironment is the sampler of OTEL_TRACES_SAMPLER, as the SDK would make it, with two
+// more rules: see linked and parentBased. What the SDK would log and ignore is an error.
 func samplerOfEnvironment() (trace.Sampler, error) {
 	kind := strings.ToLower(strings.TrimSpace(os.Getenv(samplerVariable)))
 	share := 1.0
@@ -35,13 +35,19 @@ func samplerOfEnvironment() (trace.Sampler, error) {
 	case "traceidratio":
 		return linked{trace.TraceIDRatioBased(share)}, nil
 	case "parentbased_always_off":
-		return linked{trace.ParentBased(trace.NeverSample())}, nil
+		return linked{parentBased(trace.NeverSample())}, nil
 	case "parentbased_traceidratio":
-		return linked{trace.ParentBased(trace.TraceIDRatioBased(share))}, nil
+		return linked{parentBased(trace.TraceIDRatioBased(share))}, nil
 	case "", "parentbased_always_on":
-		return trace.ParentBased(trace.AlwaysSample()), nil
+		return parentBased(trace.AlwaysSample()), nil
 	}
 	return nil, fmt.Errorf("%s must be always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or parentbased_traceidratio", samplerVariable)
+}
+
+// parentBased does as a parent of this process does. A caller does not decide how much is recorded here: below
+// its span the root decides, and the trace keeps its id.
+func parentBased(root trace.Sampler) trace.Sampler {
+	return trace.ParentBased(root, trace.WithRemoteParentSampled(root), trace.WithRemoteParentNotSampled(root))
 }
 
 // linked records each root span that is linked to a recorded span: where one watch of a hundred
@@ -52,7 +58,7 @@ type linked struct{ trace.Sampler }
 func (s linked) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
 	if !oteltrace.SpanContextFromContext(p.ParentContext).IsValid() {
 		for _, link := range p.Links {
-			if link.SpanContext.IsSampled() {
+			if link.SpanContext.IsSampled() && !link.SpanContext.IsRemote() {
 				return trace.SamplingResult{Decision: trace.RecordAndSample}
 			}
 		}

@@ -18,22 +18,24 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 }
 
 func TestTheEnvironmentAndLinksDecideTheSampling(t *testing.T) {
-	recorded := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, trace.FlagsSampled))}
-	other := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, 0))}
+	recorded := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, trace.FlagsSampled)).WithRemote(false)}
+	other := trace.Link{SpanContext: trace.SpanContextFromContext(callerContext(t, 0)).WithRemote(false)}
+	remote := trace.Link{SpanContext: recorded.SpanContext.WithRemote(true)}
 	for _, test := range []struct {
-		sampler, arg                            string
-		root, linked, linkedOther, below, under bool // below a recorded caller, under one that is not
+		sampler, arg string
+		root, linked bool // a caller, recorded or not, changes nothing: D14
 	}{
-		{"", "", true, true, true, true, false},
-		{"parentbased_always_on", "", true, true, true, true, false},
-		{"always_on", "", true, true, true, true, true},
-		{"always_off", "", false, false, false, false, false},
-		{"traceidratio", "0", false, true, false, false, false},
-		{"traceidratio", "1", true, true, true, true, true},
-		{" TraceIDRatio ", " 0 ", false, true, false, false, false},
-		{"always_on", "nonsense", true, true, true, true, true},
-		{"parentbased_traceidratio", "0", false, true, false, true, false},
-		{"parentbased_always_off", "", false, true, false, true, false},
+		{"", "", true, true},
+		{"parentbased_always_on", "", true, true},
+		{"always_on", "", true, true},
+		{"always_off", "", false, false},
+		{"traceidratio", "0", false, true},
+		{"traceidratio", "1", true, true},
+		{" TraceIDRatio ", " 0 ", false, true},
+		{"always_on", "nonsense", true, true},
+		{"parentbased_traceidratio", "0", false, true},
+		{"parentbased_traceidratio", "1", true, true},
+		{"parentbased_always_off", "", false, true},
 	} {
 		t.Setenv("OTEL_TRACES_SAMPLER", test.sampler)
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", test.arg)
@@ -51,10 +53,11 @@ func TestTheEnvironmentAndLinksDecideTheSampling(t *testing.T) {
 		for what, pair := range map[string][2]bool{
 			"a root":                        {start(t.Context()), test.root},
 			"a root linked to a recorded":   {start(t.Context(), trace.WithLinks(other, recorded)), test.linked},
-			"a root linked to another":      {start(t.Context(), trace.WithLinks(other)), test.linkedOther},
-			"a call of a recorded caller":   {start(callerContext(t, trace.FlagsSampled)), test.below},
-			"a call of another caller":      {start(callerContext(t, 0)), test.under},
-			"a linked call of another":      {start(callerContext(t, 0), trace.WithLinks(recorded)), test.under},
+			"a root linked to another":      {start(t.Context(), trace.WithLinks(other)), test.root},
+			"a root linked to a caller":     {start(t.Context(), trace.WithLinks(remote)), test.root},
+			"a call of a recorded caller":   {start(callerContext(t, trace.FlagsSampled)), test.root},
+			"a call of another caller":      {start(callerContext(t, 0)), test.root},
+			"a linked call of another":      {start(callerContext(t, 0), trace.WithLinks(recorded)), test.root},
 			"a root of a recorded caller's": {start(callerContext(t, trace.FlagsSampled), trace.WithNewRoot(), trace.WithLinks(recorded)), test.linked},
 		} {
 			if pair[0] != pair[1] {
