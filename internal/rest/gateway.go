@@ -24,7 +24,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithMetadata(config.Calls.Metadata),
 		runtime.WithErrorHandler(handleError),
 		runtime.WithRoutingErrorHandler(handleRoutingError),
-		runtime.WithMiddlewares(nameRoute, newParameters().check, newBodies(config.Calls).read),
+		runtime.WithMiddlewares(nameRoute, newParameters(config.Calls).check, newBodies(config.Calls).read),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),

@@ -20,10 +20,13 @@ import (
 // JSON those of the contract, for the fields of the request that are not in the path, and none where the request
 // is the body. The gateway takes both spellings of a name, and ignores unknown ones: it would drop a misspelt
 // limit in silence.
-type parameters map[string]map[string]string
+type parameters struct {
+	calls Calls
+	names map[string]map[string]string
+}
 
-func newParameters() parameters {
-	known := parameters{}
+func newParameters(calls Calls) parameters {
+	known := map[string]map[string]string{}
 	bindings(func(m protoreflect.MethodDescriptor, b binding) {
 		names := map[string]string{}
 		if !b.inBody {
@@ -32,7 +35,7 @@ func newParameters() parameters {
 		known[b.verb+" "+bareTemplate(b.template)] = names
 	})
 	known[http.MethodHead+" "+contentPath] = known[http.MethodGet+" "+contentPath]
-	return known
+	return parameters{calls, known}
 }
 
 // addNames adds the names of the fields of a message. Those of a message of the contract that stands in it
@@ -56,36 +59,49 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 // keyed stands for the key of a member of a map.
 const keyed = "[name]"
 
-// check refuses a query with a parameter that its route does not take. Pages take any.
+// check refuses a query with a parameter that its route does not take. Pages take any. Nothing is read of the query of
+// a client that may not call: the call behind the gateway is refused.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		if r.URL.RawQuery != "" {
-			if names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
-				if err := checkQuery(r.URL.RawQuery, names); err != nil {
-					writeError(w, r, err)
-					return
-				}
-			}
+		names, ours := p.names[r.Method+" "+bareTemplate(routeTemplate(r))]
+		if r.URL.RawQuery == "" || !ours {
+			next(w, r, params)
+			return
+		}
+		if _, denied := p.calls.Authenticate(r); denied != nil {
+			r.URL.RawQuery = ""
+		} else if err := checkQuery(r.URL.RawQuery, names); err != nil {
+			writeError(w, r, err)
+			return
 		}
 		next(w, r, params)
 	}
 }
 
+// checkQuery looks at one parameter after the other, and at no more of them than it takes to refuse a query.
 func checkQuery(raw string, names map[string]string) error {
-	query, err := url.ParseQuery(raw)
-	if err != nil {
-		return service.InvalidRequest(service.Violation{Description: malformedQuery})
-	}
-	var unknown []service.Violation
-	for _, given := range slices.Sorted(maps.Keys(query)) {
-		if !knownAs(given, names) {
-			unknown = append(unknown, service.Violation{Field: given, Description: unknownParameter(names)})
+	var unknown []string
+	for parameter := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		given, malformed := url.QueryUnescape(name)
+		if _, err := url.QueryUnescape(value); err != nil || malformed != nil || strings.Contains(parameter, ";") {
+			return service.InvalidRequest(service.Violation{Description: malformedQuery})
+		}
+		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
+			unknown = append(unknown, given)
+		}
+		if len(unknown) > service.MostViolations { // one more says that there are more
+			break
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	return service.InvalidRequest(unknown...)
+	var violations []service.Violation
+	for _, name := range slices.Sorted(slices.Values(unknown)) {
+		violations = append(violations, service.Violation{Field: name, Description: unknownParameter(names)})
+	}
+	return service.InvalidRequest(violations...)
 }
 
 func knownAs(given string, names map[string]string) bool {

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,9 +61,6 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		if answer.StatusCode != http.StatusBadRequest || len(faults) != 1 || faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.takes) {
 			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
 		}
-	}
-	if n := len(s.Seen()); n != 1 { // the one with nothing in its query
-		t.Errorf("%d calls were made", n)
 	}
 }
 
@@ -128,7 +126,7 @@ func TestAFilterIsWrittenInTheQuery(t *testing.T) {
 }
 
 func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
-	known := newParameters()
+	known := newParameters(nil).names
 	for _, route := range routes() {
 		names, ok := known[bareTemplate(route)]
 		if !ok {
@@ -142,5 +140,44 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	}
 	if len(known) != len(routes())+1 { // a download may be asked for with HEAD
 		t.Errorf("%d routes are known of %d", len(known), len(routes()))
+	}
+}
+
+// unknownQuery has so many parameters that no request takes, in the largest query that a header may have.
+func unknownQuery() string {
+	var query strings.Builder
+	for n := 0; query.Len() < 30_000; n++ {
+		fmt.Fprintf(&query, "%x&", n)
+	}
+	return query.String()
+}
+
+func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // D13
+	s := serve(t, servertest.NewStudio())
+	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+unknownQuery(), ""))
+	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
+	faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
+	if len(faults) != service.MostViolations+1 || faults[len(faults)-1].GetDescription() != "there are more violations" {
+		t.Errorf("named are %v", faults)
+	}
+}
+
+func TestNothingIsReadOfAQueryWithoutACredential(t *testing.T) { // D13
+	s := serve(t, servertest.NewStudio())
+	for _, path := range []string{"/v1/generations", "/v1/generations/g", "/v1/generations:watch", "/v1/generations/g/content", "/v1/account"} {
+		request := servertest.Request(t, http.MethodGet, path+"?"+unknownQuery(), "")
+		request.Header.Del("Authorization")
+		answer, text := servertest.Do(t, s.HTTP, request)
+		servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.Unauthenticated, "CREDENTIAL_MISSING")
+		if answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s is answered %s", path, answer.Status)
+		}
+	}
+}
+
+func BenchmarkAQueryOfUnknownParameters(b *testing.B) {
+	names, query := newParameters(nil).names["GET /v1/generations"], unknownQuery()
+	for b.Loop() {
+		_ = checkQuery(query, names)
 	}
 }

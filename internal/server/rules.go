@@ -35,7 +35,7 @@ var newRules = sync.OnceValues(func() (rules, error) {
 })
 
 // check completes an order with the idempotency key of the REST header, then checks the request. The
-// error lists every violation.
+// error lists the first violations.
 func (r rules) check(ctx context.Context, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {

@@ -69,6 +69,9 @@ type Violation struct {
 	Description string
 }
 
+// MostViolations is how many an error names.
+const MostViolations = 10
+
 // InvalidRequest is the error of a request that breaks rules of the contract.
 func InvalidRequest(violations ...Violation) error {
 	bad := &errdetails.BadRequest{}
@@ -84,16 +87,15 @@ func InvalidRequest(violations ...Violation) error {
 	return Fail(easelv1.ErrorReason_INVALID_REQUEST, text, bad)
 }
 
-// shorten leaves out the violations that do not fit into trailers, and says so.
+// shorten leaves out the violations that are too many or do not fit into trailers, and says so.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
+	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]
 	for proto.Size(bad) > detailsLimit {
 		bad.FieldViolations = bad.FieldViolations[:len(bad.FieldViolations)*3/4]
 	}
-	if left := all - len(bad.FieldViolations); left > 0 {
-		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Description: strconv.Itoa(left) + " more violations",
-		})
+	if len(bad.FieldViolations) < all {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Description: "there are more violations"})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/gen/scalar"
@@ -77,10 +78,11 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed answers with bytes that gzip made, as they are, and unpacks them for who
+// serveCompressed answers with bytes that gzip made, as they are, and unpacks them once for who
 // does not take gzip: no browser.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
+	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Vary", "Accept-Encoding")
@@ -89,10 +91,16 @@ func serveCompressed(mediaType string, compressed []byte) http.Handler {
 			asTheyAre.ServeHTTP(w, r)
 			return
 		}
-		header.Set("Content-Type", mediaType)
-		header.Set("Cache-Control", "no-cache")
-		if reader, err := gzip.NewReader(bytes.NewReader(compressed)); err == nil && r.Method != http.MethodHead {
-			_, _ = io.Copy(w, reader) //nolint:gosec // a file of ours; a client that went away needs no error
-		}
+		unpacked().ServeHTTP(w, r)
 	})
+}
+
+// unpack unpacks a file of ours.
+func unpack(compressed []byte) []byte {
+	reader, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return nil
+	}
+	whole, _ := io.ReadAll(reader) // from memory
+	return whole
 }
