@@ -46,6 +46,9 @@ var ErrKeyTaken = errors.New("the idempotency key was used again since the order
 // ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
 var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome yet")
 
+// ErrTooManyRefused means that [MostRefused] orders of an owner were refused within [RefusedTime].
+var ErrTooManyRefused = errors.New("too many orders of this owner were refused lately")
+
 // BudgetError is a budget that has no room for a price.
 type BudgetError struct {
 	// Period is "day" or "month", and ends at Reset.

@@ -108,6 +108,33 @@ func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
 	}
 }
 
+func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // D10
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
+		for _, key := range []string{"refused", "called refused"} {
+			conclude(t, l, write(t, l, request(key)), lifecycle.TurnedAway, "")
+		}
+		l.Exec(t, `UPDATE orders SET resolved = 1 WHERE idempotency_key = 'called refused'`)
+		if labels := l.Ask(t, `SELECT COUNT(*) FROM labels WHERE order_id IN (SELECT id FROM orders WHERE state = 3)`); labels != "0" {
+			t.Errorf("%s labels are kept of what was refused", labels)
+		}
+		for _, step := range []struct {
+			age   string
+			want  int
+			later string
+		}{{"86300000000", 0, "of this day"}, {"200000000", 1, "of the day before"}} {
+			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
+			if gone, err := l.ForgetRefused(t.Context(), 100); err != nil || gone != step.want {
+				t.Errorf("%d orders %s are forgotten, %v", gone, step.later, err)
+			}
+		}
+		if left := l.Ask(t, `SELECT MIN(idempotency_key) || ', ' || MAX(idempotency_key) || ' of ' || COUNT(*) FROM orders`); left != "called refused, placed of 2" {
+			t.Errorf("left are %s", left)
+		}
+	})
+}
+
 func TestADurableLedgerIsNotPruned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -32,6 +32,30 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // A6
 	})
 }
 
+func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // D10
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")
+		openOrders(t, l, ledger.MostRefused-1)
+		if _, step := call(t, l, request("the last one")); step.Action != lifecycle.Write {
+			t.Errorf("the last one is %+v", step)
+		}
+		conclude(t, l, write(t, l, request("the last one")), lifecycle.TurnedAway, "")
+		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyRefused) {
+			t.Errorf("one more is %+v, %v", step, err)
+		}
+		other := request("one more")
+		other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
+		if _, step := call(t, l, other); step.Action != lifecycle.Write {
+			t.Errorf("another owner's is %+v", step)
+		}
+		l.Exec(t, `UPDATE orders SET order_time = order_time - `+strconv.FormatInt(ledger.RefusedTime.Microseconds(), 10))
+		if _, step := call(t, l, request("one more")); step.Action != lifecycle.Write {
+			t.Errorf("one more, an hour later, is %+v", step)
+		}
+	})
+}
+
 func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

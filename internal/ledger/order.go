@@ -14,6 +14,13 @@ import (
 // MostOpen is how many orders of one owner may have no outcome, of those that were tried within the resend window.
 const MostOpen = 10_000
 
+// MostRefused is how many orders of one owner may be refused within [RefusedTime]: what is kept of them is bounded, as
+// each stays for a day.
+const (
+	MostRefused = 2_000
+	RefusedTime = time.Hour
+)
+
 const (
 	// retryAfter is how long the recovery of an order waits after its first uncertain outcome. It
 	// doubles, up to retryAtMost.
@@ -33,7 +40,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim
-// where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen].
+// where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen] or
+// [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -60,23 +68,28 @@ func (o Order) isSame(r Request) bool {
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by that of open orders.
+// lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by those of open and of refused
+// orders.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 0)
 	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 1),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT $6) AS unresolved)`
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT $6) AS unresolved),
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $7 LIMIT $8) AS refused)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
 // transaction that writes the order finds out too.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
-	elsewhere, open := false, 0
+	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), MostOpen).Scan(&found, &elsewhere, &open)
+		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), MostOpen,
+			RefusedTime.Microseconds(), MostRefused).Scan(&found, &elsewhere, &open, &refused)
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
 		return step, false, ErrTooManyOpen
+	case err == nil && !found && refused == MostRefused:
+		return step, false, ErrTooManyRefused
 	case elsewhere:
 		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
 	}
@@ -311,7 +324,12 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // orders that have an id
-	after := o                                                                             // of which nothing was seen: what was seen is of another generation
+	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // for ever: nobody reads its labels
+		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1`, o.ID); err != nil {
+			return err
+		}
+	}
+	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)

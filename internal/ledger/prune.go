@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	keptTime    = 24 * time.Hour   // how long a ledger in memory keeps orders that have an outcome
+	keptTime    = 24 * time.Hour   // how long a ledger in memory keeps orders that have an outcome, and any those that were refused
 	keptRefused = 10 * time.Minute // and those that were refused at once, whose idempotency key is free: an attempt is over by then
 )
 
@@ -26,7 +26,7 @@ const surplus = `SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY owne
 // Prune deletes from a ledger in memory the orders that are older than a day, those refused that are older than minutes,
 // and those of more placed ones than so many; most of them at once. It gives their number. One whose outcome is unknown
 // stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too.
-// A durable ledger forgets nothing.
+// A durable ledger forgets what was refused alone: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept, most int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -46,6 +46,19 @@ func (l *Ledger) Prune(ctx context.Context, kept, most int) (gone int, err error
 	return gone, err
 }
 
+// refused chooses the orders that were refused when nothing of them can be under way any more. What an operator has
+// called refused stays, as it can be corrected.
+const refused = `SELECT id FROM orders WHERE state = {refused} AND resolved = 0 AND order_time <= {now} - $1 LIMIT $2 {take}`
+
+// ForgetRefused deletes orders that were refused a day ago, most of them at once, and gives their number.
+func (l *Ledger) ForgetRefused(ctx context.Context, most int) (gone int, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		gone, err = forget(tx, refused, max(keptTime, l.window).Microseconds(), most)
+		return err
+	})
+	return gone, err
+}
+
 // forget deletes the orders that a query chooses, and gives their number. It asks once: to choose may take longer than all
 // else.
 func forget(tx *transaction, query string, args ...any) (gone int, err error) {
@@ -58,8 +71,8 @@ func forget(tx *transaction, query string, args ...any) (gone int, err error) {
 		return 0, err
 	}
 	for _, statement := range []string{
-		`DELETE FROM labels WHERE order_id IN (SELECT value FROM json_each($1))`,
-		`DELETE FROM orders WHERE id IN (SELECT value FROM json_each($1))`,
+		`DELETE FROM labels WHERE order_id IN ({ids})`,
+		`DELETE FROM orders WHERE id IN ({ids})`,
 	} {
 		if _, err := tx.exec(statement, string(list)); err != nil {
 			return 0, err

@@ -185,9 +185,8 @@ func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	_, away := errors.AsType[*ledger.Unavailable](err)
 	switch {
-	case errors.Is(err, ledger.ErrTooManyOpen):
-		err = &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: "too many orders of this caller have no outcome yet", Err: err}
-		return &Error{NotPlacedByThisCall, err}
+	case errors.Is(err, ledger.ErrTooManyOpen), errors.Is(err, ledger.ErrTooManyRefused):
+		return &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: err.Error(), Err: err}}
 	case doubt:
 		return &Error{Unknown, unknown(err)}
 	case away:

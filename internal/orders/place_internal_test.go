@@ -7,9 +7,11 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestAnOwnerWithTooManyOpenOrdersHasPlacedNone(t *testing.T) { // A6
-	err := (&placing{}).unasked(ledger.ErrTooManyOpen)
-	if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // it is this type
-		t.Errorf("it is %v", err)
+func TestAnOwnerWithTooManyOrdersHasPlacedNone(t *testing.T) {
+	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} { // A6, D10
+		err := (&placing{}).unasked(tooMany)
+		if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // it is this type
+			t.Errorf("it is %v", err)
+		}
 	}
 }

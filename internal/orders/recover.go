@@ -86,14 +86,16 @@ const (
 	tidyEvery    = time.Minute
 	expireAtMost = 8       // orders at once: they lock the budgets of their owners
 	pruneAtMost  = 10_000  // orders at once
+	forgetAtMost = 500     // orders at once, in a book that orders wait for
 	keptOrders   = 100_000 // that were placed, by a ledger in memory
 )
 
-// Tidy moves what is reserved for orders that can't be sent again any more, and prunes a ledger in memory, until ctx
-// ends.
+// Tidy moves what is reserved for orders that can't be sent again any more, forgets those that were refused, and prunes a
+// ledger in memory, until ctx ends.
 func (o *Orders) Tidy(ctx context.Context) {
 	for sleep(ctx, tidyEvery) {
 		inPieces(ctx, expireAtMost, o.Ledger.Expire)
+		inPieces(ctx, forgetAtMost, o.Ledger.ForgetRefused)
 		inPieces(ctx, pruneAtMost, func(ctx context.Context, most int) (int, error) { return o.Ledger.Prune(ctx, keptOrders, most) })
 	}
 }

@@ -129,6 +129,9 @@ func limits() []limit {
 		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
 		}, nil},
+		{"orders of one owner that were refused within an hour; each is forgotten after a day", number(ledger.MostRefused), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
+			"TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore", "TestALedgerForgetsRefusedOrdersAfterADay",
+		}, nil},
 		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
 			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome", "TestAttackOneOwnersOrdersPushOutNoOthers",
 		}, nil},
@@ -169,7 +172,7 @@ func limits() []limit {
 		{"a stop (`EASEL_DRAIN_TIMEOUT`)", long(server.DrainTimeout), "what has not ended is cut off", []string{
 			"TestACallInProgressMayEnd", "TestAStopCutsOffWhatDoesNotEnd", "TestTheStepsOfAStopShareOneDeadline",
 		}, nil},
-		{"the details of an error", "4 KiB", "shortened", []string{"TestAStatusFitsIntoTrailers"}, nil},
+		{"the details of an error; what it names of a request", fmt.Sprintf("4 KiB; %d violations", service.MostViolations), "shortened", []string{"TestAStatusFitsIntoTrailers", "TestOfManyUnknownQueryParametersTenAreNamed"}, nil},
 	}
 }
 
