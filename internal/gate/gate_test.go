@@ -1,0 +1,473 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// catalog takes so many requests a second, saves up at most burst of them, and refuses the others.
+type catalog struct {
+	rate, burst float64
+	retryAfter  time.Duration
+	tokens      float64
+	filled      time.Time
+	closedUntil time.Time
+
+	mu        sync.Mutex
+	took      map[string]int
+	refused   int
+	intruders int // requests in a pause that it has asked for
+}
+
+func newCatalog(rate, burst float64, retryAfter time.Duration) *catalog {
+	return &catalog{rate: rate, burst: burst, retryAfter: retryAfter, tokens: burst, filled: time.Now(), took: map[string]int{}}
+}
+
+func (c *catalog) ask(owner string) gate.Answer {
+	time.Sleep(5 * time.Millisecond) // the way
+	c.mu.Lock()
+	now := time.Now()
+	c.tokens, c.filled = min(c.burst, c.tokens+now.Sub(c.filled).Seconds()*c.rate), now
+	if now.Before(c.closedUntil) {
+		c.intruders++
+	}
+	answer := gate.Answer{Outcome: gate.Throttled, RetryAfter: c.retryAfter}
+	if c.tokens >= 1-1e-9 {
+		c.tokens--
+		c.took[owner]++
+		answer = gate.Answer{}
+	} else {
+		c.refused++
+		c.closedUntil = now.Add(c.retryAfter)
+	}
+	c.mu.Unlock()
+	time.Sleep(5 * time.Millisecond) // and back
+	return answer
+}
+
+// order sends one order until it is taken, as long as ctx lasts.
+func order(ctx context.Context, g *gate.Gate, c *catalog, r gate.Request, others ...*gate.Gate) error {
+	for {
+		turn, err := g.Enter(ctx, r)
+		if err != nil {
+			return err
+		}
+		r.Came = turn.Came
+		answer := c.ask(r.Owner)
+		turn.End(answer)
+		if answer.Outcome == gate.Throttled && len(others) > 0 {
+			until := g.State().Paused
+			time.AfterFunc(10*time.Millisecond, func() { // through the book
+				for _, other := range others {
+					other.Pause(until)
+				}
+			})
+		}
+		if answer.Outcome == gate.Passed {
+			return nil
+		}
+	}
+}
+
+func TestTurnsAreSharedByWeight(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		rate, burst float64
+		retryAfter  time.Duration
+		replicas    int
+		use         float64 // of what the catalog takes while it wants to be asked
+	}{
+		{"a catalog that saves up a second", 20, 20, time.Second, 1, 0.95},
+		{"a catalog that saves up nothing", 20, 1, time.Second, 1, 0.95},
+		{"a catalog that asks for long pauses", 20, 20, 5 * time.Second, 1, 0.9},
+		{"a catalog that does not say for how long", 20, 20, 0, 1, 0.95},
+		{"a slow catalog", 2, 2, time.Second, 1, 0.95},
+		{"a quick catalog", 300, 300, time.Second, 1, 0.95},
+		{"four replicas", 20, 20, time.Second, 4, 0.95},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCatalog(row.rate, row.burst, row.retryAfter)
+				gates := make([]*gate.Gate, row.replicas)
+				for i := range gates {
+					gates[i] = gate.New(gate.Config{})
+				}
+				weights := map[string]float64{}
+				ctx, cancel := context.WithCancel(t.Context())
+				var work sync.WaitGroup
+				var refused atomic.Int64
+				for n := range 10 {
+					owner, weight, callers := fmt.Sprintf("team %d", n), 1.0, 4
+					if n == 0 {
+						callers = 400
+					}
+					if n == 1 {
+						weight, callers = 3, 12
+					}
+					weights[owner] = weight
+					for i := range callers * row.replicas {
+						work.Go(func() {
+							for ctx.Err() == nil {
+								ctx, cancel := context.WithTimeout(ctx, time.Hour)
+								if err := order(ctx, gates[i%len(gates)], c, gate.Request{Owner: owner, Weight: weight}, gates...); errors.As(err, new(*gate.Refused)) {
+									refused.Add(1)
+								}
+								cancel()
+							}
+						})
+					}
+				}
+				time.Sleep(time.Minute) // until the pace is known
+				c.mu.Lock()
+				clear(c.took)
+				c.refused, c.intruders = 0, 0
+				c.mu.Unlock()
+				measured := 5 * time.Minute
+				if testing.Short() {
+					measured = time.Minute
+				}
+				time.Sleep(measured)
+				var all, sum, squares float64
+				c.mu.Lock()
+				for owner, took := range c.took {
+					all += float64(took)
+					x := float64(took) / weights[owner]
+					sum += x
+					squares += x * x
+				}
+				t.Logf("took %.0f, refused %d, %d in a pause", all, c.refused, c.intruders)
+				paused := float64(c.refused) * row.retryAfter.Seconds()
+				if jain := sum * sum / squares / float64(len(weights)); jain < 0.98 {
+					t.Errorf("Jain's index is %.3f of %v", jain, c.took)
+				}
+				if allowed := row.rate * (measured.Seconds() - max(0, paused-row.burst/row.rate*float64(c.refused))); all < row.use*allowed {
+					t.Errorf("%.1f %% of what the catalog takes are used", 100*all/allowed)
+				}
+				if most := c.refused * (1 + int(row.rate/50)); c.intruders > most || refused.Load() > 0 {
+					t.Errorf("%d requests in %d pauses, %d orders refused", c.intruders, c.refused, refused.Load())
+				}
+				c.mu.Unlock()
+				cancel()
+				work.Wait()
+			})
+		})
+	}
+}
+
+func enter(t *testing.T, g *gate.Gate, r gate.Request) *gate.Turn {
+	t.Helper()
+	turn, err := g.Enter(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func TestAPauseIsForEverybodyAndOneGoesFirstAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, began := gate.New(gate.Config{}), time.Now()
+		enter(t, g, gate.Request{Class: gate.Read}).End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 30 * time.Second})
+		turns := make(chan *gate.Turn, 100)
+		for n := range 100 {
+			go func() {
+				if turn, err := g.Enter(t.Context(), gate.Request{Owner: fmt.Sprint(n % 7), Class: gate.Class(n % 3)}); err == nil {
+					turns <- turn
+				}
+			}()
+		}
+		time.Sleep(30*time.Second - 1)
+		synctest.Wait()
+		if len(turns) != 0 || g.State().Paused != began.Add(30*time.Second) {
+			t.Fatalf("%d went in the pause", len(turns))
+		}
+		for _, outcome := range []gate.Outcome{gate.Unused, gate.Throttled} {
+			first := <-turns
+			if time.Sleep(5 * time.Second); len(turns) != 0 || !g.State().Probing {
+				t.Fatalf("%d went beside the first", len(turns))
+			}
+			first.End(gate.Answer{Outcome: outcome, RetryAfter: 10 * time.Second})
+		}
+		if first := <-turns; time.Since(began) != 50*time.Second {
+			t.Errorf("one went after %v", time.Since(began))
+		} else {
+			first.End(gate.Answer{Outcome: gate.Answered})
+		}
+		for range 97 {
+			(<-turns).End(gate.Answer{})
+		}
+	})
+}
+
+func TestWhoeverCannotBeServedInTimeIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		early, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		turn := enter(t, g, gate.Request{})
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Paused, RetryAfter: 10 * time.Second})
+		told := make(chan error)
+		began := time.Now()
+		go func() { _, err := g.Enter(early, gate.Request{}); told <- err }()
+		time.Sleep(time.Second)
+		turn.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 40 * time.Second}) // it was on its way too
+		var refused *gate.Refused
+		if err := <-told; !errors.As(err, &refused) || !refused.Throttled || refused.After != 40*time.Second || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if _, err := g.Try(gate.Request{}); !errors.As(err, &refused) || refused.After != 40*time.Second {
+			t.Errorf("a try gives %v", err)
+		}
+		left, leave := context.WithCancel(t.Context())
+		go func() { _, err := g.Enter(left, gate.Request{}); told <- err }()
+		synctest.Wait()
+		leave()
+		if err := <-told; !errors.Is(err, context.Canceled) {
+			t.Errorf("whoever has left is told %v", err)
+		}
+		if s := g.State(); len(s.Waiting) != 0 {
+			t.Errorf("they wait still: %v", s.Waiting)
+		}
+	})
+}
+
+func TestAPauseIsCappedAndOnesOwnPauseGrows(t *testing.T) { // U6
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		for n, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			began := time.Now()
+			turn := enter(t, g, gate.Request{})
+			turn.End(gate.Answer{Outcome: gate.Throttled})
+			if got := g.State().Paused.Sub(time.Now()); got != want*time.Second {
+				t.Errorf("pause %d is %v after %v", n, got, time.Since(began))
+			}
+		}
+		turn := enter(t, g, gate.Request{})
+		turn.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 87600 * time.Hour})
+		g.Pause(time.Now().Add(time.Second))
+		if got := g.State().Paused.Sub(time.Now()); got != 2*time.Minute {
+			t.Errorf("a pause of ten years is %v", got)
+		}
+		g.Pause(time.Now().Add(time.Hour))
+		if got := g.State().Paused.Sub(time.Now()); got != 2*time.Minute {
+			t.Errorf("another's pause of an hour is %v", got)
+		}
+	})
+}
+
+func TestTheDailyCapClosesTheGateForOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, left := gate.New(gate.Config{}), 0
+		place := func(o gate.Outcome) bool {
+			turn, err := g.Enter(t.Context(), gate.Request{})
+			var refused *gate.Refused
+			if errors.As(err, &refused) && refused.Capped {
+				return false
+			}
+			left++
+			turn.End(gate.Answer{Outcome: o})
+			return true
+		}
+		for range 200 {
+			place(gate.Capped)
+		}
+		enter(t, g, gate.Request{Class: gate.Read}).End(gate.Answer{})
+		if left != 1 || !g.State().Capped {
+			t.Fatalf("%d orders left", left)
+		}
+		time.Sleep(time.Minute)
+		probe := enter(t, g, gate.Request{})
+		if place(gate.Capped) {
+			t.Error("two look at once")
+		}
+		probe.End(gate.Answer{Outcome: gate.Capped})
+		time.Sleep(time.Minute)
+		if !place(gate.Passed) || !place(gate.Capped) || place(gate.Capped) {
+			t.Error("an order that passes opens the gate")
+		}
+		day := 24 * time.Hour
+		time.Sleep(time.Until(time.Now().UTC().Truncate(day).Add(day)))
+		if !place(gate.Passed) || !place(gate.Passed) {
+			t.Error("the next day is closed too")
+		}
+	})
+}
+
+func TestAThrottledOrderKeepsItsPlaceInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		sent := enter(t, g, gate.Request{})
+		time.Sleep(time.Second)
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Throttled, RetryAfter: time.Second})
+		went := make(chan string, 2)
+		queue := func(name string, came time.Time) {
+			go func() {
+				turn, _ := g.Enter(t.Context(), gate.Request{Came: came})
+				went <- name
+				turn.End(gate.Answer{})
+			}()
+			synctest.Wait()
+		}
+		queue("another", time.Time{})
+		sent.End(gate.Answer{Outcome: gate.Throttled})
+		queue("the first", sent.Came)
+		if first := <-went; first != "the first" {
+			t.Errorf("%s went first", first)
+		}
+		<-went
+	})
+}
+
+func TestPlacesAreForOrdersFirstAndLeaveRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{Places: [gate.Classes]int{32, 16, 8}, OwnerPlaces: 31})
+		try := func(owner string, c gate.Class, want bool) *gate.Turn {
+			t.Helper()
+			turn, err := g.Try(gate.Request{Owner: owner, Class: c})
+			if (err == nil) != want {
+				t.Errorf("%s, %v: %v", owner, c, err)
+			}
+			return turn
+		}
+		var polls []*gate.Turn
+		for range 8 {
+			polls = append(polls, try("a", gate.Poll, true))
+		}
+		try("b", gate.Poll, false)
+		for range 7 {
+			try("a", gate.Read, true)
+		}
+		try("a", gate.Read, false)
+		try("b", gate.Read, true)
+		try("b", gate.Read, false)
+		for range 14 {
+			try("a", gate.Order, true)
+		}
+		try("a", gate.Order, false)
+		went := make(chan string, 3)
+		for _, owner := range []string{"a", "b", "c"} {
+			go func() { enter(t, g, gate.Request{Owner: owner}); went <- owner }()
+			synctest.Wait()
+		}
+		for n, want := range []string{"b", "c"} {
+			if got := <-went; got != want {
+				t.Errorf("%d: the place is %s's", n, got)
+			}
+		}
+		for _, turn := range polls[:3] {
+			turn.End(gate.Answer{})
+			turn.End(gate.Answer{})
+		}
+		if got := <-went; got != "a" {
+			t.Errorf("the place is %s's", got)
+		}
+	})
+}
+
+func TestPollsKeepToTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, given, began := gate.New(gate.Config{PollRate: 5}), 0, time.Now()
+		for time.Since(began) < time.Minute {
+			n, again := g.Polls()
+			for range n {
+				enter(t, g, gate.Request{Class: gate.Poll}).End(gate.Answer{})
+				enter(t, g, gate.Request{Class: gate.Read}).End(gate.Answer{})
+				given++
+			}
+			if time.Since(began) == 0 && n != 5 {
+				t.Errorf("%d at once, want those of a second", n)
+			}
+			time.Sleep(time.Until(again))
+		}
+		if given < 5*60 || given > 5*61 {
+			t.Errorf("%d polls in a minute", given)
+		}
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Throttled, RetryAfter: time.Second})
+		if n, again := g.Polls(); n != 0 || time.Until(again) != time.Second {
+			t.Errorf("%d polls in a pause, again in %v", n, time.Until(again))
+		}
+	})
+}
+
+func TestThePaceComesBackAfterALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := gate.New(gate.Config{}), newCatalog(20, 20, time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		defer work.Wait()
+		defer cancel()
+		for range 100 {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					_ = order(ctx, g, c, gate.Request{})
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		for _, outage := range []float64{0, 0.01} { // nothing at all, and almost nothing
+			c.mu.Lock()
+			c.rate, c.burst = outage, 1
+			c.mu.Unlock()
+			time.Sleep(time.Hour)
+			c.mu.Lock()
+			c.rate, c.burst = 20, 20
+			c.mu.Unlock()
+			time.Sleep(time.Minute)
+			c.mu.Lock()
+			was := c.took[""]
+			c.mu.Unlock()
+			time.Sleep(20 * time.Second)
+			c.mu.Lock()
+			if rate := float64(c.took[""]-was) / 20; rate < 0.9*20 || math.IsNaN(rate) {
+				t.Errorf("%v a second, a minute after an outage", rate)
+			}
+			c.mu.Unlock()
+		}
+	})
+}
+
+func TestOwnersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		held := enter(t, g, gate.Request{Owner: "held"})
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Paused, RetryAfter: time.Minute})
+		for n := range 10_000 {
+			_, _ = g.Try(gate.Request{Owner: fmt.Sprint(n)})
+		}
+		if n := g.Owners(); n > 1 || g.IsIdle() {
+			t.Errorf("%d owners are remembered", n)
+		}
+		held.End(gate.Answer{})
+		if time.Sleep(time.Minute); g.Owners() != 0 || !g.IsIdle() {
+			t.Error("the gate is not idle")
+		}
+	})
+}
+
+func TestRepeatsAreHeldBackWhileMostFail(t *testing.T) {
+	g, repeats := gate.New(gate.Config{}), 0
+	for range 100 {
+		turn, _ := g.Try(gate.Request{})
+		if turn.End(gate.Answer{Outcome: gate.Failed}); g.MayRepeat() {
+			repeats++
+		}
+	}
+	if repeats != 4 {
+		t.Errorf("%d repeats of 100 failures", repeats)
+	}
+	for range 100 {
+		turn, _ := g.Try(gate.Request{})
+		turn.End(gate.Answer{})
+	}
+	if !g.MayRepeat() {
+		t.Error("no repeat when all is well")
+	}
+}

@@ -1,0 +1,157 @@
+package gate
+
+import "time"
+
+// Outcome is what has become of a turn.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Passed    Outcome = iota // it was served
+	Answered                 // it was refused for a reason of its own
+	Failed                   // there was no answer, or one that says that the other side is broken
+	Throttled                // the other side asks for fewer requests
+	Paused                   // the other side asks to be left alone for a while
+	Capped                   // the daily cap is reached
+	Unused                   // nothing has left
+)
+
+// Answer is the end of a turn.
+type Answer struct {
+	Outcome
+	// RetryAfter is how long the other side asks to wait, of [Throttled] and [Paused]. 0 means that it does not say.
+	RetryAfter time.Duration
+}
+
+// Turn is the right to make one request.
+type Turn struct {
+	Came time.Time // when its request came first
+
+	gate   *Gate
+	owner  *owner
+	class  Class
+	began  time.Time
+	first  bool // after a pause
+	pauses int  // when it began
+	ended  bool
+}
+
+// End ends the turn with what has become of it. It may be called again, to no effect.
+func (t *Turn) End(a Answer) {
+	g, now := t.gate, time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.ended {
+		return
+	}
+	t.ended = true
+	g.held[t.class]--
+	t.owner.held--
+	g.hold += (now.Sub(t.began) - g.hold) / holdWeight
+	g.repeats.note(a.Outcome)
+	switch a.Outcome {
+	case Throttled, Paused, Unused:
+		t.owner.share = max(g.share, t.owner.share-1/t.owner.weight) // it has had nothing
+	default:
+		g.paces[paceOf(t.class)].passed(now)
+	}
+	g.learn(t, a, now)
+	g.give(now)
+	g.forget()
+}
+
+// learn takes in what the other side has said.
+func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
+	switch a.Outcome {
+	case Throttled, Paused:
+		late := t.pauses != g.pause.count // it began before the last pause
+		if a.Outcome == Throttled && !late && !t.first {
+			g.slow(paceOf(t.class), now)
+		}
+		g.close(a.RetryAfter, late, now)
+	case Capped:
+		g.cap.reached(now)
+	case Passed:
+		if t.class == Order {
+			g.cap = dailyCap{}
+		}
+	}
+	if g.pause.ended(t, a.Outcome, now) {
+		g.paces[Order].open(now)
+		g.paces[Read].open(now)
+	}
+	if a.Outcome == Throttled || a.Outcome == Paused || a.Outcome == Capped {
+		g.review(now)
+	}
+}
+
+// close closes the gate for everybody.
+func (g *Gate) close(asked time.Duration, late bool, now time.Time) {
+	if !late {
+		g.paces[Order].pause(now)
+		g.paces[Read].pause(now)
+	}
+	g.pause.begins(asked, late, now)
+}
+
+// slow makes a pace slower, which has been too fast.
+func (g *Gate) slow(c Class, now time.Time) {
+	busy := false
+	for _, o := range g.owners {
+		busy = busy || len(o.lines[c]) > 0
+	}
+	g.paces[c].slow(busy, now)
+}
+
+// review refuses all whose turn does not come in time any more.
+func (g *Gate) review(now time.Time) {
+	for _, o := range g.owners {
+		for _, line := range o.lines {
+			for _, w := range append([]*waiter(nil), line...) {
+				g.turnAway(w, now)
+			}
+		}
+	}
+}
+
+// Pause closes the gate until a time, as another process was asked to.
+func (g *Gate) Pause(until time.Time) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !until.After(g.pause.until) || !until.After(now) {
+		return
+	}
+	if !g.pause.closed {
+		g.slow(Order, now)
+		g.slow(Read, now)
+	}
+	g.close(until.Sub(now), g.pause.closed, now)
+	g.review(now)
+	g.give(now)
+}
+
+// MayRepeat reports whether a request that has failed may be repeated: while most fail, a repeat makes it worse.
+func (g *Gate) MayRepeat() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.repeats.tokens > mostRepeats/2
+}
+
+const (
+	mostRepeats = 10.0 // failures in a row; half of them may be repeated
+	repeatsBack = 0.1  // of one for a request that was served
+)
+
+// repeats holds repeats back while most requests fail, as gRPC does. An outage costs a handful of repeats, and a catalog
+// that fails now and then one for ten requests at most.
+type repeats struct{ tokens float64 }
+
+func (r *repeats) note(o Outcome) {
+	switch o {
+	case Passed:
+		r.tokens = min(mostRepeats, r.tokens+repeatsBack)
+	case Failed:
+		r.tokens = max(0, r.tokens-1)
+	}
+}
