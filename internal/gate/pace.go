@@ -115,7 +115,7 @@ func (b *bucket) fill(rate float64, now time.Time) {
 	if b.filled.IsZero() {
 		b.tokens = most
 	}
-	if passed := now.Sub(b.filled).Seconds(); passed > 0 {
+	if passed := now.Sub(b.filled).Seconds(); passed >= 0 {
 		b.tokens, b.filled = min(b.tokens+passed*rate, most), now
 	}
 }

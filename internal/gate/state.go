@@ -17,6 +17,8 @@ type State struct {
 	Capped bool
 	// OrderPace and ReadPace are how many turns are given in a second; 0: any number.
 	OrderPace, ReadPace float64
+	// PollRate is how many polls may be made in a second, 0 any number, and Polls how many at once.
+	PollRate, Polls float64
 	// Held is how many turns are under way.
 	Held [Classes]int
 	// Waiting is who waits, the longest first.
@@ -39,6 +41,10 @@ func (g *Gate) State() State {
 	s := State{
 		Paused: g.pause.until, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
 		OrderPace: g.paces[Order].rate(now), ReadPace: g.paces[Read].rate(now), Held: g.held,
+	}
+	g.polls.fill(g.cfg.PollRate, now)
+	if s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens; s.ReadPace > 0 {
+		s.PollRate = min(cmp.Or(s.PollRate, s.ReadPace), s.ReadPace)
 	}
 	for _, o := range g.owners {
 		for c, line := range o.lines {

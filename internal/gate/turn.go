@@ -49,6 +49,9 @@ func (t *Turn) End(a Answer) {
 	t.owner.held--
 	g.hold += (now.Sub(t.began) - g.hold) / holdWeight
 	g.repeats.note(a.Outcome)
+	if a.Outcome == Unused && t.class == Poll {
+		g.polls.tokens++ // the next filling bounds them
+	}
 	switch a.Outcome {
 	case Throttled, Paused, Unused:
 		t.owner.share = max(g.share, t.owner.share-1/t.owner.weight) // it has had nothing
@@ -128,6 +131,16 @@ func (g *Gate) Pause(until time.Time) {
 	}
 	g.close(until.Sub(now), g.pause.closed, now)
 	g.review(now)
+	g.give(now)
+}
+
+// SetPollRate sets how many polls begin in a second.
+func (g *Gate) SetPollRate(rate float64) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.polls.fill(g.cfg.PollRate, now)
+	g.cfg.PollRate = rate
 	g.give(now)
 }
 
