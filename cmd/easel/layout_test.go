@@ -21,20 +21,21 @@ var allowed = map[string][]string{
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
 	"gen/scalar":                {},
-	"internal/catalog":          {module + "/internal/gate"},
+	"internal/catalog":          {module + "/internal/gate", module + "/internal/rawjson"},
 	"internal/gate":             {}, // pure
-	"internal/watch":            {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", module + "/internal/watch/"},
+	"internal/watch":            {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", module + "/internal/rawjson", module + "/internal/watch/"},
 	"internal/watch/budget":     {}, // what is below watch is pure
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule":   {},
+	"internal/rawjson":          {},
 	"internal/reload":           {},
-	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/rawjson", module + "/internal/reload", module + "/internal/watch", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", "github.com/XSAM/otelsql", "github.com/gofrs/flock", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/otel/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 	"internal/ledger/shared":    {}, // pure
 
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload"},
-	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch"},
+	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},

@@ -87,10 +87,15 @@ func (b bodies) readBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, err
 	}
 	body, release, err := b.calls.ReadBody(ctx, w, r, method)
-	if err == nil {
-		r.Body = heldBody{bytes.NewReader(body), release}
+	if err != nil {
+		return nil, err
 	}
-	return release, err
+	if err := service.CheckBody(body); err != nil {
+		release()
+		return nil, err
+	}
+	r.Body = heldBody{bytes.NewReader(body), release}
+	return release, nil
 }
 
 // heldBody is a body that the budget of bytes counts until it is closed.

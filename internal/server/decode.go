@@ -9,9 +9,11 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
-// codec is the stock codec, except for the buffers of answers and for requests that can't be decoded.
+// codec is the stock codec, except for the buffers of answers and for requests that are not decoded.
 type codec struct {
 	encoding.CodecV2
 }
@@ -33,30 +35,45 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(data)}, err
 }
 
-// undecodable is the number of that field. No message has it: 536,870,911 is the highest number.
-const undecodable = protowire.MaxValidNumber
+// refusal is the number of the field that has why a request was not decoded: first the field of the request, then the
+// reason. No message has it: 536,870,911 is the highest number.
+const refusal = protowire.MaxValidNumber
 
-// Unmarshal implements encoding.CodecV2. A request that can't be decoded is the caller's mistake, with a
-// log line and the reason of the contract; the library would answer INTERNAL and log nothing. So
-// Unmarshal notes it in an unknown field of the message, and the rules refuse the request.
+// Unmarshal implements encoding.CodecV2. It counts what a message has before it builds anything of it. A request with too
+// much, or one that can't be decoded, is the caller's mistake, with a log line and the reason of the contract; the library
+// would answer INTERNAL and log nothing. So Unmarshal notes it in an unknown field of the message, and the rules refuse the
+// request.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if in, ok := v.(*received); ok {
 		v, in.bytes = in.message, data.Len()
 	}
-	err := c.CodecV2.Unmarshal(data, v)
 	message, ok := v.(protobuf.Message)
-	if err == nil || !ok {
-		return err
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
 	}
-	protobuf.Reset(message)
-	message.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, undecodable, protowire.VarintType), 0))
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	broken := checkWire(message.ProtoReflect().Descriptor(), whole.ReadOnlyData())
+	if broken == nil && protobuf.Unmarshal(whole.ReadOnlyData(), message) != nil {
+		broken = &service.Violation{Description: "the request can't be decoded: it is no " + string(message.ProtoReflect().Descriptor().FullName())}
+	}
+	if broken != nil {
+		protobuf.Reset(message)
+		note := protowire.AppendString(protowire.AppendTag(nil, refusal, protowire.BytesType), broken.Field)
+		message.ProtoReflect().SetUnknown(protowire.AppendString(note, broken.Description))
+	}
 	return nil
 }
 
-// decodeFailed reports whether a message could not be decoded.
-func decodeFailed(message protobuf.Message) bool {
-	number, _, n := protowire.ConsumeTag(message.ProtoReflect().GetUnknown())
-	return n >= 0 && number == undecodable
+// notDecoded is why a message was not decoded; nil where it was.
+func notDecoded(message protobuf.Message) error {
+	number, kind, n := protowire.ConsumeTag(message.ProtoReflect().GetUnknown())
+	if n < 0 || number != refusal || kind != protowire.BytesType {
+		return nil
+	}
+	field, length := protowire.ConsumeString(message.ProtoReflect().GetUnknown()[n:])
+	description, _ := protowire.ConsumeString(message.ProtoReflect().GetUnknown()[n+max(length, 0):])
+	return service.InvalidRequest(service.Violation{Field: field, Description: description})
 }
 
 // checkedStream admits a streaming call when its request has come.

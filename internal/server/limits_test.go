@@ -25,6 +25,7 @@ import (
 const (
 	inputsLimit  = 1 << 20
 	depthLimit   = 64
+	valuesLimit  = 20_000
 	idLimit      = 256
 	keyLimit     = 255
 	tokenLimit   = 1024
@@ -67,6 +68,7 @@ func limits() []limit {
 		},
 		{"`inputs`", inBytes(inputsLimit), invalid, nil, probeInputs},
 		{"nesting of `inputs`", fmt.Sprintf("%d levels", depthLimit), invalid, nil, probeDepth},
+		{"values of `inputs`, with those inside of lists and objects; `inputs_json` has no such limit", number(valuesLimit), invalid, nil, probeValues},
 		{
 			"the headers of a request", inBytes(server.HeaderBytes), "the client's gRPC library refuses to send them; REST 431",
 			[]string{"TestHeadersUpToTheLimitAreTakenAndNoMore"},
@@ -291,6 +293,14 @@ func probeDepth(t *testing.T, s *stack, c caller) {
 	if n := s.sandbox.Requests()["POST /quote"]; n != 1 {
 		t.Errorf("%d quotes reached the catalog", n)
 	}
+}
+
+func probeValues(t *testing.T, _ *stack, c caller) {
+	quote := func(n int) *easelv1.QuoteGenerationRequest {
+		numbers := make([]any, n-2)
+		return &easelv1.QuoteGenerationRequest{ModelId: text, Inputs: inputs(t, map[string]any{"prompt": "x", "seeds": numbers})}
+	}
+	edge(t, c, "GenerationService/QuoteGeneration", quote(valuesLimit), quote(valuesLimit+1))
 }
 
 func probeIDs(t *testing.T, _ *stack, c caller) {

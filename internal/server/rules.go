@@ -41,8 +41,8 @@ func (r rules) check(ctx context.Context, req any) error {
 	if !ok {
 		return nil
 	}
-	if decodeFailed(message) {
-		return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: it is no " + string(message.ProtoReflect().Descriptor().FullName())})
+	if err := notDecoded(message); err != nil {
+		return err
 	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
 		if err := takeIdempotencyKey(ctx, order); err != nil {

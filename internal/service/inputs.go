@@ -1,34 +1,50 @@
 package service
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 const (
 	maxExact = 1 << 53 // the largest integer up to which a double holds every one
 	maxDepth = 64      // nesting of inputs
+
+	otherValues = 5_000 // of the largest request besides its inputs: the ids and etags of a watch
+
+	// MaxValues is how many values a Struct may have that comes in. Decoded, each takes a hundred bytes and more.
+	MaxValues = 20_000
 )
+
+// What is said of inputs that are too deep, and of those that have too many values.
+var (
+	TooDeep       = fmt.Sprintf("is nested deeper than %d levels", maxDepth)
+	TooManyValues = fmt.Sprintf("has more than %d values: send them in inputs_json", MaxValues)
+)
+
+// CheckBody refuses the JSON of a request that has too many values, before anything is built of it.
+func CheckBody(body []byte) error {
+	if rawjson.Count(body) > MaxValues+otherValues {
+		return InvalidRequest(Violation{"inputs", TooManyValues})
+	}
+	return nil
+}
 
 // inputsBytes gives the inputs of a request as the bytes that go upstream. The same request
 // always gives the same bytes, so that a repeated order is recognised.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
-		members, err := plainObject(inputs, "inputs", 1)
-		if err != nil {
-			return nil, err
-		}
-		return encodeJSON(members)
+		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
 	if err := checkInputsJSON(text); err != nil {
 		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
@@ -36,132 +52,136 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 	return json.RawMessage(text), nil
 }
 
-// encodeJSON writes members in the order of their names. It escapes only what JSON requires, so that
-// text stays readable.
-func encodeJSON(members any) (json.RawMessage, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(members)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+// position is where a value stands. It becomes a text where the value has a fault: each text would be as long as the
+// names on the way.
+type position struct {
+	outer *position
+	name  string
 }
 
-// plain gives a Value as encoding/json takes it, and refuses a value that would reach the catalog changed.
-func plain(v *structpb.Value, path string, depth int) (any, error) {
+func (p *position) String() string {
+	if p.outer == nil {
+		return p.name
+	}
+	return p.outer.String() + p.name
+}
+
+// refuse is the error of a value.
+func (p *position) refuse(why string) error { return InvalidRequest(Violation{p.String(), why}) }
+
+// appendValue writes a Value as JSON, and refuses one that would reach the catalog changed.
+func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
-		return nil, nil
+		return append(dst, "null"...), nil
 	case *structpb.Value_BoolValue:
-		return kind.BoolValue, nil
+		return strconv.AppendBool(dst, kind.BoolValue), nil
 	case *structpb.Value_StringValue:
-		return kind.StringValue, checkUTF8(kind.StringValue)
+		return appendText(dst, kind.StringValue)
 	case *structpb.Value_NumberValue:
-		return plainNumber(kind.NumberValue, path)
+		return appendNumber(dst, kind.NumberValue, at)
 	case *structpb.Value_StructValue:
-		return plainObject(kind.StructValue, path, depth+1)
+		return appendObject(dst, kind.StructValue, at, depth+1)
 	case *structpb.Value_ListValue:
-		return plainList(kind.ListValue.GetValues(), path, depth+1)
+		return appendList(dst, kind.ListValue.GetValues(), at, depth+1)
 	}
-	return nil, InvalidRequest(Violation{path, "is a Value without a kind"})
+	return nil, at.refuse("is a Value without a kind")
 }
 
-// plainObject goes in the order of the names, so that the same request always has the same fault.
-func plainObject(s *structpb.Struct, path string, depth int) (members map[string]any, err error) {
+// appendObject goes in the order of the names, so that the same request always has the same bytes and the same fault.
+func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
-		return nil, InvalidRequest(Violation{"inputs", tooDeep().Error()})
+		return nil, InvalidRequest(Violation{"inputs", TooDeep})
 	}
-	members = make(map[string]any, len(s.GetFields()))
-	for _, name := range slices.Sorted(maps.Keys(s.GetFields())) {
-		if err := checkUTF8(name); err != nil {
+	dst = append(dst, '{')
+	for n, name := range slices.Sorted(maps.Keys(s.GetFields())) {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendText(dst, name); err != nil {
 			return nil, err
 		}
-		if members[name], err = plain(s.Fields[name], path+"."+name, depth); err != nil {
+		if dst, err = appendValue(append(dst, ':'), s.GetFields()[name], &position{&position{at, "."}, name}, depth); err != nil {
 			return nil, err
 		}
 	}
-	return members, nil
+	return append(dst, '}'), nil
 }
 
-func plainList(values []*structpb.Value, path string, depth int) (items []any, err error) {
+func appendList(dst []byte, values []*structpb.Value, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
-		return nil, InvalidRequest(Violation{"inputs", tooDeep().Error()})
+		return nil, InvalidRequest(Violation{"inputs", TooDeep})
 	}
-	items = make([]any, len(values))
-	for i, v := range values {
-		if items[i], err = plain(v, path+"["+strconv.Itoa(i)+"]", depth); err != nil {
+	dst = append(dst, '[')
+	for n, v := range values {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendValue(dst, v, &position{at, "[" + strconv.Itoa(n) + "]"}, depth); err != nil {
 			return nil, err
 		}
 	}
-	return items, nil
+	return append(dst, ']'), nil
 }
 
-func plainNumber(f float64, path string) (json.Number, error) {
+func appendNumber(dst []byte, f float64, at *position) ([]byte, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return "", InvalidRequest(Violation{path, "is not a number that JSON can hold"})
+		return nil, at.refuse("is not a number that JSON can hold")
 	case f == math.Trunc(f) && math.Abs(f) >= maxExact:
-		return "", InvalidRequest(Violation{path, "is an integer beyond 2^53, which a Struct can't hold exactly: send it in inputs_json"})
+		return nil, at.refuse("is an integer beyond 2^53, which a Struct can't hold exactly: send it in inputs_json")
 	case f == math.Trunc(f):
-		return json.Number(strconv.FormatInt(int64(f), 10)), nil
+		return strconv.AppendInt(dst, int64(f), 10), nil
 	}
-	return json.Number(strconv.FormatFloat(f, 'g', -1, 64)), nil
+	return strconv.AppendFloat(dst, f, 'g', -1, 64), nil
 }
 
-func checkUTF8(text string) error {
+func appendText(dst []byte, text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
-		return InvalidRequest(Violation{"inputs", "is not valid UTF-8"})
+		return nil, InvalidRequest(Violation{"inputs", "is not valid UTF-8"})
 	}
-	return nil
+	return rawjson.AppendText(dst, text), nil
 }
-
-func tooDeep() error { return fmt.Errorf("is nested deeper than %d levels", maxDepth) }
 
 // checkInputsJSON reports why text is not one JSON object that all readers understand alike.
 func checkInputsJSON(text string) error {
-	if !utf8.ValidString(text) {
+	bytes := []byte(text)
+	switch {
+	case !utf8.ValidString(text):
 		return errors.New("is not valid UTF-8")
-	}
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
-	decoder.UseNumber()
-	first, err := decoder.Token()
-	if err != nil || first != json.Delim('{') {
+	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
+	case rawjson.Depth(bytes) > maxDepth:
+		return errors.New(TooDeep)
 	}
-	if err := checkMembers(decoder, '{', 1); err != nil {
-		return err
+	var whole json.RawMessage
+	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(bytes, &whole)); ok {
+		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
 	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return errors.New("goes on after the JSON object")
-	}
-	return nil
+	return checkNames(rawjson.NewCursor(bytes))
 }
 
-// checkMembers reads the members of an object or array, after its opening.
-func checkMembers(decoder *json.Decoder, opening json.Delim, depth int) error {
-	if depth > maxDepth {
-		return tooDeep()
+// checkNames reports an object that has a name twice.
+func checkNames(c *rawjson.Cursor) (err error) {
+	switch c.Kind() {
+	case '[':
+		c.Items(func() bool {
+			err = checkNames(c)
+			return err == nil
+		})
+	case '{':
+		names := map[string]bool{}
+		c.Members(func(name string) bool {
+			if names[name] {
+				err = fmt.Errorf("has the member %q twice", clip(name, 64))
+				return false
+			}
+			names[name] = true
+			err = checkNames(c)
+			return err == nil
+		})
+	default:
+		c.Token()
 	}
-	names := map[string]bool{}
-	for isName := opening == '{'; ; isName = opening == '{' && !isName {
-		token, err := decoder.Token()
-		if err != nil {
-			return fmt.Errorf("is not valid JSON after %d bytes", decoder.InputOffset())
-		}
-		switch token := token.(type) {
-		case json.Delim:
-			if token == '}' || token == ']' {
-				return nil
-			}
-			if err := checkMembers(decoder, token, depth+1); err != nil {
-				return err
-			}
-		case string:
-			if isName && names[token] {
-				return fmt.Errorf("has the member %q twice", clip(token, 64))
-			}
-			if isName {
-				names[token] = true
-			}
-		}
-	}
+	return err
 }

@@ -7,6 +7,7 @@
 package easelv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -489,13 +490,13 @@ var File_easel_v1_account_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_proto_rawDesc = "" +
 	"\n" +
-	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x02\n" +
+	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x02\n" +
 	"\aAccount\x12(\n" +
 	"\rbalance_cents\x18\x01 \x01(\x03H\x00R\fbalanceCents\x88\x01\x01\x12#\n" +
 	"\rcurrency_code\x18\x02 \x01(\tR\fcurrencyCode\x12=\n" +
 	"\fobserve_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
-	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12*\n" +
-	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetR\abudgetsB\x10\n" +
+	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x124\n" +
+	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetB\b\xbaH\x05\x92\x01\x02\x10\x02R\abudgetsB\x10\n" +
 	"\x0e_balance_cents\"\x97\x02\n" +
 	"\x06Budget\x12.\n" +
 	"\x06window\x18\x01 \x01(\x0e2\x16.easel.v1.BudgetWindowR\x06window\x12\x1f\n" +

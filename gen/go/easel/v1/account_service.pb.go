@@ -418,7 +418,7 @@ func (x *ListUsageRequest) GetPageToken() string {
 // ListUsageResponse is one page of rows.
 type ListUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rows of this page.
+	// The rows of this page, at most 1000.
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	// Token of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -488,12 +488,12 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\x05eventJ\x04\b\x03\x10\x04R\acontent\"V\n" +
 	"\rAccountUpdate\x12+\n" +
 	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\x12\x18\n" +
-	"\ainitial\x18\x02 \x01(\bR\ainitial\"\xdf\x05\n" +
+	"\ainitial\x18\x02 \x01(\bR\ainitial\"\xe1\x05\n" +
 	"\x10ListUsageRequest\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12F\n" +
-	"\bgroup_by\x18\x03 \x03(\x0e2\x18.easel.v1.UsageDimensionB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\x12\xb0\x01\n" +
+	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12H\n" +
+	"\bgroup_by\x18\x03 \x03(\x0e2\x18.easel.v1.UsageDimensionB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\x12\xb0\x01\n" +
 	"\n" +
 	"label_name\x18\x04 \x01(\tB\x90\x01\xbaH\x8c\x01\xba\x01\x88\x01\n" +
 	"\n" +
@@ -503,9 +503,9 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken:\x8e\x02\xbaH\x8a\x02\x1a\x90\x01\n" +
 	"\n" +
 	"label_name\x12Fmust be set where group_by has USAGE_DIMENSION_LABEL, and nowhere else\x1a:this.group_by.exists(d, d == 5) == (this.label_name != '')\x1au\n" +
-	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"c\n" +
-	"\x11ListUsageResponse\x12&\n" +
-	"\x04rows\x18\x01 \x03(\v2\x12.easel.v1.UsageRowR\x04rows\x12&\n" +
+	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"n\n" +
+	"\x11ListUsageResponse\x121\n" +
+	"\x04rows\x18\x01 \x03(\v2\x12.easel.v1.UsageRowB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x04rows\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xbc\x02\n" +
 	"\x0eAccountService\x12_\n" +
 	"\n" +

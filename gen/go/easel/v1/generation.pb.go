@@ -7,6 +7,7 @@
 package easelv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -539,7 +540,7 @@ var File_easel_v1_generation_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\x06\n" +
+	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
 	"\n" +
 	"Generation\x12#\n" +
 	"\rgeneration_id\x18\x01 \x01(\tR\fgenerationId\x12\x19\n" +
@@ -561,8 +562,8 @@ const file_easel_v1_generation_proto_rawDesc = "" +
 	"\x04etag\x18\x0e \x01(\tR\x04etag\x12@\n" +
 	"\x0fupstream_fields\x18\x0f \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12\x14\n" +
 	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x16\n" +
-	"\x06caller\x18\x11 \x01(\tR\x06caller\x128\n" +
-	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06caller\x18\x11 \x01(\tR\x06caller\x12B\n" +
+	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +

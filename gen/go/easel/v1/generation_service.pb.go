@@ -200,8 +200,9 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model to price. 1 to 256 bytes, no control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, keyed by the names of the model's input fields. A number is a
-	// double: an integer beyond 2^53 is refused, send it in inputs_json.
+	// Input values, keyed by the names of the model's input fields, at most 20,000 with
+	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+	// refused. Send it, and more values, in inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
@@ -311,8 +312,9 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model to order from. 1 to 256 bytes, no control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, keyed by the names of the model's input fields. A number is a
-	// double: an integer beyond 2^53 is refused, send it in inputs_json.
+	// Input values, keyed by the names of the model's input fields, at most 20,000 with
+	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+	// refused. Send it, and more values, in inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
@@ -716,7 +718,7 @@ func (x *GenerationFilter) GetOwner() string {
 // ListGenerationsResponse is one page of renders.
 type ListGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The renders of this page. A list may carry less of each than GetGeneration.
+	// The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
 	Generations []*Generation `protobuf:"bytes,1,rep,name=generations,proto3" json:"generations,omitempty"`
 	// Token of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2075,11 +2077,11 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x122\n" +
-	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\xfe\x04\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\x80\x05\n" +
 	"\x10GenerationFilter\x12h\n" +
 	"\bmodel_id\x18\x01 \x01(\tBM\xbaHJ\xba\x01B\n" +
-	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\amodelId\x12:\n" +
-	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x11\xbaH\x0e\x92\x01\v\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xa3\x02\n" +
+	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\amodelId\x12<\n" +
+	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x13\xbaH\x10\x92\x01\r\x10\a\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xa3\x02\n" +
 	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\xe2\x01\xbaH\xde\x01\x9a\x01\xda\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
 	"\n" +
 	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*J\xba\x01B\n" +
@@ -2088,9 +2090,9 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +
-	"\x17ListGenerationsResponse\x126\n" +
-	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationR\vgenerations\x12&\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
+	"\x17ListGenerationsResponse\x12A\n" +
+	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\vgenerations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x02\n" +
 	"\x15WaitGenerationRequest\x12\xe3\x01\n" +
 	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +

@@ -7,6 +7,7 @@
 package easelv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -157,7 +158,7 @@ type Model struct {
 	// Where the result of a render is found.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
 	// The inputs that the model takes, in the catalog's order. GetModel always
-	// carries them; ListModels only where the catalog's list does.
+	// carries them; ListModels only where the catalog's list does. At most 1000.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
 	// When the catalog answered with this record, by Easel's clock. It may be some
 	// time ago: see ModelService.
@@ -265,7 +266,7 @@ type InputField struct {
 	// Value that the catalog takes where the order has none. Absent where there is
 	// none or the catalog does not say.
 	DefaultValue *structpb.Value `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
-	// The only values allowed. Empty where any value of the type is allowed.
+	// The only values allowed. Empty where any value of the type is allowed. At most 1000.
 	AllowedValues []*structpb.Value `protobuf:"bytes,7,rep,name=allowed_values,json=allowedValues,proto3" json:"allowed_values,omitempty"`
 	// Smallest number allowed, inclusive. Absent where there is no limit.
 	Minimum *float64 `protobuf:"fixed64,8,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
@@ -382,16 +383,16 @@ var File_easel_v1_model_proto protoreflect.FileDescriptor
 
 const file_easel_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/model.proto\x12\beasel.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\x02\n" +
+	"\x14easel/v1/model.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x02\n" +
 	"\x05Model\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x125\n" +
 	"\voutput_kind\x18\x04 \x01(\x0e2\x14.easel.v1.OutputKindR\n" +
-	"outputKind\x127\n" +
-	"\finput_fields\x18\x05 \x03(\v2\x14.easel.v1.InputFieldR\vinputFields\x12=\n" +
+	"outputKind\x12B\n" +
+	"\finput_fields\x18\x05 \x03(\v2\x14.easel.v1.InputFieldB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\vinputFields\x12=\n" +
 	"\fobserve_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
-	"\x0fupstream_fields\x18\a \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\"\xd5\x03\n" +
+	"\x0fupstream_fields\x18\a \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\"\xe0\x03\n" +
 	"\n" +
 	"InputField\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -399,8 +400,8 @@ const file_easel_v1_model_proto_rawDesc = "" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12,\n" +
 	"\x04type\x18\x04 \x01(\x0e2\x18.easel.v1.InputFieldTypeR\x04type\x12\x1f\n" +
 	"\brequired\x18\x05 \x01(\bH\x00R\brequired\x88\x01\x01\x12;\n" +
-	"\rdefault_value\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\fdefaultValue\x12=\n" +
-	"\x0eallowed_values\x18\a \x03(\v2\x16.google.protobuf.ValueR\rallowedValues\x12\x1d\n" +
+	"\rdefault_value\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\fdefaultValue\x12H\n" +
+	"\x0eallowed_values\x18\a \x03(\v2\x16.google.protobuf.ValueB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\rallowedValues\x12\x1d\n" +
 	"\aminimum\x18\b \x01(\x01H\x01R\aminimum\x88\x01\x01\x12\x1d\n" +
 	"\amaximum\x18\t \x01(\x01H\x02R\amaximum\x88\x01\x01\x12@\n" +
 	"\x0fupstream_fields\x18\n" +

@@ -81,7 +81,7 @@ func (x *ListModelsRequest) GetPageToken() string {
 // ListModelsResponse is one page of models.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The models of this page.
+	// The models of this page, at most 1000.
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Token of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -233,9 +233,9 @@ const file_easel_v1_model_service_proto_rawDesc = "" +
 	"\x11ListModelsRequest\x12$\n" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"e\n" +
-	"\x12ListModelsResponse\x12'\n" +
-	"\x06models\x18\x01 \x03(\v2\x0f.easel.v1.ModelR\x06models\x12&\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
+	"\x12ListModelsResponse\x122\n" +
+	"\x06models\x18\x01 \x03(\v2\x0f.easel.v1.ModelB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x06models\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x01\n" +
 	"\x0fGetModelRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +

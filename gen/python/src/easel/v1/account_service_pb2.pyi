@@ -223,7 +223,7 @@ class ListUsageResponse(_message.Message):
     """Token of the next page; empty on the last one."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[_account_pb2.UsageRow]:
-        """The rows of this page."""
+        """The rows of this page, at most 1000."""
 
     def __init__(
         self,

@@ -124,8 +124,9 @@ class QuoteGenerationRequest(_message.Message):
     """The same as the text of one JSON object, passed on digit for digit. At most 1 MiB."""
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, keyed by the names of the model's input fields. A number is a
-        double: an integer beyond 2^53 is refused, send it in inputs_json.
+        """Input values, keyed by the names of the model's input fields, at most 20,000 with
+        those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+        refused. Send it, and more values, in inputs_json.
         """
 
     def __init__(
@@ -221,8 +222,9 @@ class CreateGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, keyed by the names of the model's input fields. A number is a
-        double: an integer beyond 2^53 is refused, send it in inputs_json.
+        """Input values, keyed by the names of the model's input fields, at most 20,000 with
+        those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+        refused. Send it, and more values, in inputs_json.
         """
 
     @_builtins.property
@@ -452,7 +454,7 @@ class ListGenerationsResponse(_message.Message):
     """Token of the next page; empty on the last one."""
     @_builtins.property
     def generations(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Generation]:
-        """The renders of this page. A list may carry less of each than GetGeneration."""
+        """The renders of this page, at most 1000. A list may carry less of each than GetGeneration."""
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ class Model(_message.Message):
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
         """The inputs that the model takes, in the catalog's order. GetModel always
-        carries them; ListModels only where the catalog's list does.
+        carries them; ListModels only where the catalog's list does. At most 1000.
         """
 
     @_builtins.property
@@ -183,7 +183,7 @@ class InputField(_message.Message):
 
     @_builtins.property
     def allowed_values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
-        """The only values allowed. Empty where any value of the type is allowed."""
+        """The only values allowed. Empty where any value of the type is allowed. At most 1000."""
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:

@@ -57,7 +57,7 @@ class ListModelsResponse(_message.Message):
     """Token of the next page; empty on the last one."""
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.Model]:
-        """The models of this page."""
+        """The models of this page, at most 1000."""
 
     def __init__(
         self,

@@ -209,7 +209,7 @@ export declare const ListUsageRequestSchema: GenMessage<ListUsageRequest>;
  */
 export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & {
   /**
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    *
    * @generated from field: repeated easel.v1.UsageRow rows = 1;
    */

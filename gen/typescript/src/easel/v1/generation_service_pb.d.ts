@@ -27,8 +27,9 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   modelId: string;
 
   /**
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
@@ -82,8 +83,9 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   modelId: string;
 
   /**
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
@@ -302,7 +304,7 @@ export declare const GenerationFilterSchema: GenMessage<GenerationFilter>;
  */
 export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsResponse"> & {
   /**
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    *
    * @generated from field: repeated easel.v1.Generation generations = 1;
    */

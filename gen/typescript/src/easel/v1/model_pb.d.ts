@@ -47,7 +47,7 @@ export declare type Model = Message<"easel.v1.Model"> & {
 
   /**
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    *
    * @generated from field: repeated easel.v1.InputField input_fields = 5;
    */
@@ -127,7 +127,7 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   defaultValue?: Value | undefined;
 
   /**
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    *
    * @generated from field: repeated google.protobuf.Value allowed_values = 7;
    */

@@ -45,7 +45,7 @@ export declare const ListModelsRequestSchema: GenMessage<ListModelsRequest>;
  */
 export declare type ListModelsResponse = Message<"easel.v1.ListModelsResponse"> & {
   /**
-   * The models of this page.
+   * The models of this page, at most 1000.
    *
    * @generated from field: repeated easel.v1.Model models = 1;
    */

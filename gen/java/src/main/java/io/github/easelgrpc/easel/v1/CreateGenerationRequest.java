@@ -110,8 +110,9 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Struct inputs_;
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -123,8 +124,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -136,8 +138,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1006,8 +1009,9 @@ java.lang.String defaultValue) {
         com.google.protobuf.Struct, com.google.protobuf.Struct.Builder, com.google.protobuf.StructOrBuilder> inputsBuilder_;
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1018,8 +1022,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1034,8 +1039,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1055,8 +1061,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1074,8 +1081,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1100,8 +1108,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1118,8 +1127,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1131,8 +1141,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -1147,8 +1158,9 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>

@@ -30,8 +30,9 @@ public interface CreateGenerationRequestOrBuilder extends
 
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -40,8 +41,9 @@ public interface CreateGenerationRequestOrBuilder extends
   boolean hasInputs();
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -50,8 +52,9 @@ public interface CreateGenerationRequestOrBuilder extends
   com.google.protobuf.Struct getInputs();
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>

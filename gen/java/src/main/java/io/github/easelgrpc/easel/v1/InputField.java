@@ -291,7 +291,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<com.google.protobuf.Value> allowedValues_;
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -302,7 +302,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -314,7 +314,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -336,7 +336,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1679,7 +1679,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1693,7 +1693,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1707,7 +1707,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1721,7 +1721,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1742,7 +1742,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1760,7 +1760,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1780,7 +1780,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1801,7 +1801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1819,7 +1819,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1837,7 +1837,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1856,7 +1856,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1873,7 +1873,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1890,7 +1890,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1901,7 +1901,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1915,7 +1915,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1930,7 +1930,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1941,7 +1941,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -1953,7 +1953,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The only values allowed. Empty where any value of the type is allowed.
+     * The only values allowed. Empty where any value of the type is allowed. At most 1000.
      * </pre>
      *
      * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>

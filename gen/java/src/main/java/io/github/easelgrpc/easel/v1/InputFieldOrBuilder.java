@@ -140,7 +140,7 @@ public interface InputFieldOrBuilder extends
 
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -149,7 +149,7 @@ public interface InputFieldOrBuilder extends
       getAllowedValuesList();
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -157,7 +157,7 @@ public interface InputFieldOrBuilder extends
   com.google.protobuf.Value getAllowedValues(int index);
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -165,7 +165,7 @@ public interface InputFieldOrBuilder extends
   int getAllowedValuesCount();
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>
@@ -174,7 +174,7 @@ public interface InputFieldOrBuilder extends
       getAllowedValuesOrBuilderList();
   /**
    * <pre>
-   * The only values allowed. Empty where any value of the type is allowed.
+   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
    * </pre>
    *
    * <code>repeated .google.protobuf.Value allowed_values = 7 [json_name = "allowedValues"];</code>

@@ -50,7 +50,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.easelgrpc.easel.v1.Generation> generations_;
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -61,7 +61,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -73,7 +73,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -84,7 +84,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -95,7 +95,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -569,7 +569,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -583,7 +583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -597,7 +597,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -611,7 +611,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -650,7 +650,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -670,7 +670,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -691,7 +691,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -727,7 +727,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -746,7 +746,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -763,7 +763,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -780,7 +780,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -791,7 +791,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -805,7 +805,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -820,7 +820,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -831,7 +831,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -843,7 +843,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The renders of this page. A list may carry less of each than GetGeneration.
+     * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
      * </pre>
      *
      * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>

@@ -10,7 +10,7 @@ public interface ListGenerationsResponseOrBuilder extends
 
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -19,7 +19,7 @@ public interface ListGenerationsResponseOrBuilder extends
       getGenerationsList();
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -27,7 +27,7 @@ public interface ListGenerationsResponseOrBuilder extends
   io.github.easelgrpc.easel.v1.Generation getGenerations(int index);
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -35,7 +35,7 @@ public interface ListGenerationsResponseOrBuilder extends
   int getGenerationsCount();
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>
@@ -44,7 +44,7 @@ public interface ListGenerationsResponseOrBuilder extends
       getGenerationsOrBuilderList();
   /**
    * <pre>
-   * The renders of this page. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
    * </pre>
    *
    * <code>repeated .easel.v1.Generation generations = 1 [json_name = "generations"];</code>

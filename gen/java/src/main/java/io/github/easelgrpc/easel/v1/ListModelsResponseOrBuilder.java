@@ -10,7 +10,7 @@ public interface ListModelsResponseOrBuilder extends
 
   /**
    * <pre>
-   * The models of this page.
+   * The models of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.Model models = 1 [json_name = "models"];</code>
@@ -19,7 +19,7 @@ public interface ListModelsResponseOrBuilder extends
       getModelsList();
   /**
    * <pre>
-   * The models of this page.
+   * The models of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.Model models = 1 [json_name = "models"];</code>
@@ -27,7 +27,7 @@ public interface ListModelsResponseOrBuilder extends
   io.github.easelgrpc.easel.v1.Model getModels(int index);
   /**
    * <pre>
-   * The models of this page.
+   * The models of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.Model models = 1 [json_name = "models"];</code>
@@ -35,7 +35,7 @@ public interface ListModelsResponseOrBuilder extends
   int getModelsCount();
   /**
    * <pre>
-   * The models of this page.
+   * The models of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.Model models = 1 [json_name = "models"];</code>
@@ -44,7 +44,7 @@ public interface ListModelsResponseOrBuilder extends
       getModelsOrBuilderList();
   /**
    * <pre>
-   * The models of this page.
+   * The models of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.Model models = 1 [json_name = "models"];</code>

@@ -50,7 +50,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.easelgrpc.easel.v1.UsageRow> rows_;
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -61,7 +61,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -73,7 +73,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -84,7 +84,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -95,7 +95,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -569,7 +569,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -583,7 +583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -597,7 +597,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -611,7 +611,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -650,7 +650,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -670,7 +670,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -691,7 +691,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -727,7 +727,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -746,7 +746,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -763,7 +763,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -780,7 +780,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -791,7 +791,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -805,7 +805,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -820,7 +820,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -831,7 +831,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -843,7 +843,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The rows of this page.
+     * The rows of this page, at most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>

@@ -10,7 +10,7 @@ public interface ListUsageResponseOrBuilder extends
 
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -19,7 +19,7 @@ public interface ListUsageResponseOrBuilder extends
       getRowsList();
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -27,7 +27,7 @@ public interface ListUsageResponseOrBuilder extends
   io.github.easelgrpc.easel.v1.UsageRow getRows(int index);
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -35,7 +35,7 @@ public interface ListUsageResponseOrBuilder extends
   int getRowsCount();
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>
@@ -44,7 +44,7 @@ public interface ListUsageResponseOrBuilder extends
       getRowsOrBuilderList();
   /**
    * <pre>
-   * The rows of this page.
+   * The rows of this page, at most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.UsageRow rows = 1 [json_name = "rows"];</code>

@@ -222,7 +222,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -234,7 +234,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -247,7 +247,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -259,7 +259,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -271,7 +271,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1284,7 +1284,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1299,7 +1299,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1314,7 +1314,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1329,7 +1329,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1351,7 +1351,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1370,7 +1370,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1391,7 +1391,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1413,7 +1413,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1432,7 +1432,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1451,7 +1451,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1471,7 +1471,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1489,7 +1489,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1507,7 +1507,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1519,7 +1519,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1534,7 +1534,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1550,7 +1550,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1562,7 +1562,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -1575,7 +1575,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * The inputs that the model takes, in the catalog's order. GetModel always
-     * carries them; ListModels only where the catalog's list does.
+     * carries them; ListModels only where the catalog's list does. At most 1000.
      * </pre>
      *
      * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>

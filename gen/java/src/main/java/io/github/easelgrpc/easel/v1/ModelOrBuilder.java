@@ -90,7 +90,7 @@ public interface ModelOrBuilder extends
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -100,7 +100,7 @@ public interface ModelOrBuilder extends
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -109,7 +109,7 @@ public interface ModelOrBuilder extends
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -118,7 +118,7 @@ public interface ModelOrBuilder extends
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>
@@ -128,7 +128,7 @@ public interface ModelOrBuilder extends
   /**
    * <pre>
    * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does.
+   * carries them; ListModels only where the catalog's list does. At most 1000.
    * </pre>
    *
    * <code>repeated .easel.v1.InputField input_fields = 5 [json_name = "inputFields"];</code>

@@ -98,8 +98,9 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Struct inputs_;
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -111,8 +112,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -124,8 +126,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Input values, keyed by the names of the model's input fields. A number is a
-   * double: an integer beyond 2^53 is refused, send it in inputs_json.
+   * Input values, keyed by the names of the model's input fields, at most 20,000 with
+   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+   * refused. Send it, and more values, in inputs_json.
    * </pre>
    *
    * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -679,8 +682,9 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Struct, com.google.protobuf.Struct.Builder, com.google.protobuf.StructOrBuilder> inputsBuilder_;
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -691,8 +695,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -707,8 +712,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -728,8 +734,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -747,8 +754,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -773,8 +781,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -791,8 +800,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -804,8 +814,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>
@@ -820,8 +831,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Input values, keyed by the names of the model's input fields. A number is a
-     * double: an integer beyond 2^53 is refused, send it in inputs_json.
+     * Input values, keyed by the names of the model's input fields, at most 20,000 with
+     * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
+     * refused. Send it, and more values, in inputs_json.
      * </pre>
      *
      * <code>.google.protobuf.Struct inputs = 2 [json_name = "inputs"];</code>

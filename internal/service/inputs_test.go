@@ -1,0 +1,64 @@
+package service
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// allocated is how many bytes a function allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Each text of the path of each value would take a hundred gigabytes.
+func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
+	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
+	for range 125_000 {
+		nulls.Values = append(nulls.Values, structpb.NewNullValue())
+	}
+	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewListValue(nulls)}}
+	var out json.RawMessage
+	if bytes := allocated(func() { out, _ = inputsBytes(inputs, "") }); bytes > 64<<20 || len(out) < 1_000_000 || !json.Valid(out) {
+		t.Errorf("D2: %d bytes were allocated for %d", bytes, len(out))
+	}
+	nulls.Values[100] = structpb.NewNumberValue(1e300)
+	if _, err := inputsBytes(inputs, ""); err == nil {
+		t.Error("a number that no double holds exactly was taken")
+	}
+}
+
+func TestTheLargestInputsJSONIsCheckedInLittleMemory(t *testing.T) {
+	for name, text := range map[string]string{
+		"nulls":                   `{"` + strings.Repeat("n", 500_000) + `":[` + strings.Repeat("null,", 109_000) + `null]}`,
+		"numbers":                 `{"a":[` + strings.Repeat("1,", 524_000) + `1]}`,
+		"objects":                 `{"a":[` + strings.Repeat("{},", 349_000) + `{}]}`,
+		"objects with a name":     `{"a":[` + strings.Repeat(`{"":0},`, 149_000) + `{}]}`,
+		"a text full of brackets": `{"a":"` + strings.Repeat("{[,", 349_000) + `"}`,
+	} {
+		var err error
+		if bytes := allocated(func() { err = checkInputsJSON(text) }); bytes > 16<<20 || err != nil {
+			t.Errorf("%s: %d bytes were allocated: %v", name, bytes, err)
+		}
+	}
+}
+
+func TestABodyWithTooManyValuesIsRefusedAsItStands(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"inputs":{"a":[` + strings.Repeat("0,", 19_000) + `0]}}`:    true,
+		`{"inputs":{"a":[` + strings.Repeat("0,", 26_000) + `0]}}`:    false,
+		`{"inputs":{"a":[` + strings.Repeat("{},", 26_000):            false,
+		`{"inputsJson":"[` + strings.Repeat(`0,\",`, 26_000) + `0]"}`: true,
+	} {
+		if got := CheckBody([]byte(text)) == nil; got != want {
+			t.Errorf("%.40s: it is taken: %v", text, got)
+		}
+	}
+}
