@@ -11,6 +11,7 @@ type answer struct {
 	op       string
 	status   int
 	body     []byte
+	cut      bool // it is a list that was too long: the rest is missing
 	time     time.Time
 	redactor redactor
 }

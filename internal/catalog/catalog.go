@@ -130,6 +130,7 @@ type Generation struct {
 	CreateTime     time.Time // zero where the record does not say
 	TerminalTime   time.Time // zero where the record does not say
 	ObserveTime    time.Time // when the catalog answered
+	Shortened      bool      `json:",omitempty"` // a list has left out members, as they are large
 	Extra          map[string]any
 }
 

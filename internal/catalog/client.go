@@ -57,6 +57,7 @@ func (cfg Config) withDefaults() Config {
 // when many calls fail, so that an outage is not made worse.
 type Client struct {
 	upstream  retrier
+	lists     *lists
 	unchanged *unchanged
 	idle      time.Duration // the longest silence in a body of content
 }
@@ -79,6 +80,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream:  upstream,
+		lists:     &lists{all: map[Tenant]*shelf{}},
 		unchanged: newUnchanged(),
 		idle:      cfg.BodyIdleTimeout,
 	}, nil
@@ -140,27 +142,6 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 	return fetch(ctx, c.upstream, cred, request{op: opQuote, body: body}, readQuote)
 }
 
-// Generations lists the recent generations of the API key, in the catalog's order. The
-// catalog does not say how far back the list goes.
-func (c *Client) Generations(ctx context.Context, cred Credential) ([]Version, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
-		all, _, err := readListed(a, nil)
-		return all, err
-	})
-}
-
-// List is [Client.Generations] for a caller that lists again and again: it does not decode a record
-// again whose bytes are unchanged since the last list of the credential.
-func (c *Client) List(ctx context.Context, cred Credential) ([]Version, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opGenerations}, func(a answer) ([]Version, error) {
-		all, records, err := readListed(a, c.unchanged.list(cred.Tenant, a.redactor))
-		if err == nil {
-			c.unchanged.keepList(cred.Tenant, a, records)
-		}
-		return all, err
-	})
-}
-
 // Generation reads one generation. It does not decode an unchanged answer again.
 func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
@@ -214,6 +195,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	again := false // an earlier attempt of ours may have been carried out
 	return c.upstream.retry(ctx, func(ctx context.Context) error {
 		_, err := c.upstream.attempt(ctx, cred, request{op: opDelete, id: id})
+		c.lists.changed(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {
 			return nil
 		}

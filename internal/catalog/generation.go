@@ -8,49 +8,6 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readListed reads a list. It does not decode the records of the last list, which it has by their bytes,
-// again, and gives the records of this one. A record without an id is passed over as long as others have
-// one: one odd record must not hide the others.
-func readListed(a answer, last map[string]Version) (all []Version, records map[string]Version, err error) {
-	items, err := a.list(generationListNames, generationWeights)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, records = make([]Version, 0, len(items)), make(map[string]Version, len(items))
-	for _, item := range items {
-		raw, _ := item.(json.RawMessage)
-		one, ok := last[string(raw)]
-		if !ok {
-			one, ok = readItem(a, item)
-		}
-		if !ok {
-			continue
-		}
-		one.ObserveTime = a.time
-		all = append(all, one)
-		if raw != nil {
-			records[string(raw)] = one
-		}
-	}
-	if len(all) == 0 && len(items) > 0 {
-		return nil, nil, a.malformed("no record of the list has a readable identifier")
-	}
-	return all, records, nil
-}
-
-// readItem reads an item of a list.
-func readItem(a answer, item any) (Version, bool) {
-	r, _, ok := findGeneration(a.item(item), "")
-	if !ok {
-		return Version{}, false
-	}
-	g, ok := newGeneration(a, r, "")
-	if !ok {
-		return Version{}, false
-	}
-	return g.Version(), true
-}
-
 // readGeneration reads the answer about a generation. It takes the id of the request, as the
 // record need not repeat it.
 func readGeneration(a answer, requestedID string) (Generation, error) {
@@ -240,7 +197,7 @@ func twoIDs(r record) bool {
 
 // newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
 func newGeneration(a answer, r record, requestedID string) (Generation, bool) {
-	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
+	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time, Shortened: r.dropOmitted()}
 	if checkID("", "", g.ID) != nil {
 		return g, false
 	}

@@ -19,11 +19,14 @@ func answerOf(op, body string) answer {
 
 // readGenerations reads a list without the help of an earlier one.
 func readGenerations(a answer) (all []Generation, err error) {
-	listed, _, err := readListed(a, nil)
-	for _, one := range listed {
+	list, _, err := readList(a, remembered{})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range list.Records {
 		all = append(all, one.Generation)
 	}
-	return all, err
+	return all, nil
 }
 
 func TestAGenerationIsReadInEveryShape(t *testing.T) {
@@ -328,6 +331,8 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 				change(name, field, &number)
 			case State:
 				change(name, field, StateFailed)
+			case bool:
+				change(name, field, true)
 			case time.Time:
 				if name != "ObserveTime" {
 					change(name, field, observed.Add(time.Duration(i)))

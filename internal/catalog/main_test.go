@@ -65,7 +65,10 @@ var calls = map[string]func(context.Context, *Client) error{
 		_, _, err := c.Post(ctx, testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})
 		return err
 	},
-	opGenerations: func(ctx context.Context, c *Client) error { _, err := c.Generations(ctx, testCredential); return err },
+	opGenerations: func(ctx context.Context, c *Client) error {
+		_, err := c.List(ctx, testCredential, time.Time{})
+		return err
+	},
 	opGeneration: func(ctx context.Context, c *Client) error {
 		_, err := c.Generation(ctx, testCredential, "g1")
 		return err

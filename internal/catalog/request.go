@@ -15,7 +15,7 @@ import (
 
 // The most that is read of a body, in bytes.
 const (
-	maxList    = 8 << 20
+	maxModels  = 8 << 20
 	maxRecord  = 4 << 20
 	maxFailure = 64 << 10
 )
@@ -76,19 +76,15 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return answer{}, nil
 	}
-	limit := int64(maxRecord)
-	if r.op == opModels || r.op == opGenerations {
-		limit = maxList
-	}
-	body, err := readAll(resp, limit)
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	body, cut, err := readBody(r.op, resp)
+	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case tooLarge:
-		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", limit)}
+	case isTooLarge:
+		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", tooLarge.Limit)}
 	case err != nil:
 		return answer{}, transportError(timed, ctx, r.op, err, redact)
 	}
-	return answer{op: r.op, status: resp.StatusCode, body: body, time: q.now(), redactor: redact}, nil
+	return answer{op: r.op, status: resp.StatusCode, body: body, cut: cut, time: q.now(), redactor: redact}, nil
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
@@ -129,6 +125,19 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err
+}
+
+// readBody reads the body of an answer. A list is shortened where it is too long.
+func readBody(op string, resp *http.Response) (body []byte, cut bool, err error) {
+	switch op {
+	case opGenerations:
+		return shorten(resp.Body)
+	case opModels:
+		body, err = readAll(resp, maxModels)
+	default:
+		body, err = readAll(resp, maxRecord)
+	}
+	return body, false, err
 }
 
 // readAll reads a body of at most limit bytes. Of a body that announces more it reads nothing.

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -253,7 +252,10 @@ type endless struct {
 }
 
 func (e *endless) Read(p []byte) (int, error) {
-	n := copy(p, bytes.Repeat([]byte(e.text), len(p)/len(e.text)+1))
+	n := 0
+	for n < len(p) {
+		n += copy(p[n:], e.text)
+	}
 	e.taken.Add(int64(n))
 	return n, nil
 }
@@ -274,8 +276,11 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // U18
 			})).Once()
 			err := call(t.Context(), c)
 			limit := int64(maxRecord)
-			if op == opModels || op == opGenerations {
-				limit = maxList
+			switch op {
+			case opGenerations:
+				limit = maxListRead
+			case opModels:
+				limit = maxModels
 			}
 			if status != 200 || op == opDelete {
 				limit = maxFailure
@@ -293,7 +298,7 @@ func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) { // U18
 		resp := reply(r, 200, nil, "")
 		resp.Body, resp.ContentLength = body, 1<<30
 		return resp, nil
-	})).Generations(t.Context(), testCredential)
+	})).Models(t.Context(), testCredential)
 	if KindOf(err) != KindMalformed || body.taken.Load() != 0 || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("read %d bytes, %v", body.taken.Load(), err)
 	}
@@ -306,7 +311,7 @@ func TestAGigabyteOfJSONCostsLittleMemory(t *testing.T) { // U18
 		resp := reply(r, 200, nil, "")
 		resp.Body, resp.ContentLength = &endless{text: `[{"a":`}, -1
 		return resp, nil
-	})).Generations(t.Context(), testCredential)
+	})).List(t.Context(), testCredential, time.Time{})
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; KindOf(err) != KindMalformed || grown > 80<<20 {
 		t.Errorf("allocated %d MiB, %v", grown>>20, err)

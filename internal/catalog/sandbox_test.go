@@ -169,11 +169,11 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 		if timed := d.Times != sandbox.TimeAbsent; g.CreateTime.IsZero() == timed || g.TerminalTime.IsZero() == timed {
 			t.Errorf("created %v, terminal %v", g.CreateTime, g.TerminalTime)
 		}
-		list, err := b.Generations(ctx, b.cred)
-		if err != nil || d.ListLimit >= 0 && len(list) != 1 {
-			t.Errorf("list %+v, %v", list, err)
+		listed, err := b.List(ctx, b.cred, time.Time{})
+		if err != nil || d.ListLimit >= 0 && len(listed.Records) != 1 {
+			t.Fatalf("list %+v, %v", listed, err)
 		}
-		if len(list) == 1 && !d.SparseList && list[0].Etag != g.Etag() {
+		if list := listed.Records; len(list) == 1 && !d.SparseList && list[0].Etag != g.Etag() {
 			t.Errorf("the list says %+v, the record %+v", list[0], g)
 		}
 		content, body, err := b.download(g.ID)
@@ -232,9 +232,12 @@ func TestEveryDialectReturnsATextAlike(t *testing.T) {
 		if kind := catalog.KindOf(err); kind != catalog.KindNoContent {
 			t.Errorf("the file of a text: %v", err)
 		}
-		list, err := b.Generations(t.Context(), b.cred)
-		if err != nil || len(list) == 1 && (list[0].File != nil || (list[0].Text == nil) != d.SparseList) {
-			t.Errorf("list %+v, %v", list, err)
+		listed, err := b.List(t.Context(), b.cred, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := listed.Records; len(list) == 1 && (list[0].File != nil || (list[0].Text == nil) != d.SparseList) {
+			t.Errorf("list %+v", list)
 		}
 	})
 }

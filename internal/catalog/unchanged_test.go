@@ -16,8 +16,8 @@ const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","st
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`
 
-// lists are lists of every shape, those beside each other as a catalog may answer them in turn.
-var lists = []string{
+// listBodies are lists of every shape, those beside each other as a catalog may answer them in turn.
+var listBodies = []string{
 	`[` + usual + `]`,
 	`[` + usual + `,{"id":"g2","status":"queued","inputs":{"a":[1,{"b":null}]}}]`,
 	` [ {"id":"g2","status":"queued","inputs":{"a":[1,{"b":null}]}} , ` + usual + ` ] `,
@@ -64,9 +64,9 @@ func page(statuses ...string) string {
 
 // listAgain reads a list with the help of the last one, and fails the test where that is not what
 // is read without.
-func listAgain(t *testing.T, last map[string]Version, a answer) ([]Version, map[string]Version) {
+func listAgain(t *testing.T, last remembered, a answer) ([]Version, remembered) {
 	t.Helper()
-	got, records, gotErr := readListed(a, last)
+	list, next, gotErr := readList(a, last)
 	plain, wantErr := readGenerations(a)
 	if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || KindOf(gotErr) != KindOf(wantErr) {
 		t.Fatalf("%.300q fails with %v, and without a last list with %v", a.body, gotErr, wantErr)
@@ -78,10 +78,10 @@ func listAgain(t *testing.T, last map[string]Version, a answer) ([]Version, map[
 	for _, g := range plain {
 		want = append(want, g.Version())
 	}
-	if !reflect.DeepEqual(got, want) {
+	if got := list.Records; !reflect.DeepEqual(got, want) {
 		t.Fatalf("%.300q is read as\n%+v, and without a last list as\n%+v", a.body, got, want)
 	}
-	return got, records
+	return list.Records, next
 }
 
 // listAt is a list with a body at a time.
@@ -95,9 +95,9 @@ func TestAListIsReadAlikeWithALastOneAndWithout(t *testing.T) { // U11 I2
 	if testing.Short() {
 		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
 	}
-	for i, first := range lists {
-		for j, second := range lists {
-			var last map[string]Version
+	for i, first := range listBodies {
+		for j, second := range listBodies {
+			var last remembered
 			for n, body := range []string{first, second, second, first} {
 				_, last = listAgain(t, last, listAt(n, body))
 			}
@@ -109,12 +109,12 @@ func TestAListIsReadAlikeWithALastOneAndWithout(t *testing.T) { // U11 I2
 }
 
 func FuzzAListIsReadAlikeWithALastOneAndWithout(f *testing.F) { // U11 I2
-	for i, body := range lists {
-		f.Add(body, lists[(i+1)%len(lists)], 7)
+	for i, body := range listBodies {
+		f.Add(body, listBodies[(i+1)%len(listBodies)], 7)
 	}
 	f.Fuzz(func(t *testing.T, first, second string, cut int) {
 		mixed := first[:min(max(cut, 0), len(first))] + second[min(max(cut, 0), len(second)):]
-		var last map[string]Version
+		var last remembered
 		for n, body := range []string{first, mixed, second, first} {
 			var all []Version
 			all, last = listAgain(t, last, listAt(n, body))
@@ -141,11 +141,11 @@ func newLister(t *testing.T) *lister {
 // list gives what tells the inputs of each record from a copy of them.
 func (l *lister) list(cred Credential) (inputs []uintptr) {
 	l.Helper()
-	all, err := l.List(l.Context(), cred)
+	list, err := l.List(l.Context(), cred, time.Now())
 	if err != nil {
-		l.Error(err)
+		l.Fatal(err)
 	}
-	for _, one := range all {
+	for _, one := range list.Records {
 		if one.Etag != one.Generation.Etag() {
 			l.Errorf("the etag of %s is another", one.ID)
 		}
@@ -207,11 +207,11 @@ func TestARotatedAPIKeyDropsTheRecordsBefore(t *testing.T) { // U22
 	held := Held(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`
 	for _, now = range []int{0, 1, 0, 0} {
-		all, err := l.List(t.Context(), held)
+		list, err := l.List(t.Context(), held, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if extra := fmt.Sprint(all[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
+		if extra := fmt.Sprint(list.Records[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
 			t.Errorf("under %s: %s", keys[now], extra)
 		}
 	}
@@ -220,22 +220,26 @@ func TestARotatedAPIKeyDropsTheRecordsBefore(t *testing.T) { // U22
 func TestTheCacheOfListsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLister(t)
+		kept := func(age time.Duration) int {
+			time.Sleep(age)
+			synctest.Wait()
+			return len(l.lists.all)
+		}
 		l.list(testCredential)
-		l.body = `[{"id":"g1","status":"queued","note":"` + strings.Repeat("long ", maxRemembered/5) + `"}]`
+		time.Sleep(1)
+		l.body = page(slices.Repeat([]string{"queued"}, maxRemembered/80)...)
 		l.list(testCredential)
-		if len(l.unchanged.lists) != 0 {
-			t.Error("a list is remembered that is too large")
+		if kept(listAge-1) != 1 || kept(1) != 0 {
+			t.Error("a list that is too large is kept for more or less than its second")
 		}
 		l.body = page("queued")
 		before := l.list(testCredential)
-		time.Sleep(rememberTime - time.Second)
+		time.Sleep(rememberTime)
 		if after := l.list(testCredential); decoded(before, after) != 0 {
 			t.Error("records are forgotten too early")
 		}
-		time.Sleep(rememberTime + time.Second)
-		synctest.Wait()
-		if len(l.unchanged.lists) != 0 {
-			t.Error("the records of a credential are kept that lists nothing any more")
+		if kept(listAge+rememberTime-1) != 1 || kept(1) != 0 {
+			t.Error("the records of a credential that lists nothing any more are kept for more or less than their time")
 		}
 	})
 }
@@ -245,7 +249,7 @@ func TestAListThatCannotBeReadLeavesTheLastOne(t *testing.T) {
 	whole := l.body
 	before := l.list(testCredential)
 	l.body = strings.TrimSuffix(l.body, "}")
-	if _, err := l.List(t.Context(), testCredential); KindOf(err) != KindMalformed {
+	if _, err := l.List(t.Context(), testCredential, time.Now()); KindOf(err) != KindMalformed {
 		t.Errorf("got %v", err)
 	}
 	if l.body = whole; decoded(before, l.list(testCredential)) != 0 {
@@ -327,14 +331,14 @@ func BenchmarkAListOf200(b *testing.B) {
 		b.Run(fmt.Sprint(changed, " changed"), func(b *testing.B) {
 			copy(statuses, slices.Repeat([]string{"failed"}, changed))
 			bodies := []string{body, page(statuses...)}
-			var last map[string]Version
+			var last remembered
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				all, records, err := readListed(answerOf(opGenerations, bodies[i%2]), last)
-				if err != nil || len(all) != 200 {
+				list, next, err := readList(answerOf(opGenerations, bodies[i%2]), last)
+				if err != nil || len(list.Records) != 200 {
 					b.Fatal(err)
 				}
-				last = records
+				last = next
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -208,10 +209,10 @@ func sample(f catalog.InputField) any {
 }
 
 func (d *examination) list() {
-	generations, err := d.client.Generations(d.ctx, d.cred)
+	listed, err := d.client.List(d.ctx, d.cred, time.Now())
 	d.note("list", routeGenerations, err)
-	if len(generations) > 0 {
-		d.generation = generations[0].ID
+	if err == nil && len(listed.Records) > 0 {
+		d.generation = listed.Records[0].ID
 	}
 }
 

@@ -73,11 +73,11 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 				r.placeWithoutCharge(0)
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
-				listed, err := r.client.Generations(s.Context(), r.held("studio"))
+				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 				if err != nil {
 					s.Fatal(err)
 				}
-				if got := r.lists(r.held("studio"), listed...); got != row.want {
+				if got := r.lists(r.held("studio"), listed.Records...); got != row.want {
 					s.Errorf("the list has it %v, want %v", got, row.want)
 				}
 				settles(3*time.Minute, r)

@@ -79,7 +79,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	list, err := o.Catalog.Once().Generations(ctx, l.held)
+	listed, err := o.Catalog.Once().List(ctx, l.held, time.Time{})
 	switch {
 	case leaveAlone(err):
 		return nil, err
@@ -87,12 +87,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 		return due, nil
 	}
 	l.witnessed = true
-	listed := make(map[string]catalog.Version, len(list))
-	for _, v := range list {
-		listed[v.ID] = v
-	}
 	for _, one := range due {
-		v, ok := listed[one.Generation]
+		v, ok := listed.Find(one.Generation)
 		if !ok || one.Last || leavesOut(v, o.Ledger.IsSubscriber(one.Owner)) {
 			rest = append(rest, one)
 			continue

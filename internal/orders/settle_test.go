@@ -224,11 +224,11 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		// A sweep sees the generation while the answer to its order is on its way.
 		var seen catalog.Version
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
-			all, err := r.client.Generations(s.Context(), r.held("studio"))
-			if err != nil || len(all) != 1 {
-				s.Errorf("%d are listed, %v", len(all), err)
+			all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
+			if err != nil || len(all.Records) != 1 {
+				s.Fatalf("%+v are listed, %v", all, err)
 			}
-			seen = all[0]
+			seen = all.Records[0]
 			seen.State, seen.Status = catalog.StateSucceeded, "succeeded"
 			r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
 			synctest.Wait()

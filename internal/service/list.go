@@ -49,12 +49,12 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 		return s.listUnordered(ctx, req, unordered, "")
 	}
 	out := &easelv1.ListGenerationsResponse{}
-	listed, answered := s.listed(ctx, min(len(recorded), size))
+	listed := s.listed(ctx, min(len(recorded), size))
 	switch {
 	case len(recorded) > size:
 		recorded = recorded[:size]
 		out.NextPageToken = writePosition(kind, recorded[size-1].Position)
-	case hasUnordered && (!answered || s.areUnordered(ctx, listed, req.GetFilter())):
+	case hasUnordered && (listed == nil || s.areUnordered(ctx, listed, req.GetFilter())):
 		out.NextPageToken = writeToken(unordered, "")
 	}
 	out.Generations = s.withResults(ctx, recorded, listed)
@@ -63,11 +63,11 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 
 // listUnordered lists what the catalog lists and the ledger does not know, after a generation or from the beginning.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
-	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
+	listed, err := s.cfg.Catalog.List(ctx, credential(ctx), time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := s.unordered(ctx, all, req.GetFilter())
+	chosen, err := s.unordered(ctx, listed, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	if last != "" {
 		token = req.GetPageToken()
 	}
-	return catalogPage(all, chosen, kind, req.GetPageSize(), token)
+	return catalogPage(listed.Records, chosen, kind, req.GetPageSize(), token)
 }
 
 // unordered tells which generations of the catalog's list a filter chooses and the ledger does not know.
-func (s *generations) unordered(ctx context.Context, all []catalog.Version, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
-	ids := make([]string, len(all))
-	for n, g := range all {
+func (s *generations) unordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
+	ids := make([]string, len(listed.Records))
+	for n, g := range listed.Records {
 		ids[n] = g.ID
 	}
 	ordered, err := s.cfg.Orders.Owned(ctx, viewer(ctx), ids...)
@@ -92,9 +92,9 @@ func (s *generations) unordered(ctx context.Context, all []catalog.Version, filt
 }
 
 // areUnordered reports whether there may be any of them.
-func (s *generations) areUnordered(ctx context.Context, all []catalog.Version, filter *easelv1.GenerationFilter) bool {
-	chosen, err := s.unordered(ctx, all, filter)
-	return err != nil || slices.ContainsFunc(all, chosen)
+func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
+	chosen, err := s.unordered(ctx, listed, filter)
+	return err != nil || slices.ContainsFunc(listed.Records, chosen)
 }
 
 // catalogPage is a page of what the catalog lists.
@@ -146,14 +146,10 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 
 // withResults are the messages of recorded generations, with inputs and results where the catalog lists them. A later
 // state that it lists is for the ledger: the list has those that it can filter by.
-func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed []catalog.Version) (all []*easelv1.Generation) {
-	byID := make(map[string]catalog.Version, len(listed))
-	for _, g := range listed {
-		byID[g.ID] = g
-	}
+func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	for _, r := range recorded {
 		g := r.Generation
-		if newest, ok := byID[g.ID]; ok {
+		if newest, ok := listed.Find(g.ID); ok {
 			s.cfg.Orders.ListedLater(credential(ctx), r, newest)
 			g.Inputs = newest.Inputs
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
@@ -165,15 +161,18 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed is what the catalog lists. It is not asked for nothing, and answered is false where it does not answer.
-func (s *generations) listed(ctx context.Context, wanted int) (all []catalog.Version, answered bool) {
+// listed is what the catalog lists; nil where it does not answer. It is not asked for nothing.
+func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
-		return nil, false
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
-	all, err := s.cfg.Catalog.Generations(ctx, credential(ctx))
-	return all, err == nil
+	listed, err := s.cfg.Catalog.List(ctx, credential(ctx), time.Time{})
+	if err != nil {
+		return nil
+	}
+	return listed
 }
 
 // listKind names a list in its page tokens by all that chooses its rows: a token is of no use for another list.

@@ -49,7 +49,7 @@ func (c *till) Generation(context.Context, catalog.Credential, string) (catalog.
 	return catalog.Version{}, errors.New("nobody watches one")
 }
 
-func (c *till) List(context.Context, catalog.Credential) ([]catalog.Version, error) {
+func (c *till) List(context.Context, catalog.Credential, time.Time) (*catalog.List, error) {
 	return nil, errors.New("nobody watches one")
 }
 

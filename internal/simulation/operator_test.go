@@ -150,9 +150,11 @@ func (w *world) inspect() (seen inspection) {
 	ops := w.caller(w.operator, "end")
 	ops.at = 0
 	client, cred := w.pastEasel()
-	var err error
-	if seen.listed, err = client.Generations(context.Background(), cred); err != nil {
+	listed, err := client.List(context.Background(), cred, time.Now())
+	if err != nil {
 		w.problem("the catalog has no list in the end: %v", err)
+	} else {
+		seen.listed = listed.Records
 	}
 	for range 10 { // the connection may be an old one
 		seen.all.since = w.history.since()

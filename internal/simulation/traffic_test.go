@@ -60,8 +60,8 @@ func (p polls) Generation(ctx context.Context, cred catalog.Credential, id strin
 	return p.client.Generation(asPoll(ctx), cred, id)
 }
 
-func (p polls) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
-	return p.client.List(asPoll(ctx), cred)
+func (p polls) List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error) {
+	return p.client.List(asPoll(ctx), cred, since)
 }
 
 func (p polls) Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {

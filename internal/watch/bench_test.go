@@ -127,7 +127,7 @@ func (u *upstream) Account(ctx context.Context, _ catalog.Credential) (catalog.A
 	return catalog.Account{BalanceCents: &balance, ObserveTime: time.Now()}, nil
 }
 
-func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Version, error) {
+func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {
 	u.mu.Lock()
 	u.lists++
 	u.times = append(u.times, time.Now())
@@ -151,7 +151,7 @@ func (u *upstream) List(ctx context.Context, _ catalog.Credential) ([]catalog.Ve
 			list = append(list, g.Version())
 		}
 	}
-	return list, nil
+	return catalog.NewList(list), nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -34,12 +34,15 @@ func (u *skewed) Generation(ctx context.Context, cred catalog.Credential, id str
 	return u.date(read.Generation).Version(), err
 }
 
-func (u *skewed) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
-	list, err := u.upstream.List(ctx, cred)
-	for i := range list {
-		list[i] = u.date(list[i].Generation).Version()
+func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error) {
+	list, err := u.upstream.List(ctx, cred, since)
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	for i := range list.Records {
+		list.Records[i] = u.date(list.Records[i].Generation).Version()
+	}
+	return list, nil
 }
 
 // polled runs one generation that fails after a minute and is refunded nine minutes later, and

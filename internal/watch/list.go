@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -15,6 +14,7 @@ type list struct {
 	failing       bool      // a sweep failed, and no read has shown yet whether reads fail too
 	failures      int       // sweeps in a row that failed
 	poorSweeps    int       // sweeps in a row that carried too little, or failed while reads did not
+	cut           bool      // the last one was too long, as was logged
 	fullRecords   bool      // its records are as full as a read's, as far as compared
 
 	sweeping bool
@@ -85,32 +85,22 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// unique removes repeated generations from a list, and gives the ids.
-func unique(list []catalog.Version) (records []catalog.Version, ids map[string]bool) {
-	ids = make(map[string]bool, len(list))
-	records = slices.DeleteFunc(list, func(r catalog.Version) bool {
-		again := ids[r.ID]
-		ids[r.ID] = true
-		return again
-	})
-	return records, ids
-}
-
-// compareRecord learns whether the list says as much of a generation as a read does.
+// compareRecord learns whether the list says as much of a generation as a read does. One that it has shortened says
+// nothing of the others.
 func (l *list) compareRecord(e *entry, etag string) {
-	if e.listing.hint != nil {
+	if hint := e.listing.hint; hint != nil && !hint.Shortened {
 		l.fullRecords = e.listing.etag == etag
-		e.listing.hint = nil
 	}
+	e.listing.hint = nil
 }
 
-// complete reports whether a list's record has the result or the reason of a failure.
+// complete reports whether a list's record has all that a read has: the result or the reason of a failure too.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:
-		return g.File != nil || g.Text != nil
+		return !g.Shortened && (g.File != nil || g.Text != nil)
 	case catalog.StateFailed, catalog.StateRefunded:
-		return g.FailureMessage != ""
+		return !g.Shortened && g.FailureMessage != ""
 	}
-	return true
+	return !g.Shortened
 }

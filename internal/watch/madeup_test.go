@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -38,32 +37,6 @@ func TestAnAPIKeyThatTheCatalogNeverAcceptsLeavesNothingInTheBook(t *testing.T) 
 			}
 		})
 	}
-}
-
-// repeating is a catalog whose list has each generation twice.
-type repeating struct{ *way }
-
-func (r repeating) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
-	all, err := r.way.List(ctx, cred)
-	return append(all, all...), err
-}
-
-func TestAListThatRepeatsItselfIsSharedAsAnyOther(t *testing.T) {
-	ids, states := manyIDs(5)
-	inGroup(t, 1, states, func(g *group) {
-		hub, err := watch.New(watch.Config{Upstream: repeating{g.replicas[0]}, Seed: 1, Book: g.replicas[0]})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer hub.Close()
-		b := &bench{t, g.up, hub, g.ctx}
-		b.watch(ids...)
-		pass(10 * time.Second)
-		news, err := g.replicas[0].Polls.News(g.ctx, tenant.APIKeySum(), shared.Cursor{}, nil)
-		if err != nil || len(news.States) != len(ids) {
-			t.Errorf("of %d generations the book has %+v, %v", len(ids), news.States, err)
-		}
-	})
 }
 
 // The book has states for an hour, and an API key may be revoked since, as it was stolen.

@@ -73,7 +73,8 @@ func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (
 	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}.Version(), nil
 }
 
-func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalog.Version, err error) {
+func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ time.Time) (*catalog.List, error) {
+	var all []catalog.Version
 	s.mu.Lock()
 	ids := slices.Collect(func(yield func(string) bool) {
 		for id := range s.states {
@@ -87,7 +88,7 @@ func (s *shelf) List(ctx context.Context, cred catalog.Credential) (all []catalo
 		read, _ := s.Generation(ctx, cred, id)
 		all = append(all, read)
 	}
-	return all, nil
+	return catalog.NewList(all), nil
 }
 
 // observed runs a test of a hub with an observer in virtual time.

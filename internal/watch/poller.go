@@ -38,6 +38,7 @@ type job struct {
 	cred     catalog.Credential     // of the request
 	apiKey   string                 // under which it was claimed
 	refused  bool                   // the book has refused it
+	since    time.Time              // a list that began before serves nobody
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -209,9 +210,12 @@ func (p *poller) readAccount() *job {
 // sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
-	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything))}
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.sweptAt}
 	t.list.sweep(t.served(len(t.order), now), p.random.Draw(), now)
 	for _, e := range t.list.swept {
+		if !e.fresh {
+			j.since = now // somebody waits for its state of now
+		}
 		p.beginPoll(j, e, now)
 	}
 	return j
@@ -267,9 +271,9 @@ func (p *poller) execute(j *job) {
 		result.Err = err
 		p.accountAnswered(j, accountAnswer{account, err})
 	case j.ID == "":
-		records, err := h.cfg.Upstream.List(ctx, cred)
+		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
 		result.Err = err
-		p.swept(j, records, err, result)
+		p.swept(j, list, err, result)
 	default:
 		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
 		result.Err, result.State = err, read.State
@@ -315,7 +319,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 }
 
 // swept takes in the answer to a sweep.
-func (p *poller) swept(j *job, records []catalog.Version, err error, result *pollResult) {
+func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -325,17 +329,14 @@ func (p *poller) swept(j *job, records []catalog.Version, err error, result *pol
 	if err == nil {
 		t.health.read = now
 		swept = append(swept, p.succeeded(now)...)
-		records, carried := unique(records)
-		t.merge(swept, records, carried, result, now)
-		t.sharing.of(j.apiKey).foundList(t, records, now)
+		t.merge(swept, list, result, now)
+		t.sharing.of(j.apiKey).foundList(t, list.Records, now)
 		return
 	}
 	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
 	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
-	if catalog.KindOf(err) == catalog.KindMalformed { // it is too large, for one: what the book has chosen needs no list
-		t.subscribeChosen(now)
-	}
+	t.subscribeChosen(now)
 	for _, e := range swept {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}

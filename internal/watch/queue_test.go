@@ -64,7 +64,7 @@ func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (
 	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}.Version(), nil
 }
 
-func (unlisted) List(context.Context, catalog.Credential) ([]catalog.Version, error) {
+func (unlisted) List(context.Context, catalog.Credential, time.Time) (*catalog.List, error) {
 	return nil, &catalog.Error{Kind: catalog.KindContract}
 }
 

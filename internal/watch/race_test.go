@@ -65,7 +65,8 @@ func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string
 	return g.Version(), err
 }
 
-func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog.Version, err error) {
+func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {
+	var list []catalog.Version
 	before := map[string]catalog.State{}
 	for id := range u.finishes {
 		before[id] = u.state(id)
@@ -82,7 +83,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential) (list []catalog
 		}
 		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Version())
 	}
-	return list, nil
+	return catalog.NewList(list), nil
 }
 
 // raced counts what became of the races.

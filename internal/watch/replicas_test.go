@@ -128,11 +128,11 @@ func (r *way) Generation(ctx context.Context, cred catalog.Credential, id string
 	return read, err
 }
 
-func (r *way) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
+func (r *way) List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error) {
 	if err := r.ask(); err != nil {
 		return nil, err
 	}
-	return r.up.List(ctx, cred)
+	return r.up.List(ctx, cred, since)
 }
 
 func (r *way) Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {

@@ -25,7 +25,7 @@ func (silent) Generation(ctx context.Context, _ catalog.Credential, _ string) (c
 	return catalog.Version{}, ctx.Err()
 }
 
-func (silent) List(ctx context.Context, _ catalog.Credential) ([]catalog.Version, error) {
+func (silent) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

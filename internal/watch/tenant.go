@@ -227,7 +227,7 @@ func (t *tenant) addListed(e *entry, now time.Time) {
 	e.listing.seenAt = now
 }
 
-// subscribeChosen lets those who watch what is chosen begin without the list.
+// subscribeChosen lets those who watch what the book has chosen begin without the list.
 func (t *tenant) subscribeChosen(now time.Time) {
 	for _, w := range t.everything {
 		if w.chosen != nil {
@@ -261,9 +261,11 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge takes in the answer to a sweep of these entries, which carries each generation once.
-func (t *tenant) merge(swept []*entry, records []catalog.Version, carried map[string]bool, result *pollResult, now time.Time) {
+// merge takes in the answer to a sweep of these entries, as far as the list goes.
+func (t *tenant) merge(swept []*entry, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures = false, 0
+	t.noteCut(list.Cut)
+	records := list.Records
 	t.discover(records, now)
 	for i := range records {
 		if e := t.entries[records[i].ID]; e != nil {
@@ -272,13 +274,21 @@ func (t *tenant) merge(swept []*entry, records []catalog.Version, carried map[st
 	}
 	found := 0
 	for _, e := range swept {
-		if carried[e.id] {
+		if _, carried := list.Find(e.id); carried {
 			found++
 			continue
 		}
 		t.readSingly(e, now)
 	}
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
+}
+
+// noteCut logs the first of several lists that were too long to be read to the end.
+func (t *tenant) noteCut(cut bool) {
+	if cut && !t.list.cut {
+		t.cfg.Logger.Warn("the catalog's list is too long to be read to its end: what is missing is read singly", "api_key", t.cred.Tenant.Fingerprint())
+	}
+	t.list.cut = cut
 }
 
 // discover adds the listed generations to the watches of everything, and removes those that are settled

@@ -34,7 +34,7 @@ import (
 // Upstream is the catalog of a poller. Each call is one request: the poller has a back-off of its own.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
-	List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error)
+	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
 	Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error)
 }
 

@@ -229,9 +229,10 @@ func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id st
 	return g.Version(), err
 }
 
-func (all worlds) List(ctx context.Context, cred catalog.Credential) ([]catalog.Version, error) {
+func (all worlds) List(ctx context.Context, cred catalog.Credential, _ time.Time) (*catalog.List, error) {
 	w := all[cred.Tenant]
-	return w.list(ctx, w.begin(""))
+	records, err := w.list(ctx, w.begin(""))
+	return catalog.NewList(records), err
 }
 
 func (worlds) Account(context.Context, catalog.Credential) (catalog.Account, error) {

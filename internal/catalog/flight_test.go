@@ -1,0 +1,199 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowLister is a client over a catalog that takes half a second for a list.
+func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
+	asked := new(atomic.Int64)
+	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		n := asked.Add(1)
+		select {
+		case <-time.After(time.Second / 2):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+		status, body := answer(n, r)
+		return reply(r, status, nil, body), nil
+	})).Once(), asked
+}
+
+func numbered(n int64, _ *http.Request) (int, string) {
+	return 200, fmt.Sprintf(`[{"id":"g%d","status":"queued"}]`, n)
+}
+
+func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // D5
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		began, served := time.Now(), new(atomic.Int64)
+		for i := range 150 {
+			go func() {
+				time.Sleep(time.Duration(i) * time.Second / 150) // the last one just before the second is over
+				list, err := c.List(t.Context(), testCredential, time.Time{})
+				if _, ok := list.Find("g1"); err != nil || !ok {
+					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)
+				}
+				served.Add(1)
+			}()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if asked.Load() != 1 || served.Load() != 150 {
+			t.Errorf("%d lists serve %d callers, want one for 150", asked.Load(), served.Load())
+		}
+		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || asked.Load() != 2 || list.Records[0].ID != "g2" {
+			t.Errorf("after its second: %+v, %v", list, err)
+		}
+		if list, err := c.List(t.Context(), Forwarded(NewSecret("another-key-of-another")), time.Time{}); err != nil || list.Records[0].ID != "g3" {
+			t.Errorf("under another API key: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
+		time.Sleep(time.Second / 4)
+		for range 10 { // one list is in flight at a time
+			go func() {
+				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
+					t.Errorf("%+v, %v", list, err)
+				}
+			}()
+		}
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		if asked.Load() != 2 {
+			t.Errorf("%d lists are asked for, want the second alone", asked.Load())
+		}
+		time.Sleep(time.Second / 4)
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // a clock that is ahead
+		if err != nil || list.Records[0].ID != "g3" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestADeletionMakesTheListOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := slowLister(t, numbered)
+		_, _ = c.List(t.Context(), testCredential, time.Time{})
+		if err := c.Delete(t.Context(), testCredential, "g1"); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g3" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestAListOutlivesTheCallerThatBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		first, leave := context.WithCancel(t.Context())
+		go func() {
+			if _, err := c.List(first, testCredential, time.Time{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("the first gets %v", err)
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g1" {
+				t.Errorf("the second gets %+v, %v", list, err)
+			}
+		}()
+		synctest.Wait()
+		leave()
+		time.Sleep(time.Second)
+		if asked.Load() != 1 {
+			t.Errorf("%d lists are asked for", asked.Load())
+		}
+	})
+}
+
+func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := slowLister(t, numbered)
+		ctx, leave := context.WithTimeout(t.Context(), time.Second/4)
+		defer leave()
+		if _, err := c.List(ctx, testCredential, time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if len(c.lists.all) != 0 {
+			t.Error("it is kept")
+		}
+		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
+			t.Errorf("the next one: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestAFailedListServesNobodyElse(t *testing.T) { // A5
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := slowLister(t, func(n int64, _ *http.Request) (int, string) {
+			if n == 1 {
+				return 401, "{}"
+			}
+			return numbered(n, nil)
+		})
+		for range 2 {
+			go func() {
+				if _, err := c.List(t.Context(), testCredential, time.Time{}); KindOf(err) != KindCredentialRejected {
+					t.Errorf("got %v", err)
+				}
+			}()
+		}
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		if len(c.lists.all) != 0 {
+			t.Error("a rejected API key is kept")
+		}
+		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
+			t.Errorf("the next one: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // L7
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		held := Held(func() Secret { return NewSecret("a-key-that-is-held-here") })
+		for _, owner := range []string{"studio", "print", ""} {
+			cred := held
+			cred.Owner = owner
+			go func() { _, _ = c.List(t.Context(), cred, time.Time{}) }()
+		}
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		if asked.Load() != 1 {
+			t.Errorf("%d lists are asked for", asked.Load())
+		}
+	})
+}
+
+func TestAListThatBreaksOffIsNone(t *testing.T) {
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := reply(r, 200, nil, "")
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`[{"id":"g1","status":"queued"},`), broken{}))
+		return resp, nil
+	})).Once()
+	if list, err := c.List(t.Context(), testCredential, time.Time{}); KindOf(err) != KindUnavailable {
+		t.Errorf("got %+v, %v", list, err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

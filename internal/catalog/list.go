@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded records take a few
+// times as much.
+const maxRemembered = 1 << 20
+
+// List is what the catalog lists of an API key, in its order, each generation once. All callers of a second share it, so
+// nobody may change it.
+type List struct {
+	Records []Version
+	Cut     bool // it was too long: the rest is missing
+
+	places map[string]int // in Records, by id
+}
+
+// NewList makes a list of records, of which the first of each generation counts.
+func NewList(records []Version) *List {
+	l := &List{Records: make([]Version, 0, len(records)), places: make(map[string]int, len(records))}
+	for _, v := range records {
+		if _, twice := l.places[v.ID]; !twice {
+			l.places[v.ID] = len(l.Records)
+			l.Records = append(l.Records, v)
+		}
+	}
+	return l
+}
+
+// Find gives the record of a generation, if there is one.
+func (l *List) Find(id string) (v Version, ok bool) {
+	if l == nil {
+		return v, false
+	}
+	place, ok := l.places[id]
+	if ok {
+		v = l.Records[place]
+	}
+	return v, ok
+}
+
+// List lists the recent generations of the API key. The catalog does not say how far back the list goes. One list of an API
+// key is read at a time, and serves all who ask for one within a second after it began, but nobody who asks for one that
+// began later: not before since.
+//
+// A record may leave out members that are large. A list that is too long has the records that came first.
+func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
+	var list *List
+	err := c.upstream.retry(ctx, func(ctx context.Context) (err error) {
+		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered) (*List, remembered, error) {
+			cred.Owner = "" // it is for all
+			a, err := c.upstream.attempt(ctx, cred, request{op: opGenerations})
+			if err != nil {
+				return nil, last, err
+			}
+			return readList(a, last)
+		})
+		return err
+	})
+	return list, err
+}
+
+// remembered are decoded records by their bytes, read with a redactor: a held API key may be rotated.
+type remembered struct {
+	redactor redactor
+	records  map[string]Version
+}
+
+// readList reads a list. It does not decode those records again that it has by their bytes, and gives those of this one. A
+// record without an id is passed over as long as others have one: one odd record must not hide the others.
+func readList(a answer, last remembered) (*List, remembered, error) {
+	items, err := a.list(generationListNames, generationWeights)
+	if err != nil {
+		return nil, last, err
+	}
+	if !last.redactor.same(a.redactor) {
+		last.records = nil
+	}
+	all, next := make([]Version, 0, len(items)), remembered{a.redactor, make(map[string]Version, len(items))}
+	for _, item := range items {
+		raw, _ := item.(json.RawMessage)
+		one, ok := last.records[string(raw)]
+		if !ok {
+			one, ok = readItem(a, item)
+		}
+		if !ok {
+			continue
+		}
+		one.ObserveTime = a.time
+		all = append(all, one)
+		if raw != nil && len(a.body) <= maxRemembered {
+			next.records[string(raw)] = one
+		}
+	}
+	if len(all) == 0 && (len(items) > 0 || a.cut) {
+		return nil, last, a.malformed("no record of the list has a readable identifier")
+	}
+	list := NewList(all)
+	list.Cut = a.cut
+	return list, next, nil
+}
+
+// readItem reads an item of a list.
+func readItem(a answer, item any) (Version, bool) {
+	r, _, ok := findGeneration(a.item(item), "")
+	if !ok {
+		return Version{}, false
+	}
+	g, ok := newGeneration(a, r, "")
+	if !ok {
+		return Version{}, false
+	}
+	return g.Version(), true
+}
+
+// dropOmitted drops what was left out of a record of a list, and reports whether there was any.
+func (r record) dropOmitted() (any bool) {
+	for folded, name := range r.folded {
+		if r.members[name] == omitted {
+			r.drop(folded)
+			any = true
+		}
+	}
+	return any
+}
