@@ -45,7 +45,7 @@ func (g *accountGuard) accept(key catalog.Secret) error {
 func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	account, err := g.client.Once().Account(ctx, catalog.Forwarded(key))
+	account, err := g.client.Polls().Account(ctx, catalog.Forwarded(key))
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*c
 // hub makes what polls.
 func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, polls watch.Book, recorder *orders.Recorder) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
-		Upstream: upstream.Once(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
+		Upstream: upstream.Polls(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
 		Book: polls, Sighted: recorder.Sighted,
 	})

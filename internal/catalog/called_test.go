@@ -35,7 +35,7 @@ func (h *hearing) newClient(t *testing.T, transport http.RoundTripper) *Client {
 		if cred.Tenant != testCredential.Tenant {
 			t.Errorf("told of the tenant %s", cred.Tenant)
 		}
-		for _, mu := range []*sync.Mutex{&h.client.upstream.retryBudget.mu, &h.client.upstream.jitter.mu} {
+		for _, mu := range []*sync.Mutex{&h.client.upstream.jitter.mu} {
 			if !mu.TryLock() {
 				t.Error("told with a lock held")
 				continue

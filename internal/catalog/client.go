@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // Config says where the catalog is and how long to wait for it.
@@ -29,6 +31,8 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
 	BodyIdleTimeout time.Duration
+	// Gates are the gates of the API keys, by tenant. Nil means new ones.
+	Gates *gate.Set
 	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
 	Now func() time.Time
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
@@ -39,6 +43,9 @@ type Config struct {
 func (cfg Config) withDefaults() Config {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransportPools(NewTransport())
+	}
+	if cfg.Gates == nil {
+		cfg.Gates = gate.NewSet(gate.Config{})
 	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
@@ -52,9 +59,10 @@ func (cfg Config) withDefaults() Config {
 // called at the same time.
 //
 // Every error is an [*Error], except that the end of the caller's own context
-// is returned as the context's error. Reads are retried inside when the catalog
-// can't be reached: at most three attempts, within the caller's deadline, and fewer
-// when many calls fail, so that an outage is not made worse.
+// is returned as the context's error. Each request waits for its turn at the gate of its
+// API key. Reads are retried inside when the catalog can't be reached: at most three
+// attempts, within the caller's deadline, and fewer when many calls fail, so that an
+// outage is not made worse.
 type Client struct {
 	upstream  retrier
 	lists     *lists
@@ -73,10 +81,12 @@ func New(cfg Config) (*Client, error) {
 	}
 	cfg = cfg.withDefaults()
 	upstream := retrier{
-		requester:   requester{base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: func(context.Context, Credential, error) {}, accepted: newAccepted()},
-		attempts:    3,
-		jitter:      newJitter(cfg.Seed),
-		retryBudget: &retryBudget{tokens: budgetTokens},
+		requester: requester{
+			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: func(context.Context, Credential, error) {},
+			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read,
+		},
+		attempts: 3,
+		jitter:   newJitter(cfg.Seed),
 	}
 	return &Client{
 		upstream:  upstream,
@@ -86,12 +96,12 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Once gives the same client without inner retries, for those who have a back-off of their own. Both clients share
-// connections and the retry budget.
-func (c *Client) Once() *Client {
-	once := *c
-	once.upstream.attempts = 1
-	return &once
+// Polls gives the same client for polls: nobody waits for them, so they come last at the gate of their API key, and
+// nothing is repeated.
+func (c *Client) Polls() *Client {
+	polls := *c
+	polls.upstream.attempts, polls.upstream.class = 1, gate.Poll
+	return &polls
 }
 
 // Reporting gives the same client for calls: called hears of each of their requests, so that the poller of the same
@@ -193,7 +203,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 		return err
 	}
 	again := false // an earlier attempt of ours may have been carried out
-	return c.upstream.retry(ctx, func(ctx context.Context) error {
+	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
 		_, err := c.upstream.attempt(ctx, cred, request{op: opDelete, id: id})
 		c.lists.changed(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {

@@ -20,7 +20,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("no file has such an ETag")
 	}
-	if err := b.upstream.retry(ctx, b.connect); err != nil {
+	if err := b.upstream.retry(ctx, b.cred, b.connect); err != nil {
 		return nil, err
 	}
 	content := &Content{Body: b, ContentType: b.contentType, Offset: b.start, Etag: b.etag}
@@ -210,15 +210,13 @@ func (b *contentBody) resume() error {
 			return err
 		}
 		err := b.connect(b.ctx)
-		allowed := b.upstream.retryBudget.note(err)
 		if err == nil {
 			return nil
 		}
 		if kind := KindOf(err); kind != KindUnavailable && kind != KindBusy && kind != KindRateLimited {
 			return err
 		}
-		b.cause = err
-		if !allowed {
+		if b.cause = err; !b.upstream.gate(b.cred.Tenant).MayRepeat() {
 			return b.interrupted()
 		}
 	}
@@ -249,10 +247,14 @@ func (b *contentBody) connect(ctx context.Context) error {
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
 	}
+	turn, err := b.upstream.enter(ctx, b.cred, opContent)
+	if err != nil {
+		return err
+	}
 	b.attempts++
 	timed, cancel := context.WithCancelCause(withAttempt(ctx, b.attempts))
 	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errNoAnswer) })
-	resp, _, err := b.upstream.send(timed, b.ctx, b.cred, request{op: opContent, id: b.id, header: header})
+	resp, _, err := b.upstream.send(timed, b.ctx, turn, b.cred, request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
 		cancel(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
@@ -176,7 +178,10 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 			}
 		}}
 		c := w.client(t, Config{})
-		c.upstream.retryBudget.tokens = budgetTokens / 2
+		for range 5 { // after which nothing is repeated
+			turn, _ := c.Gate(testCredential.Tenant).Try(gate.Request{})
+			turn.End(gate.Answer{Outcome: gate.Failed})
+		}
 		_, got, err := read(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)

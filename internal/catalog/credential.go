@@ -66,7 +66,9 @@ type Credential struct {
 	Held   bool // the API key is our operator's, and a rejection is not the caller's fault
 	// Owner is the owner of a call under a held API key: "" for all anonymous callers together, and for polls.
 	Owner string
-	key   func() Secret
+	// Weight is the owner's part of what the catalog takes, beside those of others. 0 means 1.
+	Weight float64
+	key    func() Secret
 }
 
 // Forwarded is the credential of a caller that sent its own API key.

@@ -25,7 +25,7 @@ func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string
 		}
 		status, body := answer(n, r)
 		return reply(r, status, nil, body), nil
-	})).Once(), asked
+	})).Polls(), asked
 }
 
 func numbered(n int64, _ *http.Request) (int, string) {
@@ -188,7 +188,7 @@ func TestAListThatBreaksOffIsNone(t *testing.T) {
 		resp := reply(r, 200, nil, "")
 		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`[{"id":"g1","status":"queued"},`), broken{}))
 		return resp, nil
-	})).Once()
+	})).Polls()
 	if list, err := c.List(t.Context(), testCredential, time.Time{}); KindOf(err) != KindUnavailable {
 		t.Errorf("got %+v, %v", list, err)
 	}

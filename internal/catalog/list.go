@@ -50,7 +50,7 @@ func (l *List) Find(id string) (v Version, ok bool) {
 // A record may leave out members that are large. A list that is too long has the records that came first.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
-	err := c.upstream.retry(ctx, func(ctx context.Context) (err error) {
+	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
 		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered) (*List, remembered, error) {
 			cred.Owner = "" // it is for all
 			a, err := c.upstream.attempt(ctx, cred, request{op: opGenerations})

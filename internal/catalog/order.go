@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // Order is a paid request for one generation.
@@ -17,6 +19,22 @@ type Order struct {
 	IdempotencyKey string
 	LeaveBy        time.Time // what is not sent by then is not sent; zero: whenever
 	Attempt        int       // which attempt of the order it is, for traces: 1 is the first
+	// Turn is the turn of the attempt, of [Client.Enter]. [Client.Post] ends it, whatever comes of the order. Nil means
+	// that Post waits for one.
+	Turn *gate.Turn
+}
+
+// Enter waits for the turn of an order at the gate of its API key, until ctx ends. came is when the order came first: one
+// that was refused by a 429 keeps its place in line.
+func (c *Client) Enter(ctx context.Context, cred Credential, came time.Time) (*gate.Turn, error) {
+	turn, err := c.upstream.gate(cred.Tenant).Enter(ctx, gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: gate.Order, Came: came})
+	return turn, notEntered(OpCreate, err)
+}
+
+// NoTurn is the error of an order whose caller waits for its turn no longer, with the gate's estimate.
+func (c *Client) NoTurn(cred Credential) error {
+	g, wish := c.upstream.gate(cred.Tenant), gate.Request{Owner: cred.Owner, Class: gate.Order}
+	return notEntered(OpCreate, &gate.Refused{After: g.Estimate(wish), Throttled: true})
 }
 
 // Posted is what has become of one attempt to place an order.
@@ -44,11 +62,16 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	if err == nil {
 		err = ctx.Err()
 	}
+	if err == nil && o.Turn == nil {
+		orders := c.upstream.requester
+		orders.class = gate.Order
+		o.Turn, err = orders.enter(ctx, cred, OpCreate)
+	}
 	if err != nil {
+		o.Turn.End(gate.Answer{Outcome: gate.Unused})
 		return Generation{}, NotSent, err
 	}
-	a, err := c.upstream.attempt(withAttempt(ctx, o.Attempt), cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
-	c.upstream.retryBudget.note(err)
+	a, err := c.upstream.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
 		g, err = readCreated(a)

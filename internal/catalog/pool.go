@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -10,17 +12,25 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // pool has the connections of one class of request. Each API key has its own connections: where a catalog,
 // or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
-	base    *http.Transport // each API key has a copy of it
-	limiter *limiter        // of the requests in flight
+	base   *http.Transport // each API key has a copy of it
+	places *gate.Gate      // of the requests in flight
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by digest of the Authorization header
 	open int                                 // connections of all API keys
+}
+
+// user is a request that has its place.
+type user struct {
+	place *gate.Turn
+	key   [sha256.Size]byte
 }
 
 // keyTransport has the connections of one API key.
@@ -33,7 +43,7 @@ type keyTransport struct {
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), limiter: newLimiter(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p := &pool{base: base.Clone(), places: gate.New(gate.Config{Places: [gate.Classes]int{base.MaxConnsPerHost}}), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		p.countOpen()
 		conn, err := base.DialContext(ctx, network, addr)
@@ -46,13 +56,28 @@ func newPool(base *http.Transport) *pool {
 	return p
 }
 
-// RoundTrip implements http.RoundTripper. A request has its slot until its answer is closed.
+// errNoConnection is the error of a request that was not sent: other requests had all connections for as
+// long as it could wait.
+var errNoConnection = errors.New("no connection to the catalog is free")
+
+type ownerKey struct{}
+
+// withOwner puts the owner of a request under a held API key into its context.
+func withOwner(ctx context.Context, owner string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, owner)
+}
+
+// RoundTrip implements http.RoundTripper. A request has its place until its answer is closed. Those who share the places
+// are the API keys, and behind a held one the owners.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	by := sharerOf(r.Context(), r.Header.Get("Authorization"))
-	if err := p.limiter.acquire(r.Context(), by); err != nil {
-		return nil, err
+	key := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+	owner, _ := r.Context().Value(ownerKey{}).(string)
+	place, err := p.places.Enter(r.Context(), gate.Request{Owner: string(key[:]) + owner})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
-	t := p.transportOf(by.key)
+	by := user{place, key}
+	t := p.transportOf(key)
 	resp, err := t.RoundTrip(r)
 	if err != nil {
 		p.release(t, by, false)
@@ -88,7 +113,7 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 
 // release ends the use of a transport. An API key that the catalog rejects is forgotten then, as callers
 // can invent API keys.
-func (p *pool) release(t *keyTransport, by sharer, rejected bool) {
+func (p *pool) release(t *keyTransport, by user, rejected bool) {
 	p.mu.Lock()
 	t.inFlight--
 	t.lastUsed = time.Now()
@@ -100,7 +125,7 @@ func (p *pool) release(t *keyTransport, by sharer, rejected bool) {
 	if over {
 		t.CloseIdleConnections()
 	}
-	p.limiter.release(by)
+	by.place.End(gate.Answer{})
 }
 
 // forgetAfterUse forgets an API key once its connections have ended; mu is held.
@@ -116,11 +141,11 @@ func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 	})
 }
 
-// countOpen counts a connection. At the limit it closes idle ones. There are some, as a request has a slot
+// countOpen counts a connection. At the limit it closes idle ones. There are some, as a request has a place
 // before it has a connection.
 func (p *pool) countOpen() {
 	p.mu.Lock()
-	full := p.open >= p.limiter.limit
+	full := p.open >= p.base.MaxConnsPerHost
 	p.open++
 	p.mu.Unlock()
 	if full {
@@ -151,7 +176,7 @@ type pooledBody struct {
 	io.ReadCloser
 	pool      *pool
 	transport *keyTransport
-	by        sharer
+	by        user
 	rejected  bool
 	ended     sync.Once
 }

@@ -42,7 +42,7 @@ func TestDownloadsThatNobodyReadsKeepNoCallWaiting(t *testing.T) {
 		client := w.client(t, Config{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		const downloads = maxConns - maxConns/reservedPart // as many as one may have
+		const downloads = maxConns - maxConns/16 // as many as one may have
 		for range downloads {
 			content, err := client.Content(ctx, testCredential, "gen_1", 0, "")
 			if err != nil {
@@ -101,7 +101,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if got, want := w.count(), maxConns-maxConns/reservedPart; got != want {
+		if got, want := w.count(), maxConns-maxConns/16; got != want {
 			t.Errorf("%d requests are on their way at once, want %d", got, want)
 		}
 		close(release)

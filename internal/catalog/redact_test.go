@@ -56,7 +56,7 @@ func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // U22
 
 func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // U22
 	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
-	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Once()
+	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Polls()
 	_, err := c.Account(t.Context(), testCredential)
 	if !errors.Is(err, inner) || strings.Contains(err.Error(), testKey) {
 		t.Errorf("got %v", err)

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // The most that is read of a body, in bytes.
@@ -61,13 +63,24 @@ type requester struct {
 	now       func() time.Time
 	called    func(context.Context, Credential, error)
 	accepted  *accepted
+	gates     *gate.Set
+	class     gate.Class // of the requests; orders have their own
 }
 
-// attempt sends a request once and reads the whole answer.
+// attempt waits for a turn, sends a request once and reads the whole answer.
 func (q requester) attempt(ctx context.Context, cred Credential, r request) (answer, error) {
+	turn, err := q.enter(ctx, cred, r.op)
+	if err != nil {
+		return answer{}, err
+	}
+	return q.attemptInTurn(ctx, turn, cred, r)
+}
+
+// attemptInTurn does so in a turn, which it ends.
+func (q requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Credential, r request) (answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
-	resp, redact, err := q.send(timed, ctx, cred, r)
+	resp, redact, err := q.send(timed, ctx, turn, cred, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -90,15 +103,10 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
-// here, and the function of [Client.Reporting] hears of each.
-func (q requester) send(timed, ctx context.Context, cred Credential, r request) (*http.Response, redactor, error) {
+// here, each in its turn, and the function of [Client.Reporting] hears of each.
+func (q requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r request) (*http.Response, redactor, error) {
+	defer turn.End(gate.Answer{Outcome: gate.Unused}) // where it was not used
 	key := cred.APIKey().Reveal()
-	if !printable(key) {
-		return nil, redactor{}, &Error{
-			Kind: KindCredentialRejected, Op: r.op, Held: cred.Held,
-			Err: errors.New("the API key is empty or has characters that no header can carry"),
-		}
-	}
 	redact := newRedactor(key)
 	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
 	if err != nil {
@@ -120,6 +128,7 @@ func (q requester) send(timed, ctx context.Context, cred Credential, r request) 
 	default:
 		redact.dropFrom(resp.Header)
 	}
+	q.leave(turn, cred, err)
 	if KindOf(err) != KindBusy {
 		q.accepted.record(cred, err)
 		q.called(ctx, cred, err)

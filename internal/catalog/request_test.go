@@ -273,7 +273,7 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // U18
 				resp := reply(r, status, nil, "")
 				resp.Body, resp.ContentLength = body, -1
 				return resp, nil
-			})).Once()
+			})).Polls()
 			err := call(t.Context(), c)
 			limit := int64(maxRecord)
 			switch op {
@@ -327,7 +327,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // U3
 			}
 		}}
 		start := time.Now()
-		_, err := w.client(t, Config{}).Once().Account(t.Context(), testCredential)
+		_, err := w.client(t, Config{}).Polls().Account(t.Context(), testCredential)
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
@@ -344,7 +344,7 @@ func TestAnEndlessHeaderIsRefused(t *testing.T) { // U18
 				n, err = io.WriteString(conn, "X-A: "+strings.Repeat("a", 1000)+"\r\n")
 			}
 		}}
-		_, err := w.client(t, Config{}).Once().Account(t.Context(), testCredential)
+		_, err := w.client(t, Config{}).Polls().Account(t.Context(), testCredential)
 		if KindOf(err) != KindUnavailable || sent.Load() > 1<<20 {
 			t.Errorf("got %v after %d bytes", err, sent.Load())
 		}
@@ -376,7 +376,7 @@ func TestABodyCutShortIsNoAnswer(t *testing.T) { // U16
 			"",
 		} {
 			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { io.WriteString(conn, raw) }}
-			c := w.client(t, Config{}).Once()
+			c := w.client(t, Config{}).Polls()
 			if err := calls[opGeneration](t.Context(), c); KindOf(err) != KindUnavailable {
 				t.Errorf("%q: got %v", raw, err)
 			}

@@ -185,7 +185,7 @@ func TestARequestWaitsForAConnectionAsLongAsItMay(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errNoAnswer)
 		defer cancel()
-		if _, err := ask(ctx, t, pools, "http://catalog.example/a"); !errors.Is(err, errNoAnswer) || w.count() != 1 {
+		if _, err := ask(ctx, t, pools, "http://catalog.example/a"); !errors.Is(err, errNoConnection) || w.count() != 1 {
 			t.Errorf("got %v after %d requests", err, w.count())
 		}
 		close(release)

@@ -65,7 +65,7 @@ func (p *pause) ended(t *Turn, o Outcome, now time.Time) (opens bool) {
 	}
 	p.first = nil
 	switch o {
-	case Throttled, Paused, Unused:
+	case Throttled, Paused, Abandoned, Unused:
 		return false
 	}
 	if now.Before(p.until) { // another pause has begun meanwhile

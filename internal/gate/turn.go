@@ -13,6 +13,7 @@ const (
 	Throttled                // the other side asks for fewer requests
 	Paused                   // the other side asks to be left alone for a while
 	Capped                   // the daily cap is reached
+	Abandoned                // whoever asked has not waited for the answer
 	Unused                   // nothing has left
 )
 
@@ -36,8 +37,11 @@ type Turn struct {
 	ended  bool
 }
 
-// End ends the turn with what has become of it. It may be called again, to no effect.
+// End ends the turn with what has become of it. It may be called again, and of no turn, to no effect.
 func (t *Turn) End(a Answer) {
+	if t == nil {
+		return
+	}
 	g, now := t.gate, time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()

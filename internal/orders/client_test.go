@@ -38,7 +38,7 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 	}
 	t.Cleanup(func() { _ = book.Close() })
 	recorder := orders.NewRecorder(book, slog.New(slog.DiscardHandler))
-	hub, err := watch.New(watch.Config{Upstream: upstream.Once(), Sighted: recorder.Sighted})
+	hub, err := watch.New(watch.Config{Upstream: upstream.Polls(), Sighted: recorder.Sighted})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 		s.Fatal(err)
 	}
 	cfg.Recorder, cfg.Catalog = orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler)), client
-	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Once(), Seed: 1, Sighted: func(seen watch.Sighting) { r.orders.Sighted(seen) }}); err != nil {
+	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Polls(), Seed: 1, Sighted: func(seen watch.Sighting) { r.orders.Sighted(seen) }}); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(cfg.Hub.Close)

@@ -78,7 +78,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	_, err := r.orders.Catalog.Once().Account(ctx, r.held)
+	_, err := r.orders.Catalog.Polls().Account(ctx, r.held)
 	return isOutage(err)
 }
 

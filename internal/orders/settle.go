@@ -79,7 +79,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	listed, err := o.Catalog.Once().List(ctx, l.held, time.Time{})
+	listed, err := o.Catalog.Polls().List(ctx, l.held, time.Time{})
 	switch {
 	case leaveAlone(err):
 		return nil, err
@@ -118,7 +118,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	defer cancel()
 	cred := l.held
 	cred.Owner = one.Owner
-	read, err := o.Catalog.Once().Generation(ctx, cred, one.Generation)
+	read, err := o.Catalog.Polls().Generation(ctx, cred, one.Generation)
 	switch {
 	case catalog.IsAbsent(err):
 		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
@@ -160,7 +160,7 @@ func (o *Orders) avoid(id string) { o.avoided.put(id, time.Now().Add(settleAvoid
 // witness reports whether the catalog answers another read under the API key, which it makes where none was made yet.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
-		_, err := l.orders.Catalog.Once().Account(ctx, l.held)
+		_, err := l.orders.Catalog.Polls().Account(ctx, l.held)
 		l.witnessed = err == nil
 	}
 	return l.witnessed

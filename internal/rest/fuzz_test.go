@@ -94,7 +94,7 @@ func restHandler(f *testing.F) http.Handler {
 	}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://localhost", Transport: answered{plainCatalog}})
 	must(err)
-	hub, err := watch.New(watch.Config{Upstream: client.Once(), Rate: 1e6})
+	hub, err := watch.New(watch.Config{Upstream: client.Polls(), Rate: 1e6})
 	must(err)
 	book, err := ledger.Open(context.Background(), ledger.Config{URL: ledger.InMemory, Catalog: "http://localhost"})
 	must(err)

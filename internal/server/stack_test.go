@@ -93,7 +93,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
-	o.hub.Upstream, o.hub.Observer = client.Once(), observer
+	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
 	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Connector: counting(t, o.asked)})
 	must(err)
 	recorder := orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler))

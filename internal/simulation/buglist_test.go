@@ -93,7 +93,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "calls retry without a budget",
-		edits:  []edit{{catalogDir, "retrier.retry", "!_again || !_allowed || n >= r.attempts", "!_again || !_allowed && false || n >= r.attempts"}},
+		edits:  []edit{{catalogDir, "retrier.retry", "!r.gate(cred.Tenant).MayRepeat()", "!r.gate(cred.Tenant).MayRepeat() && false"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"calls retry little in an outage"},
 	},

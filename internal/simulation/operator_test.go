@@ -63,7 +63,7 @@ func (w *world) pastEasel() (*catalog.Client, catalog.Credential) {
 	if err != nil {
 		panic(err) // nothing of it changes
 	}
-	return client.Once(), catalog.Forwarded(catalog.NewSecret(w.account.key))
+	return client.Polls(), catalog.Forwarded(catalog.NewSecret(w.account.key))
 }
 
 // cutTransport is a transport whose handler may cut the connection.

@@ -97,7 +97,7 @@ func (r *replica) boot() error {
 	}
 	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
-		Upstream: polls{upstream.Once()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
+		Upstream: polls{upstream.Polls()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
 		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Book: p.sharePolls(w),
 	})
 	if err != nil {

@@ -72,7 +72,7 @@ func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
 					t.Errorf("%s, %d: %d requests, want %d", op, status, upstream.requests, expected)
 				}
 				upstream.requests = 0
-				err = call(t.Context(), newTestClient(t, upstream).Once())
+				err = call(t.Context(), newTestClient(t, upstream).Polls())
 				if err == nil || upstream.requests != 1 {
 					t.Errorf("%s, %d: %d requests without retries", op, status, upstream.requests)
 				}
@@ -162,7 +162,7 @@ func silent(r *http.Request) (*http.Response, error) {
 func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // U2
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
-			c := newTestClient(t, roundTrip(silent)).Once()
+			c := newTestClient(t, roundTrip(silent)).Polls()
 			start := time.Now()
 			err := call(t.Context(), c)
 			want := KindUnavailable

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -13,7 +12,7 @@ const backoffBase = 100 * time.Millisecond
 // fetch sends a request that may be repeated, and reads its answer.
 func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r request, read func(answer) (T, error)) (T, error) {
 	var value T
-	err := upstream.retry(ctx, func(ctx context.Context) error {
+	err := upstream.retry(ctx, cred, func(ctx context.Context) error {
 		a, err := upstream.attempt(ctx, cred, r)
 		if err == nil {
 			value, err = read(a)
@@ -26,22 +25,20 @@ func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r requ
 // retrier sends requests, and retries those that may be sent twice.
 type retrier struct {
 	requester
-	attempts    int // for one call, at most
-	jitter      *jitter
-	retryBudget *retryBudget
+	attempts int // for one call, at most
+	jitter   *jitter
 }
 
-// retry runs a call that may be repeated until it succeeds, fails for good, or is out
-// of attempts, time or budget.
-func (r retrier) retry(ctx context.Context, once func(context.Context) error) error {
+// retry runs a call that may be repeated until it succeeds, fails for good, or is out of attempts or time. While most
+// requests fail, the gate of the API key allows no repeat.
+func (r retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
-		allowed := r.retryBudget.note(err)
-		if !temporary(err) {
+		if !temporary(err) || n >= r.attempts || !r.gate(cred.Tenant).MayRepeat() {
 			return err
 		}
 		wait, again := r.wait(ctx, n, err)
-		if !again || !allowed || n >= r.attempts {
+		if !again {
 			return err
 		}
 		if err := sleep(ctx, wait); err != nil {
@@ -93,32 +90,6 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)
 	return max(attempt, 1)
-}
-
-// retryBudget holds retries back while most calls fail, as gRPC does: a failure takes a
-// token, a success gives a tenth of one back, and only a bucket that is more than half
-// full allows a retry. An outage therefore costs a handful of retries in all, and a
-// catalog that fails now and then at most one for ten calls.
-type retryBudget struct {
-	mu     sync.Mutex
-	tokens float64
-}
-
-const (
-	budgetTokens = 10
-	budgetRefill = 0.1
-)
-
-// note counts the outcome of an attempt and reports whether a retry may follow.
-func (b *retryBudget) note(err error) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == nil {
-		b.tokens = min(budgetTokens, b.tokens+budgetRefill)
-	} else if temporary(err) {
-		b.tokens = max(0, b.tokens-1)
-	}
-	return b.tokens > budgetTokens/2
 }
 
 // temporary reports whether the catalog was away or broken. A refused request would be refused again.

@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// pollsOwner is who all polls of an API key belong to at its gate: they go beside the owners.
+const pollsOwner = "(polls)"
+
+// Gate is the gate of an API key, for one use. All requests under the API key pass it.
+func (c *Client) Gate(t Tenant) *gate.Gate { return c.upstream.gate(t) }
+
+func (q requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
+
+// enter waits for the turn of a request, unless its context has one. A caller without a deadline waits no longer than an
+// answer may take.
+func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
+	if !printable(cred.APIKey().Reveal()) {
+		return nil, &Error{
+			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
+			Err: errors.New("the API key is empty or has characters that no header can carry"),
+		}
+	}
+	if err := contextError(ctx); err != nil {
+		return nil, err
+	}
+	if turn := gate.TurnOf(ctx); turn != nil {
+		return turn, nil
+	}
+	wish := gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
+	if q.class == gate.Poll {
+		wish.Owner, wish.Weight = pollsOwner, 1
+	}
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if _, ok := ctx.Deadline(); !ok {
+		waiting, cancel = context.WithTimeout(ctx, q.timeout)
+	}
+	defer cancel()
+	turn, err := q.gate(cred.Tenant).Enter(waiting, wish)
+	return turn, notEntered(op, err)
+}
+
+// notEntered is the error of a request that got no turn.
+func notEntered(op string, err error) error {
+	refused, ok := errors.AsType[*gate.Refused](err)
+	switch {
+	case !ok:
+		return err
+	case refused.Capped:
+		return &Error{Kind: KindDailyCap, Op: op, Message: refused.Error()}
+	case refused.Throttled:
+		return &Error{Kind: KindRateLimited, Op: op, Message: refused.Error(), RetryAfter: refused.After}
+	}
+	return &Error{Kind: KindBusy, Op: op, Message: refused.Error(), RetryAfter: refused.After}
+}
+
+// leave ends the turn of a request with its error, and tells the caller of a 429 how long the gate makes it wait.
+func (q requester) leave(turn *gate.Turn, cred Credential, err error) {
+	turn.End(endOf(err))
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
+		e.RetryAfter = max(e.RetryAfter, q.gate(cred.Tenant).Estimate(gate.Request{Owner: cred.Owner, Class: q.class}))
+	}
+}
+
+// endOf is what the end of a request says to the gate.
+func endOf(err error) gate.Answer {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return gate.Answer{Outcome: gate.Passed}
+	case !ok:
+		return gate.Answer{Outcome: gate.Abandoned}
+	case e.Kind == KindBusy:
+		return gate.Answer{Outcome: gate.Unused}
+	case e.Kind == KindRateLimited:
+		return gate.Answer{Outcome: gate.Throttled, RetryAfter: e.RetryAfter}
+	case e.Kind == KindDailyCap:
+		return gate.Answer{Outcome: gate.Capped}
+	case e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0:
+		return gate.Answer{Outcome: gate.Paused, RetryAfter: e.RetryAfter}
+	case temporary(err):
+		return gate.Answer{Outcome: gate.Failed}
+	}
+	return gate.Answer{Outcome: gate.Answered}
+}
