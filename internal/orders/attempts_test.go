@@ -214,10 +214,8 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
 		want   catalog.Kind
 	}{
 		"balance":   {402, `{"code":"INSUFFICIENT_BALANCE"}`, catalog.KindInsufficientFunds},
-		"daily cap": {409, `{"code":"API_KEY_DAILY_CAP"}`, catalog.KindDailyCap},
 		"input":     {400, `{"code":"INVALID","details":{"field":"inputs.prompt"}}`, catalog.KindInvalidInput},
 		"key":       {401, `{}`, catalog.KindCredentialRejected},
-		"rate":      {429, `{}`, catalog.KindRateLimited},
 		"forbidden": {403, `{}`, catalog.KindForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {

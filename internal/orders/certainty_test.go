@@ -105,6 +105,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 				}
 				attempts := len(upstream.apiKeys)
 				upstream.steps = []step{placed}
+				time.Sleep(time.Minute) // so long does the gate keep orders from a daily cap
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
 					t.Errorf("the key was sent %d times again and gave %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)

@@ -49,7 +49,7 @@ func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T)
 	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 	lost.Remove()
-	for _, status := range []int{429, 401, 402, 404, 307} {
+	for _, status := range []int{401, 402, 404, 307, 429} {
 		fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{}`})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		if fault.Fired() == 0 {

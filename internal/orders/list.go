@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -50,10 +51,10 @@ func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) ([]ledger.Usage
 	}
 	waiting, cancel := context.WithTimeout(ctx, ledger.AnswerTime)
 	defer cancel()
-	leave, err := o.reports.enter(waiting, owner)
+	turn, err := o.reports.Enter(waiting, gate.Request{Owner: owner, Class: gate.Read})
 	if err != nil {
 		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: "usage", Message: "other reports take too long"}
 	}
-	defer leave()
+	defer turn.End(gate.Answer{})
 	return o.Ledger.Usage(ctx, q)
 }

@@ -9,8 +9,12 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch"
 )
+
+// mostReports is how many reports the ledger makes at a time, of each owner one.
+const mostReports = 2
 
 // Config has the dependencies of [Orders].
 type Config struct {
@@ -34,7 +38,7 @@ type Orders struct {
 	placed  *recent[placedKey, placedOrder]
 	owned   *recent[ownedKey, attributed]
 	avoided *recent[string, time.Time]
-	reports *turns
+	reports *gate.Gate
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
@@ -49,7 +53,7 @@ func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
-		avoided: newRecent[string, time.Time](maxOwned), reports: newTurns(mostReports),
+		avoided: newRecent[string, time.Time](maxOwned), reports: gate.New(gate.Config{Places: [gate.Classes]int{mostReports}, OwnerPlaces: 1}),
 		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }

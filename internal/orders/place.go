@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -184,13 +185,12 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	_, away := errors.AsType[*ledger.Unavailable](err)
-	_, busy := errors.AsType[*ledger.Busy](err)
 	switch {
 	case errors.Is(err, ledger.ErrTooManyOpen), errors.Is(err, ledger.ErrTooManyRefused):
 		return &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: err.Error(), Err: err}}
 	case doubt:
 		return &Error{Unknown, unknown(err)}
-	case away, busy:
+	case away:
 		return &Error{NotPlacedByThisCall, err}
 	}
 	return &Error{NotPlacedByThisCall, unknown(err)} // the caller has gone
@@ -240,14 +240,25 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	if most == nil && p.request.Limits == (ledger.Limits{}) {
 		return 0, nil
 	}
-	quote, err := p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
+	quote, err := p.quote(ctx)
 	if err == nil && most != nil && quote.PriceCents > *most {
 		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && catalog.KindOf(err) != catalog.KindRateLimited {
 		err = unknown(ctx.Err())
 	}
 	return quote.PriceCents, err
+}
+
+// quote asks for the price. A 429 does not refuse an order whose caller waits: the gate says when to ask again, or that
+// there is no time to.
+func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
+	for {
+		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
+		if e, ok := errors.AsType[*catalog.Error](err); !ok || e.Status != http.StatusTooManyRequests {
+			return quote, err
+		}
+	}
 }
 
 // refuse is the error of an order that this call has not written down. Another call may have meanwhile, under the same

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -36,10 +37,13 @@ type submission struct {
 	mayExist bool // an attempt may have been taken, of this submission or before it
 	sent     bool // one of this submission has reached the catalog
 
+	came time.Time // to the gate, for the first time
+
 	mu      sync.Mutex
-	waiting int       // callers
-	until   time.Time // the latest deadline of its callers, whether they still wait or not
-	last    error     // of the last attempt; nil while one is in flight
+	atGate  context.CancelCauseFunc // ends the wait at the gate; nil: it does not wait there
+	waiting int                     // callers
+	until   time.Time               // the latest deadline of its callers, whether they still wait or not
+	last    error                   // of the last attempt; nil while one is in flight
 
 	// Set before ended is closed:
 	ended      chan struct{}
@@ -61,7 +65,6 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 func (o *Orders) start(ctx context.Context, s *submission, release func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ctx = ledger.WithOwner(ctx, s.order.Owner)
 	o.submissions[s.order.ID] = s
 	o.work.Go(func() {
 		defer release()
@@ -86,39 +89,88 @@ func (o *Orders) joined(orderID string, until time.Time) *submission {
 	return s
 }
 
-// submit sends an order again and again: renew the claim, post once, write down what has happened, until the order has
-// an outcome, the claim is lost, or the time of all who wait is over.
+// submit sends an order again and again: wait for a turn, renew the claim, post once, write down what has happened, until
+// the order has an outcome, the claim is lost, or the time of all who wait is over.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	for attempt := 0; ; attempt++ {
-		err := s.over()
+		turn, err := s.enter(ctx)
 		if err == nil && attempt > 0 {
-			if s.lost, err = s.renew(ctx); s.lost {
-				return
-			}
+			err = s.renew(ctx)
+		}
+		if err == nil {
+			err = s.begin()
 		}
 		if err != nil {
-			s.conclude(ctx, catalog.Generation{}, err)
+			turn.End(gate.Answer{Outcome: gate.Unused})
+			if !s.lost {
+				s.conclude(ctx, catalog.Generation{}, err)
+			}
 			return
 		}
+		s.came = turn.Came
 		g, posted, err := o.Catalog.Post(ctx, s.cred, catalog.Order{
-			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1,
+			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1, Turn: turn,
 		})
 		if again := s.note(posted, err); !again {
 			s.conclude(ctx, g, err)
 			return
 		}
-		s.pause(o.backoff(attempt, err))
+		if catalog.KindOf(err) != catalog.KindRateLimited { // else the gate makes it wait
+			s.pause(o.backoff(attempt, err))
+		}
+	}
+}
+
+// errClaimAges ends a wait at the gate for a moment, in which the claim is renewed.
+var errClaimAges = errors.New("the claim has to be renewed")
+
+// enter waits for a turn of the order at the gate, as long as an attempt may begin, and keeps the claim meanwhile.
+func (s *submission) enter(ctx context.Context) (*gate.Turn, error) {
+	for {
+		if err := s.over(); err != nil {
+			return nil, err
+		}
+		waiting, cancel := s.waitAtGate(ctx)
+		turn, err := s.orders.Catalog.Enter(waiting, s.cred, s.came)
+		ages := errors.Is(context.Cause(waiting), errClaimAges)
+		cancel(nil)
+		if err == nil || !ages {
+			return turn, err
+		}
+		if err := s.renew(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// waitAtGate is the context of a wait at the gate: until the callers' time is over, the last of them leaves an order that
+// was never sent, no attempt may begin any more, or the claim has to be renewed.
+func (s *submission) waitAtGate(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.came.IsZero() {
+		s.came = time.Now()
+	}
+	timed, done := context.WithDeadline(ctx, s.until)
+	waiting, cancel := context.WithCancelCause(timed)
+	s.atGate = cancel
+	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
+	ages := time.AfterFunc(ledger.ClaimTime/2, func() { cancel(errClaimAges) })
+	return waiting, func(cause error) {
+		cancel(cause)
+		done()
+		stopped()
+		ages.Stop()
 	}
 }
 
 // over says why no further attempt may begin: the time of all callers is over, or nobody waits for an order that was
-// never sent. Else an attempt begins.
+// never sent.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case time.Now().Before(s.until) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
-		s.last = nil
 		return nil
 	case s.last != nil:
 		return s.last
@@ -126,13 +178,36 @@ func (s *submission) over() error {
 	return unknown(nil)
 }
 
+// begin begins an attempt, unless none may begin.
+func (s *submission) begin() error {
+	err := s.over()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == 0 && !s.mayExist && err == nil { // the last has left just now
+		err = unknown(nil)
+	}
+	if s.atGate = nil; err == nil {
+		s.last = nil
+	}
+	return err
+}
+
 // renew renews the claim, unless it is lost.
-func (s *submission) renew(ctx context.Context) (lost bool, err error) {
+func (s *submission) renew(ctx context.Context) error {
 	asked := time.Now() // before the claim begins
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
+	if err != nil {
+		return inDoubt(err)
+	}
 	s.leaveBy = asked.Add(left)
-	return err == nil && !may, inDoubt(err)
+	if s.lost = !may; s.lost {
+		return errClaimLost
+	}
+	return nil
 }
+
+// errClaimLost means that somebody else has the claim.
+var errClaimLost = errors.New("somebody else has the claim")
 
 // note notes what has become of an attempt, and reports whether another one may make the outcome certain.
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
@@ -142,10 +217,8 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mayExist = s.mayExist || posted == catalog.Unknown
 	s.last = s.withheld(err)
 	switch catalog.KindOf(err) {
-	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy:
+	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy, catalog.KindRateLimited:
 		return true
-	case catalog.KindRateLimited:
-		return s.mayExist
 	}
 	return false
 }
@@ -362,6 +435,10 @@ func (s *submission) leave(cause error) error {
 		}
 	}
 	last, ok := errors.AsType[*catalog.Error](s.last)
+	if s.waiting == 0 && !s.sent && !s.mayExist && s.atGate != nil {
+		s.atGate(context.Canceled)
+		return &Error{NotPlacedByThisCall, s.orders.Catalog.NoTurn(s.cred)}
+	}
 	switch {
 	case !ok:
 		last = unknown(cause)

@@ -58,7 +58,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"MODEL_NOT_FOUND"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", want: mayExist, posts: 1},
 		"no money":          {fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: mayExist, posts: 1},
 		"the key's cap":     {fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", want: mayExist, posts: 1},
-		"too many requests": {fault: answer(429, `{}`), code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", want: mayExist, posts: 1},
+		"too many requests": {fault: answer(429, `{}`), code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", want: mayExist, posts: 6},
 		"a redirect":        {fault: sandbox.Fault{Redirect: "/x", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", want: mayExist, posts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,174 @@
+package orders_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
+)
+
+// busyCatalog refuses orders, and quotes, until a time.
+type busyCatalog struct {
+	refusal    step
+	retryAfter string
+	until      time.Time
+	posts      atomic.Int32
+	inPause    atomic.Int32
+	quotes     atomic.Int32
+}
+
+func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
+	quote := r.Pattern == "POST /quote"
+	n := b.quotes.Load()
+	if quote {
+		n = b.quotes.Add(1)
+	} else {
+		n += b.posts.Add(1)
+	}
+	time.Sleep(time.Millisecond)
+	header := http.Header{"Content-Type": {"application/json"}}
+	switch {
+	case time.Now().Before(b.until):
+		if n > 1 {
+			b.inPause.Add(1)
+		}
+		header.Set("Retry-After", b.retryAfter)
+		return reply(r, b.refusal.status, header, b.refusal.body), nil
+	case quote:
+		return reply(r, 200, header, `{"priceCents":5}`), nil
+	}
+	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
+}
+
+// placeMany places orders at once, each within the same time, and gives the errors.
+func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
+	t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for n := range many {
+		one := plainOrder
+		one.IdempotencyKey = fmt.Sprint("k", n)
+		change(&one)
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			_, err := c.Create(ctx, testCredential, one)
+			if e, ok := errors.AsType[*orders.Error](err); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, e)
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
+	for name, change := range map[string]func(*order){
+		"orders":                 func(*order) {},
+		"orders that are quoted": func(o *order) { limit := int64(9); o.MaxCostCents = &limit },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
+				c := newTestClient(t, upstream)
+				began := time.Now()
+				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 || time.Since(began) < 30*time.Second {
+					t.Fatalf("the order was refused: %v, after %v", failed, time.Since(began))
+				}
+				upstream.until = time.Now().Add(30 * time.Second)
+				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
+					t.Fatalf("an order was refused: %v", failed[0])
+				}
+				if n := upstream.inPause.Load(); n != 1 { // that which closed the gate
+					t.Errorf("%d requests in the second pause", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
+		c := newTestClient(t, upstream)
+		var patient sync.WaitGroup
+		patient.Go(func() {
+			if failed := placeMany(t, c, 1, 50*time.Second, func(*order) {}); len(failed) != 0 {
+				t.Errorf("the patient order was refused: %v", failed[0])
+			}
+		})
+		time.Sleep(time.Second)
+		began := time.Now()
+		failed := placeMany(t, c, 20, 10*time.Second, func(o *order) { o.IdempotencyKey = "short " + o.IdempotencyKey })
+		if len(failed) != 20 || time.Since(began) > time.Second {
+			t.Fatalf("%d were told after %v", len(failed), time.Since(began))
+		}
+		for _, e := range failed {
+			var refused *catalog.Error
+			if !errors.As(e, &refused) || refused.Kind != catalog.KindRateLimited || e.Outcome != orders.NotPlacedByThisCall || refused.RetryAfter < 28*time.Second || refused.RetryAfter > 31*time.Second {
+				t.Errorf("told %+v, %v", e, e.Outcome)
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		_, err := c.Create(ctx, testCredential, order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "left"})
+		if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.NotPlacedByThisCall {
+			t.Errorf("whoever has left is told %+v", err)
+		}
+		patient.Wait()
+		if closed := c.Close(t.Context()); closed != nil || upstream.posts.Load() != 2 {
+			t.Errorf("%d posts, %v", upstream.posts.Load(), closed)
+		}
+	})
+}
+
+func TestADailyCapCostsFewOrders(t *testing.T) { // U9
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}, until: time.Now().Add(90 * time.Second)}
+		c := newTestClient(t, upstream)
+		for range 10 {
+			for _, e := range placeMany(t, c, 20, time.Minute, func(o *order) { o.IdempotencyKey += fmt.Sprint("-", time.Now().UnixNano()) }) {
+				if catalog.KindOf(e) != catalog.KindDailyCap {
+					t.Fatalf("told %+v", e)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if n := upstream.posts.Load(); n > 20 { // those that were on their way when it was reached
+			t.Errorf("%d posts of 200 orders", n)
+		}
+		before := upstream.posts.Load()
+		time.Sleep(2 * time.Minute)
+		if failed := placeMany(t, c, 20, time.Minute, func(o *order) { o.IdempotencyKey += "next" }); len(failed) > 19 || upstream.posts.Load() == before {
+			t.Errorf("the cap is over, and all %d are refused", len(failed))
+		}
+	})
+}
+
+func TestAnOrderThatWaitsKeepsItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "100", until: time.Now().Add(100 * time.Second)}
+		c := newTestClient(t, upstream)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.Recover(ctx, testCredential)
+		if failed := placeMany(t, c, 2, 3*time.Minute, func(*order) {}); len(failed) != 0 {
+			t.Errorf("refused: %v", failed[0])
+		}
+		if n := upstream.posts.Load(); n > 4 {
+			t.Errorf("%d posts of two orders", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
