@@ -19,16 +19,13 @@ func (q requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
 // enter waits for the turn of a request, unless its context has one. A caller without a deadline waits no longer than an
 // answer may take.
 func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
-	if !printable(cred.APIKey().Reveal()) {
-		return nil, &Error{
-			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
-			Err: errors.New("the API key is empty or has characters that no header can carry"),
-		}
-	}
-	if err := contextError(ctx); err != nil {
+	turn := gate.TurnOf(ctx)
+	err := mayEnter(ctx, cred, op)
+	switch {
+	case err != nil:
+		turn.End(gate.Answer{Outcome: gate.Unused})
 		return nil, err
-	}
-	if turn := gate.TurnOf(ctx); turn != nil {
+	case turn != nil:
 		return turn, nil
 	}
 	wish := gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
@@ -40,8 +37,19 @@ func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate
 		waiting, cancel = context.WithTimeout(ctx, q.timeout)
 	}
 	defer cancel()
-	turn, err := q.gate(cred.Tenant).Enter(waiting, wish)
+	turn, err = q.gate(cred.Tenant).Enter(waiting, wish)
 	return turn, notEntered(op, err)
+}
+
+// mayEnter checks what no turn is worth waiting for.
+func mayEnter(ctx context.Context, cred Credential, op string) error {
+	if !printable(cred.APIKey().Reveal()) {
+		return &Error{
+			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
+			Err: errors.New("the API key is empty or has characters that no header can carry"),
+		}
+	}
+	return contextError(ctx)
 }
 
 // notEntered is the error of a request that got no turn.

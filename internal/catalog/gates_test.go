@@ -1,0 +1,121 @@
+package catalog
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// limited answers 429 at first, and keeps who has asked.
+type limited struct {
+	mu         sync.Mutex
+	status     int
+	retryAfter string
+	until      time.Time
+	asked      []string // "now" in the pause, else the idempotency key or the route
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.until) {
+		l.asked = append(l.asked, "now")
+		return reply(r, l.status, http.Header{"Retry-After": {l.retryAfter}}, "{}"), nil
+	}
+	who := r.Header.Get("Idempotency-Key")
+	if who == "" {
+		who = r.Pattern
+	}
+	l.asked = append(l.asked, who)
+	return reply(r, 200, nil, `{"id":"g1","status":"queued","balanceCents":1}`), nil
+}
+
+func TestA429OfAnyRequestHoldsAllOthersOfItsAPIKey(t *testing.T) {
+	for name, status := range map[string]int{"too many requests": 429, "a pause": 503} {
+		for op, call := range calls {
+			t.Run(name+" of "+op, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					upstream := &limited{status: status, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
+					c := newTestClient(t, upstream)
+					if err := call(t.Context(), c.Polls()); err == nil {
+						t.Fatal("it was not refused")
+					}
+					began := time.Now()
+					if _, err := c.Account(before(t, 10*time.Second), testCredential); KindOf(err) != KindRateLimited || asError(t, err).RetryAfter != 30*time.Second || time.Since(began) != 0 {
+						t.Errorf("who can't wait is told %v after %v", err, time.Since(began))
+					}
+					other := Forwarded(NewSecret("another-key"))
+					upstream.until = time.Time{}
+					if _, err := c.Account(t.Context(), other); err != nil {
+						t.Errorf("another API key: %v", err)
+					}
+					if _, err := c.Account(before(t, time.Minute), testCredential); err != nil || time.Since(began) != 30*time.Second {
+						t.Errorf("who waits is told %v after %v", err, time.Since(began))
+					}
+					if len(upstream.asked) != 3 {
+						t.Errorf("asked %v", upstream.asked)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &limited{status: 429, retryAfter: "1", until: time.Now().Add(time.Second)}
+		c := newTestClient(t, upstream)
+		held := Held(func() Secret { return NewSecret(testKey) })
+		if _, err := c.Polls().Account(t.Context(), held); KindOf(err) != KindRateLimited {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for owner, weight := range map[string]float64{"light": 1, "heavy": 3} {
+			cred := held
+			cred.Owner, cred.Weight = owner, weight
+			for n := range 40 {
+				all.Go(func() {
+					order := Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: fmt.Sprint(owner, n)}
+					if _, _, err := c.Post(before(t, time.Minute), cred, order); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		heavy := 0
+		for _, who := range upstream.asked[1:41] {
+			if strings.HasPrefix(who, "heavy") {
+				heavy++
+			}
+		}
+		if heavy < 28 || heavy > 32 {
+			t.Errorf("%d of the first 40 are of the owner that has three quarters", heavy)
+		}
+	})
+}
+
+func TestARequestHasTheTurnOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, answering(200, "application/json", `{"balanceCents":1}`))
+		g := c.Gate(testCredential.Tenant)
+		for name, broken := range map[string]Credential{"": testCredential, "an API key that is none": Forwarded(NewSecret(" "))} {
+			turn, err := g.Try(gate.Request{Class: gate.Poll})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Polls().Account(turn.Context(t.Context()), broken); (err == nil) != (name == "") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if held := g.State().Held; held != [gate.Classes]int{} {
+				t.Errorf("%s: turns are held: %v", name, held)
+			}
+		}
+	})
+}
