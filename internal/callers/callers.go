@@ -17,6 +17,8 @@ const Anonymous = "anonymous"
 type Team struct {
 	// Name is the owner of the team's orders; "" for a caller without a team.
 	Name string
+	// Weight is its part of what the catalog takes, beside those of other owners; 0 is 1, as for a caller without a team.
+	Weight float64
 	// DailyCents and MonthlyCents are its budget; nil is no limit.
 	DailyCents, MonthlyCents *int64
 	// Models are patterns of the models that it may order; nil is every model.

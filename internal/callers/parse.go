@@ -195,7 +195,8 @@ func (r *reader) readTeams(n *yaml.Node) {
 }
 
 func (r *reader) readTeam(n *yaml.Node) (team Team) {
-	members := r.members(n, "a team", "budget", "models", "events")
+	members := r.members(n, "a team", "weight", "budget", "models", "events")
+	team.Weight = r.weight(members["weight"])
 	if budget := members["budget"]; budget != nil {
 		limits := r.members(budget, "a budget", "daily_cents", "monthly_cents")
 		team.DailyCents, team.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
@@ -251,6 +252,26 @@ func (r *reader) cents(n *yaml.Node) *int64 {
 		return nil
 	}
 	return &cents
+}
+
+// The bounds of a weight.
+const (
+	leastWeight = 0.01
+	mostWeight  = 100
+)
+
+// weight is that of a team; 0 where n is nil.
+func (r *reader) weight(n *yaml.Node) float64 {
+	if n == nil {
+		return 0
+	}
+	weight, at := 0.0, target(n)
+	isNumber := at.Kind == yaml.ScalarNode && (at.ShortTag() == "!!int" || at.ShortTag() == "!!float") && at.Decode(&weight) == nil
+	if !isNumber || !(weight >= leastWeight && weight <= mostWeight) {
+		r.fault(n, "a weight must be a number from %v to %v", leastWeight, mostWeight)
+		return 0
+	}
+	return weight
 }
 
 func (r *reader) checkPattern(at *yaml.Node, pattern string) {

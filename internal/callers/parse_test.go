@@ -94,12 +94,12 @@ teams:
   a:
     budget: {daily_cents: -1, monthly_cents: 1.5}
     models: ["a[", "", 7]
-  b: {budget: {daily_cents: "12", monthly_cents: 1000000000001}}
+  b: {weight: .nan, budget: {daily_cents: "12", monthly_cents: 1000000000001}}
   c: {budget: , models: }
   d:
 callers: [{name: x, operator: maybe}]
-`, []int{4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9}, []string{
-			"whole number", "whole number", "pattern of models", "pattern of models", "must be text", "whole number", "whole number",
+`, []int{4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 9}, []string{
+			"whole number", "whole number", "pattern of models", "pattern of models", "must be text", "a weight must be", "whole number", "whole number",
 			"a budget must be", "models must be", "a team must be", "true or false",
 		}},
 	} {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -145,7 +146,7 @@ func (s *Service) identify(token string, certificate Certificate) (call, error) 
 		return s.find(s.cfg.Callers.list.Get(), token, certificate)
 	}
 	if name := certificate.Name(); name != "" {
-		return call{credential: s.held(name), caller: name}, nil
+		return call{credential: s.held(name, 0), caller: name}, nil
 	}
 	return s.anonymous(nil)
 }
@@ -167,22 +168,22 @@ func (s *Service) find(list *callers.List, token string, certificate Certificate
 	if !known {
 		return call{}, unknown
 	}
-	return call{s.held(caller.Owner()), caller.Name, caller.Operator, false, caller.Team, certificate, list}, nil
+	return call{s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator, false, caller.Team, certificate, list}, nil
 }
 
 // anonymous is a caller without any proof of its name, where such may call.
 func (s *Service) anonymous(list *callers.List) (call, error) {
 	if s.cfg.AllowAnonymous {
-		return call{credential: s.held(""), caller: callers.Anonymous, everybody: list == nil && !s.cfg.Certificates, listed: list}, nil
+		return call{credential: s.held("", 0), caller: callers.Anonymous, everybody: list == nil && !s.cfg.Certificates, listed: list}, nil
 	}
 	return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN,
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 }
 
 // held is the credential of an owner's call under the held API key.
-func (s *Service) held(owner string) catalog.Credential {
+func (s *Service) held(owner string, weight float64) catalog.Credential {
 	cred := *s.cfg.Held
-	cred.Owner = owner
+	cred.Owner, cred.Weight = owner, cmp.Or(weight, 1)
 	return cred
 }
 
