@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // FirstSchema makes the book of the first migration.
@@ -80,6 +82,24 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 	return func() {
 		if err := rows.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TakeTurns takes all turns that reports of an owner may have, until end is called.
+func (l *Ledger) TakeTurns(t *testing.T, owner string) (end func()) {
+	t.Helper()
+	var turns []*gate.Turn
+	for {
+		turn, err := l.reads.gate.Try(gate.Request{Owner: owner, Class: forReport})
+		if err != nil {
+			break
+		}
+		turns = append(turns, turn)
+	}
+	return func() {
+		for _, turn := range turns {
+			turn.End(gate.Answer{})
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err != nil {
 		return unusable(err)
 	}
-	l.writes = newPool(db, at.words, at.statements)
+	l.writes = newPool(db, at.conns, at.words, at.statements)
 	l.reads = l.writes
 	if err := l.migrate(ctx, at); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
-		l.reads = newPool(db, at.words, at.statements)
+		l.reads = newPool(db, sqliteReaders, at.words, at.statements)
 	}
 	return l.belong(ctx, config.Catalog)
 }

@@ -80,6 +80,7 @@ func (f Filter) states(c *clauses) {
 
 // List gives the newest orders that a filter chooses, after a position, with their labels.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
+	ctx = inTurn(ctx, forRead, nameOf(f.Owner))
 	c := f.clauses()
 	if after.ID != "" {
 		c.add("(order_time, id) < (%s, %s)", after.Time.UnixMicro(), after.ID)

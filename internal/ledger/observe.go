@@ -12,6 +12,7 @@ import (
 // Own gives the orders of generations that belong to an owner, with their labels, by generation; nil is anybody. A
 // generation of somebody else and one that the ledger does not know take the same way, and both are missing.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (own map[string]Order, err error) {
+	ctx = inTurn(ctx, forRead, nameOf(owner))
 	own = make(map[string]Order, len(generations))
 	for some := range slices.Chunk(generations, ownAtOnce) { // each is a question of its own, with its own time
 		c := &clauses{}

@@ -43,6 +43,7 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 // where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen] or
 // [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
+	ctx = inTurn(ctx, forOrder, r.Owner)
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
 	}
@@ -110,6 +111,7 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // somebody else has written an order under the idempotency key meanwhile: then the caller begins with
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err error) {
+	ctx = inTurn(ctx, forOrder, r.Owner)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		if o, free, err = insert(tx, r); err != nil || !free {
 			return err
@@ -130,6 +132,7 @@ func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err 
 
 // IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
+	ctx = inTurn(ctx, forOrder, r.Owner)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		if _, free, err = insert(tx, r); err != nil {
 			return err
@@ -185,6 +188,7 @@ func writeLabels(tx *transaction, id string, labels map[string]string) error {
 // Renew asks whether another attempt may leave under a claim, and lets the claim last for another
 // [ClaimTime]. Whoever holds it asks before each attempt. left is how long the attempt may take to leave.
 func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
+	ctx = inTurnOf(ctx, forOrder)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
 		if may = err == nil && o != nil && o.May(claim); !may {
@@ -205,6 +209,7 @@ func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.windo
 // one that has waited longest of the next owner after the one whose turn was last. It is not found where there is none.
 // An order that somebody else has locked holds nobody up.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
+	ctx = inTurnOf(ctx, forOrder)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		found = false
 		var all []Order
@@ -255,6 +260,7 @@ type Conclusion struct {
 
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
+	ctx = inTurnOf(ctx, forOrder)
 	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		outcome := c.Outcome

@@ -136,7 +136,7 @@ func (k *sharedKey) again(rate float64) int64 {
 
 // Claim claims polls under an API key, which is named by its SHA-256 in hex.
 func (p *Polls) Claim(ctx context.Context, apiKey string, ask shared.Ask) (claim shared.Claim, err error) {
-	err = p.Ledger.inTransaction(ctx, func(tx *transaction) error {
+	err = p.Ledger.inTransaction(inTurn(ctx, forRead, apiKey), func(tx *transaction) error {
 		k, err := tx.lockKey(apiKey)
 		if err != nil {
 			return err

@@ -98,7 +98,7 @@ func newFoundRows(f shared.Found) foundRows {
 // wait makes no answer newer.
 func (p *Polls) writePiece(ctx context.Context, apiKey string, f shared.Found) (written shared.Written, err error) {
 	rows := newFoundRows(f)
-	err = p.Ledger.inTransaction(ctx, func(tx *transaction) error {
+	err = p.Ledger.inTransaction(inTurn(ctx, forRead, apiKey), func(tx *transaction) error {
 		k, err := tx.lockKey(apiKey)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) err
 // read first, so that it says nothing of changes that are not among the states.
 func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (news shared.News, err error) {
 	news = shared.News{Next: after}
-	err = p.Ledger.reading(ctx, func(tx *transaction) error {
+	err = p.Ledger.reading(inTurn(ctx, forRead, apiKey), func(tx *transaction) error {
 		k, err := tx.readKey(apiKey, "")
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // maxStatements is how many statements are kept prepared. Orders and observations need fewer; lists and usage have a
@@ -17,6 +19,7 @@ const maxStatements = 100
 // pays: SQLite takes as long to prepare most of them as to carry them out. The driver of PostgreSQL keeps them itself.
 type pool struct {
 	*sql.DB
+	gate  *gate.Gate
 	words *strings.Replacer
 	most  int
 
@@ -25,8 +28,25 @@ type pool struct {
 	wanted []string             // to be prepared when the connection is free: a transaction may be the one that has it
 }
 
-func newPool(db *sql.DB, words *strings.Replacer, most int) *pool {
-	return &pool{DB: db, words: words, most: most, kept: map[string]*sql.Stmt{}}
+func newPool(db *sql.DB, conns int, words *strings.Replacer, most int) *pool {
+	return &pool{DB: db, gate: newGate(conns), words: words, most: most, kept: map[string]*sql.Stmt{}}
+}
+
+// turn waits for the turn of a context, which must be ended, for as long as the context lasts: the time of a turn varies
+// too much to tell beforehand that it does not come.
+func (p *pool) turn(ctx context.Context) (*gate.Turn, error) {
+	asked := turnOf(ctx)
+	turn, err := p.gate.Try(asked)
+	if err == nil {
+		return turn, nil
+	}
+	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
+	if turn, err = p.gate.Enter(waiting, asked); err != nil {
+		return nil, &Busy{err, p.gate.Estimate(asked)}
+	}
+	return turn, nil
 }
 
 // prepare prepares what was wanted. A statement that can't be prepared says why where it is carried out.

@@ -32,6 +32,7 @@ type OwnerSummary struct {
 
 // Summary reads the sums of the budgets, and no order that has an outcome.
 func (l *Ledger) Summary(ctx context.Context) (s Summary, err error) {
+	ctx = inTurn(ctx, forReport, "")
 	err = l.reading(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
@@ -105,6 +106,7 @@ func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 
 // Budgets gives the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
+	ctx = inTurn(ctx, forRead, owner)
 	if limits == (Limits{}) {
 		return nil, nil
 	}

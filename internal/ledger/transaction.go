@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // querier carries out statements: a pool, or a transaction.
@@ -41,8 +43,8 @@ const AnswerTime = 5 * time.Second
 const attempts = 5
 
 // inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
-// [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], and a
-// [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
+// [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], a [*Busy], and
+// a [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
@@ -56,6 +58,11 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 
 // once carries a transaction out once.
 func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
+	turn, err := l.writes.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer turn.End(gate.Answer{})
 	l.writes.prepare(ctx)
 	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
 	if err != nil {
@@ -85,12 +92,18 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
 )
 
 // givenUp reports whether the database has given a transaction up for the sake of another: it has recorded nothing,
 // and may do so when it is carried out again.
 func givenUp(err error) bool {
 	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected)
+}
+
+// isSlow reports whether a question was given up because its answer took too long.
+func isSlow(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || saysOf(err, queryCanceled)
 }
 
 // saysOf reports whether an error of PostgreSQL has a code.
@@ -104,6 +117,11 @@ func saysOf(err error, code string) bool {
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
+	turn, err := l.reads.turn(bounded)
+	if err != nil {
+		return unanswered(ctx, err)
+	}
+	defer turn.End(gate.Answer{})
 	l.reads.prepare(bounded)
 	return unanswered(ctx, do(&transaction{querier: l.reads, ctx: bounded, pool: l.reads, l: l}))
 }
@@ -118,6 +136,12 @@ func unanswered(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if _, busy := errors.AsType[*Busy](err); busy {
+		return err
+	}
+	if turnOf(ctx).Class == forReport && isSlow(err) {
+		return &Busy{err, 0}
 	}
 	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
 }

@@ -71,6 +71,7 @@ const sums = `COUNT(CASE WHEN state = {placed} THEN 1 END), COUNT(CASE WHEN stat
 
 // Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
+	ctx = inTurn(ctx, forReport, nameOf(q.Owner))
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
 }

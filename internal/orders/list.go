@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -41,20 +40,4 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 		return
 	}
 	o.Sighted(watch.Sighting{Credential: cred, Version: v})
-}
-
-// Usage counts orders and money. One report of an owner is made at a time, and two in all: others wait for their turn.
-func (o *Orders) Usage(ctx context.Context, q ledger.UsageQuery) ([]ledger.Usage, error) {
-	owner := "" // everybody, as no owner is called
-	if q.Owner != nil {
-		owner = *q.Owner
-	}
-	waiting, cancel := context.WithTimeout(ctx, ledger.AnswerTime)
-	defer cancel()
-	turn, err := o.reports.Enter(waiting, gate.Request{Owner: owner, Class: gate.Read})
-	if err != nil {
-		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: "usage", Message: "other reports take too long"}
-	}
-	defer turn.End(gate.Answer{})
-	return o.Ledger.Usage(ctx, q)
 }

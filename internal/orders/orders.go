@@ -9,12 +9,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch"
 )
-
-// mostReports is how many reports the ledger makes at a time, of each owner one.
-const mostReports = 2
 
 // Config has the dependencies of [Orders].
 type Config struct {
@@ -38,7 +34,6 @@ type Orders struct {
 	placed  *recent[placedKey, placedOrder]
 	owned   *recent[ownedKey, attributed]
 	avoided *recent[string, time.Time]
-	reports *gate.Gate
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
@@ -53,7 +48,7 @@ func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
 		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
-		avoided: newRecent[string, time.Time](maxOwned), reports: gate.New(gate.Config{Places: [gate.Classes]int{mostReports}, OwnerPlaces: 1}),
+		avoided:  newRecent[string, time.Time](maxOwned),
 		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }

@@ -185,12 +185,13 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	_, away := errors.AsType[*ledger.Unavailable](err)
+	_, busy := errors.AsType[*ledger.Busy](err)
 	switch {
 	case errors.Is(err, ledger.ErrTooManyOpen), errors.Is(err, ledger.ErrTooManyRefused):
 		return &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: err.Error(), Err: err}}
 	case doubt:
 		return &Error{Unknown, unknown(err)}
-	case away:
+	case away, busy:
 		return &Error{NotPlacedByThisCall, err}
 	}
 	return &Error{NotPlacedByThisCall, unknown(err)} // the caller has gone

@@ -23,11 +23,12 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		reason         string
 		retry, toLogIt bool
 	}{
-		"does not answer": {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
-		"in doubt":        {&ledger.Doubt{Err: secret}, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
-		"an id twice":     {ledger.ErrGenerationTaken, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
-		"a budget":        {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
-		"a model":         {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
+		"does not answer":    {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
+		"has too much to do": {&ledger.Busy{Err: secret, After: time.Minute}, codes.ResourceExhausted, "OVERLOADED", true, false},
+		"in doubt":           {&ledger.Doubt{Err: secret}, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
+		"an id twice":        {ledger.ErrGenerationTaken, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
+		"a budget":           {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
+		"a model":            {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)

@@ -159,6 +159,10 @@ func fromLedger(err error) *status.Status {
 	if _, ok := errors.AsType[*ledger.Unavailable](err); ok {
 		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not answer: try again", nil, retry)
 	}
+	if busy, ok := errors.AsType[*ledger.Busy](err); ok {
+		retry.RetryDelay = durationpb.New(max(retryDelay, busy.After))
+		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger has too much to do: try again", nil, retry)
+	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok || errors.Is(err, ledger.ErrGenerationTaken) {
 		unknown := rules[catalog.KindOutcomeUnknown]
 		return NewStatus(unknown.reason, unknown.text, nil, retry)

@@ -24,7 +24,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 	}
 	size := pageSize(req.GetPageSize())
 	query.Most = size + 1 // one more tells whether there is another page
-	rows, err := s.cfg.Orders.Usage(ctx, query)
+	rows, err := s.cfg.Orders.Ledger.Usage(ctx, query)
 	if err != nil {
 		return nil, err
 	}
