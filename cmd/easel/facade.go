@@ -82,6 +82,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
 	defer unguard()
+	if polls != nil && held != nil {
+		defer begin(ctx, followPauses(polls, client, *held))()
+	}
 	known, err := c.callers(ctx, book, telling, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
@@ -176,12 +179,16 @@ func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*c
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, polls watch.Book, recorder *orders.Recorder) (*watch.Hub, error) {
-	hub, err := watch.New(watch.Config{
+func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, polls *ledger.Polls, recorder *orders.Recorder) (*watch.Hub, error) {
+	cfg := watch.Config{
 		Upstream: upstream.Polls(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Book: polls, Sighted: recorder.Sighted,
-	})
+		Sighted: recorder.Sighted,
+	}
+	if polls != nil {
+		cfg.Book = polls
+	}
+	hub, err := watch.New(cfg)
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)
 	}

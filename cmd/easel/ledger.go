@@ -8,7 +8,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // ledgerFlags say where the book of orders is.
@@ -40,10 +39,10 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 }
 
 // sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone.
-func (c *serveCmd) sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls watch.Book, unshare func()) {
+func (c *serveCmd) sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls *ledger.Polls, unshare func()) {
 	if !book.IsShared() {
 		return nil, func() {}
 	}
-	shared := ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})
-	return shared, begin(context.WithoutCancel(ctx), shared.Run)
+	polls = ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})
+	return polls, begin(context.WithoutCancel(ctx), polls.Run)
 }

@@ -121,12 +121,15 @@ func (g *Gate) review(now time.Time) {
 	}
 }
 
+// samePause is how far the ends of two pauses are apart that may be one: another process tells of it by its own clock.
+const samePause = 250 * time.Millisecond
+
 // Pause closes the gate until a time, as another process was asked to.
 func (g *Gate) Pause(until time.Time) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !until.After(g.pause.until) || !until.After(now) {
+	if until.Sub(g.pause.until) < samePause || !until.After(now) {
 		return
 	}
 	if !g.pause.closed {

@@ -115,8 +115,9 @@ func (p *Polls) writePiece(ctx context.Context, apiKey string, f shared.Found) (
 		if err := k.change(tx, apiKey, len(f.Changes), rows.changes, at); err != nil {
 			return err
 		}
+		pausedUntil := k.PausedUntil
 		k.found(f)
-		return k.writeFound(tx, apiKey, written.Last > 0)
+		return k.writeFound(tx, apiKey, written.Last > 0 || k.PausedUntil > pausedUntil)
 	})
 	return written, err
 }
@@ -173,7 +174,7 @@ func (k *sharedKey) found(f shared.Found) {
 	}
 }
 
-// writeFound writes the row after findings, and notifies of changes.
+// writeFound writes the row after findings, and notifies of changes and of a pause.
 func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) error {
 	_, err := tx.exec(`UPDATE shared_keys SET version = $1, swept_time = $2, seen_time = $3, paused_until = $4, full_list = $5 WHERE api_key = $6`, k.Version, k.Swept, k.Seen, k.PausedUntil, number(k.FullList), apiKey)
 	if err == nil && changed && tx.l.dialect.notify != "" {
@@ -208,6 +209,19 @@ func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, id
 		return tx.states(&news, `shared_states WHERE api_key = $1 AND id IN (SELECT r.id FROM {rows})`, apiKey, asRows(wanted))
 	})
 	return news, err
+}
+
+// PausedFor is how long the catalog still wants to be left alone under an API key, as any process was asked to.
+func (p *Polls) PausedFor(ctx context.Context, apiKey string) (d time.Duration, err error) {
+	err = p.Ledger.reading(ctx, func(tx *transaction) error {
+		k, err := tx.readKey(apiKey, "")
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		d = max(0, time.Duration(k.PausedUntil-k.Now)*time.Microsecond)
+		return err
+	})
+	return d, err
 }
 
 // statesAfter are those of a page: the last one is that with which there are enough bytes.
