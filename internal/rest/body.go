@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -40,79 +39,63 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// bodies read the bodies of requests whole before they become calls: a body has a size and a
-// time limit, which a stream of answers must not have.
-type bodies struct {
+// entrance lets requests in that become calls, and reads their bodies whole: a body has a size and a time limit, which a
+// stream of answers must not have.
+type entrance struct {
 	calls   Calls
 	methods map[string]string // of the contract, by the verb and the template of their routes
 }
 
-func newBodies(calls Calls) bodies {
-	b := bodies{calls, map[string]string{}}
+func newEntrance(calls Calls) entrance {
+	e := entrance{calls, map[string]string{}}
 	bindings(func(m protoreflect.MethodDescriptor, route binding) {
-		b.methods[route.verb+" "+bareTemplate(route.template)] = service.FullMethod(m)
+		e.methods[route.verb+" "+bareTemplate(route.template)] = service.FullMethod(m)
 	})
-	return b
+	e.methods[http.MethodHead+" "+contentPath] = downloadMethod
+	return e
 }
 
-// read passes a request on with its body, if the client may call. The routes of pages read no body.
-func (b bodies) read(next runtime.HandlerFunc) runtime.HandlerFunc {
+// enter passes a request on that may be made. It holds its place until it is answered. The routes of pages are open.
+func (e entrance) enter(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		method, ours := b.methods[r.Method+" "+bareTemplate(routeTemplate(r))]
-		if r.ContentLength == 0 || !ours {
+		method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]
+		if !ours {
 			next(w, r, params)
 			return
 		}
-		ctx, denied := b.calls.Authenticate(r)
-		if denied != nil {
-			r.Body = http.NoBody // the call behind the gateway is refused in the same way, and its body does not matter
-			next(w, r, params)
-			return
-		}
-		release, err := b.readBody(ctx, w, r, method)
+		in, leave, err := e.calls.Enter(r, method)
 		if err != nil {
 			writeError(w, r, err)
 			return
 		}
-		defer release()
-		if r.Method != http.MethodPost { // it says nothing
-			letBodyGo(r)
+		defer leave()
+		next(w, in, params)
+	}
+}
+
+// readBody passes a request on with its body.
+func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if _, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours && r.ContentLength != 0 {
+			err := checkMediaType(r.Header.Get("Content-Type"))
+			var body []byte
+			if err == nil {
+				body, err = e.calls.ReadBody(w, r)
+			}
+			if err == nil {
+				err = service.CheckBody(body)
+			}
+			if err != nil {
+				writeError(w, r, err)
+				return
+			}
+			r.Body = http.NoBody
+			if r.Method == http.MethodPost { // else it says nothing
+				r.Body = io.NopCloser(bytes.NewReader(body))
+			}
 		}
 		next(w, r, params)
 	}
-}
-
-func (b bodies) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (release func(), err error) {
-	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
-		return nil, err
-	}
-	body, release, err := b.calls.ReadBody(ctx, w, r, method)
-	if err != nil {
-		return nil, err
-	}
-	if err := service.CheckBody(body); err != nil {
-		release()
-		return nil, err
-	}
-	r.Body = heldBody{bytes.NewReader(body), release}
-	return release, nil
-}
-
-// heldBody is a body that the budget of bytes counts until it is closed.
-type heldBody struct {
-	io.Reader
-	release func()
-}
-
-func (b heldBody) Close() error {
-	b.release()
-	return nil
-}
-
-// letBodyGo gives the bytes of a body back before the answer, which may take long.
-func letBodyGo(r *http.Request) {
-	_ = r.Body.Close() // nobody can fail at it
-	r.Body = http.NoBody
 }
 
 // decodeBody reads a request from the body, where there is one.

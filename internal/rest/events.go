@@ -57,8 +57,10 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse], error) {
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
-				defer letBodyGo(r) // the call has the request then, and is refused or admitted by it
-				read = func() error { return decodeBody(r, req) }
+				read = func() error {
+					defer func() { r.Body = http.NoBody }() // it is large, and the stream may last
+					return decodeBody(r, req)
+				}
 			}
 			if err := read(); err != nil {
 				return nil, err

@@ -13,6 +13,7 @@ import (
 // newGateway routes the requests of the contract: generated handlers turn them into calls, and the
 // streaming calls have handlers of our own.
 func newGateway(config Config) (*runtime.ServeMux, error) {
+	entrance := newEntrance(config.Calls)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, wholeJSON{&runtime.JSONPb{
 			MarshalOptions:   jsonOut,
@@ -24,7 +25,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithMetadata(config.Calls.Metadata),
 		runtime.WithErrorHandler(handleError),
 		runtime.WithRoutingErrorHandler(handleRoutingError),
-		runtime.WithMiddlewares(nameRoute, newParameters(config.Calls).check, newBodies(config.Calls).read),
+		runtime.WithMiddlewares(nameRoute, entrance.enter, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),

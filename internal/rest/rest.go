@@ -24,13 +24,13 @@ import (
 // Calls is the gRPC server that requests become calls of. Package server has it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Metadata says who makes a request, for the gRPC server.
+	// Enter lets a request in that is to become a call of a method, or says why not. The request that it gives holds its
+	// place until leave.
+	Enter(r *http.Request, method string) (in *http.Request, leave func(), err error)
+	// ReadBody reads the body of a request that was let in, within its time.
+	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
+	// Metadata says which request a call is made for, to the gRPC server.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Authenticate decides by the headers of a request whether it may be made.
-	Authenticate(r *http.Request) (context.Context, error)
-	// ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx
-	// is that of Authenticate. release gives the bytes back, when the call has ended or lets the body go.
-	ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error)
 	// Call makes a call whose answer does not go through the connection: handle takes the place of the
 	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error

@@ -138,7 +138,7 @@ func TestWatchesPostedByStrangersCostBoundedMemory(t *testing.T) { // I1
 				}
 				defer answer.Body.Close()
 				said, err := io.ReadAll(answer.Body)
-				if err == nil && !bytes.Contains(said, []byte("INVALID_REQUEST")) && !bytes.Contains(said, []byte("OVERLOADED")) {
+				if err == nil && !bytes.Contains(said, []byte("INVALID_REQUEST")) && !bytes.Contains(said, []byte("UPSTREAM_CREDENTIAL_REJECTED")) {
 					t.Errorf("it is answered %s: %s", answer.Status, said)
 				}
 			})

@@ -1,156 +1,279 @@
 package server
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// receiveCheck is how often a receive that takes long is checked against the budget of bytes. Nearly
-// every message has arrived before.
-const receiveCheck = 50 * time.Millisecond
+// call is one call, from its headers until its answer has left.
+type call struct {
+	*door
+	method          string
+	peer            string              // network address, for logs and for public methods
+	certificate     service.Certificate // the verified one of the client
+	idempotencyKeys []string            // the Idempotency-Key headers of a REST request
+	conn            *conn               // nil for a call of REST
+	cancel          func()              // ends its context
+	begin           func() bool         // reports that the library has begun the call; nil where it does so for sure
+	start           time.Time
+	ctx             context.Context //nolint:containedctx // says who calls, for what is logged
+	span            *callSpan
 
-// received is a message that is being received, with its size once the codec knows it.
-type received struct {
-	message any
-	bytes   int
+	unproved bool     // its API key must be proved before anything is received
+	in       received // its request
+	out      answer   // its newest answer
+	entered  bool     // its handler has the request
+	cause    error    // of its end, before it became a status
+	quiet    bool     // it ended before it began
+
+	receiving atomic.Int64 // since when its request is awaited, in nanoseconds; 0: it is not
+	late      atomic.Bool  // its request has not come in time
+
+	mu      sync.Mutex
+	seats   []seat
+	turn    *gate.Turn
+	working int       // its handler, its REST request, the order that goes on without it
+	answers int       // that have not left
+	lost    bool      // its connection has ended
+	since   time.Time // when an answer began to leave, or a part of it has left
+}
+
+type callKey struct{}
+
+// callOf is the call of a context.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// hold lets a call keep its place until release.
+func (c *call) hold() (release func()) {
+	c.count(1, 0)
+	return func() { c.count(-1, 0) }
+}
+
+// count counts who works for a call, and its answers that have not left. The call gives its place back when there is
+// neither: the answers of a connection that has ended never leave.
+func (c *call) count(working, answers int) {
+	c.mu.Lock()
+	c.working += working
+	if c.answers += answers; answers != 0 {
+		c.since = time.Now()
+	}
+	over := c.working == 0 && (c.answers == 0 || c.lost)
+	c.mu.Unlock()
+	if !over {
+		return
+	}
+	c.stand()
+	if c.conn != nil {
+		c.conn.remove(c)
+	}
+}
+
+// lose gives up the answers of a call whose connection has ended.
+func (c *call) lose() {
+	c.mu.Lock()
+	c.lost = true
+	c.mu.Unlock()
+	c.count(0, 0)
+}
+
+// stuck reports whether a call is over, and its answer has not moved for too long.
+func (c *call) stuck(now time.Time) bool {
+	limit := writeTimeout
+	if c.method == easelv1.GenerationService_DownloadGeneration_FullMethodName {
+		limit = service.DefaultDownloadTimeout
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.working == 0 && c.answers > 0 && now.Sub(c.since) > limit
+}
+
+// sit adds what a call holds.
+func (c *call) sit(s seat, err error) error {
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seats = append(c.seats, s)
+	return nil
+}
+
+// stand gives back all that a call holds.
+func (c *call) stand() {
+	c.mu.Lock()
+	seats, turn := c.seats, c.turn
+	c.seats, c.turn = nil, nil
+	c.mu.Unlock()
+	for _, s := range seats {
+		s.leave()
+	}
+	if turn != nil {
+		turn.End(gate.Answer{})
+	}
+}
+
+// receive receives a request. Its caller has to send it within its time. A call that holds no place of calls needs one of
+// those that read: until then it has no more than the window of a stream.
+func (c *call) receive(ctx context.Context, message any, receive func(any) error) error {
+	if c.conn != nil && longLived[c.method] || c.conn != nil && public(c.method) {
+		turn, err := c.read(ctx)
+		if err != nil {
+			return err
+		}
+		defer turn.End(gate.Answer{})
+	}
+	c.receiving.Store(time.Now().UnixNano())
+	c.in = received{message: message}
+	err := receive(&c.in)
+	c.receiving.Store(0)
+	if c.in.err != nil {
+		err = c.in.err
+	}
+	if c.late.Load() {
+		err = errSlowRequest
+	}
+	c.in.message = nil // it is the handler's alone from here on
+	return err
+}
+
+// read waits for a turn to receive a request.
+func (c *call) read(ctx context.Context) (*gate.Turn, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	turns, owner := c.reading, service.Subject(ctx)
+	if public(c.method) {
+		turns, owner = c.publicReading, host(c.peer)
+	}
+	turn, err := turns.Enter(ctx, gate.Request{Owner: owner, Class: gate.Read})
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return nil, overload("too many requests are arriving", max(time.Second, refused.After))
+	}
+	return turn, err
 }
 
 var errSlowRequest = service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))
 
-// call is one call on its way through the interceptor.
-type call struct {
-	*interceptor
-	method     string
-	streams    bool
-	start      time.Time
-	from       origin
-	ctx        context.Context // says who calls once the call was authenticated
-	span       *callSpan
-	bytes      heldBytes    // of the request
-	in         received     // the request that is being received
-	countOut   func()       // ends what admission counts; nil before the call was admitted
-	references atomic.Int32 // by the call itself, and by the submission that it started
+// expire ends a call whose request has not come in time.
+func (c *call) expire(now time.Time) {
+	since := c.receiving.Load()
+	if since != 0 && now.UnixNano()-since > int64(requestTimeout-checkInterval) && !c.late.Swap(true) {
+		c.conn.end(c.cancel)
+	}
 }
 
-// serve authenticates a call by its headers, before its request is received, and handles it.
-func (c *call) serve(ctx context.Context, handle func(context.Context, *call) error) error {
-	c.from = c.origin(ctx)
-	c.span.from(c.from.peer)
-	ctx = withIdempotencyKeys(withoutPrivateMetadata(ctx), c.from.idempotencyKeys)
-	if !public(c.method) {
-		known, denied := c.service.Authenticate(ctx, c.from.certificate)
-		if denied != nil {
-			return denied
-		}
-		ctx, c.ctx = known, known
+// check checks a request, and admits what it asks for.
+func (c *call) check(ctx context.Context, req any) error {
+	if err := c.rules.check(c.idempotencyKeys, req); err != nil {
+		return err
 	}
-	c.bytes = c.admission.bytes.of(c.admission.owner(ctx, c.method))
-	defer c.hold()()
+	if err := c.countGenerations(ctx, req); err != nil {
+		return err
+	}
+	c.entered = true
+	c.span.enter()
+	c.span.asked(req, c.methods[c.method].IsServerStream)
+	return nil
+}
+
+// countGenerations counts the generations that a watch names.
+func (c *call) countGenerations(ctx context.Context, req any) error {
+	many, ok := req.(interface {
+		GetGenerationIds() []string
+		GetKnownEtags() map[string]string
+	})
+	if !ok {
+		return nil
+	}
+	named := max(len(many.GetGenerationIds()), len(many.GetKnownEtags()))
+	return c.sit(c.generations.take(service.Subject(ctx), named))
+}
+
+// fail makes a status of the error that ends a call.
+func (c *call) fail(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	c.cause = cause
+	err := service.StatusFor(c.ctx, cause).Err()
 	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-		ctx = service.WithAdmission(ctx, c.hold)
-	}
-	return handle(ctx, c)
-}
-
-// status is the status of how the call has ended, for its caller.
-func (c *call) status(cause error) *status.Status { return service.StatusFor(c.ctx, cause) }
-
-// hold counts the call against its limits until each reference to it was released.
-func (c *call) hold() (release func()) {
-	c.references.Add(1)
-	return c.release
-}
-
-// release counts the call out with the last reference.
-func (c *call) release() {
-	if c.references.Add(-1) > 0 {
-		return
-	}
-	c.bytes.release()
-	if c.countOut != nil {
-		c.countOut()
-	}
-}
-
-// request receives a request of a call, and admits the call with the first one.
-func (c *call) request(ctx context.Context, stream grpc.ServerStream, req any) error {
-	if err := c.receive(stream, req); err != nil {
-		return err
-	}
-	return c.enter(ctx, req)
-}
-
-// receive receives a message within its time and the budget. The library has no time limit for that, so
-// it receives in a goroutine of its own, which ends with the stream at the latest.
-func (c *call) receive(stream grpc.ServerStream, message any) error {
-	if c.from.conn == nil { // the gateway's: it is there already, and counted
-		return stream.RecvMsg(message)
-	}
-	c.from.conn.beginMessage()
-	bytes := 0
-	defer func() { c.from.conn.endMessage(cmp.Or(bytes, c.from.conn.share())) }()
-	c.in = received{message: message}
-	done := make(chan error, 1)
-	go func() { done <- c.caught(func() error { return stream.RecvMsg(&c.in) }) }()
-	if err := c.await(done); err != nil {
-		return err
-	}
-	bytes, c.in.message = c.in.bytes, nil // the message is the handler's alone from here on
-	return c.bytes.arrived(c.method, bytes)
-}
-
-// await waits for a message, and checks the time and the budget meanwhile.
-func (c *call) await(done <-chan error) error {
-	began, check := time.Now(), time.NewTimer(receiveCheck)
-	defer check.Stop()
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-check.C:
-			if time.Since(began) >= requestTimeout {
-				return errSlowRequest
-			}
-			if err := c.bytes.set(min(c.from.conn.share(), c.mostBytes)); err != nil {
-				return err
-			}
-			check.Reset(receiveCheck)
-		}
-	}
-}
-
-// enter admits a call whose request has come, and checks the request against the rules.
-func (c *call) enter(ctx context.Context, req any) error {
-	if c.countOut == nil {
-		countOut, full := c.admission.admit(ctx, c.method, c.streams, c.from, req)
-		if full != nil {
-			return full
-		}
-		c.countOut = countOut
-		c.span.enter()
-	}
-	err := c.rules.check(ctx, req)
-	if err == nil {
-		c.span.asked(req, c.streams)
+		err = service.OrderFailure(err, c.entered)
 	}
 	return err
 }
 
-// caught makes an error of a panic, which would end the process.
-func (c *call) caught(do func() error) (cause error) {
-	defer func() {
-		if value := recover(); value != nil {
-			cause = c.panicked(c, value)
+// errPanicked ends a call that has panicked. The caller does not get the value of the panic, which may
+// hold anything.
+var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
+
+// recovered makes an error of a panic, which would end the process.
+func (c *call) recovered(err *error) {
+	if value := recover(); value != nil {
+		c.logger.ErrorContext(c.ctx, "panic in a call", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		*err = errPanicked
+	}
+}
+
+// finish writes the line of a call that has ended, and the end of its span.
+func (c *call) finish(err error) {
+	st, took := status.Convert(err), time.Since(c.start)
+	if c.quiet {
+		c.span.end(st, took)
+		return
+	}
+	if c.cause == nil {
+		c.cause = err // the library's own
+	}
+	c.log(st, took)
+	c.span.end(st, took)
+}
+
+func (c *call) log(st *status.Status, took time.Duration) {
+	attrs := append(make([]slog.Attr, 0, 10),
+		slog.String("method", c.method),
+		slog.String("code", st.Code().String()),
+		slog.String("reason", service.Detail[*errdetails.ErrorInfo](st).GetReason()),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.String("peer", c.peer),
+	)
+	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"key", service.APIKey(c.ctx)}} {
+		if who[1] != "" {
+			attrs = append(attrs, slog.String(who[0], who[1]))
 		}
-	}()
-	return do()
+	}
+	if c.methods[c.method].IsServerStream {
+		attrs = append(attrs, slog.Int64("messages", c.span.messages.Load()))
+	}
+	if bytes := c.span.bytes.Load(); bytes > 0 {
+		attrs = append(attrs, slog.Int64("bytes", bytes))
+	}
+	level, code := slog.LevelInfo, st.Code()
+	switch {
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(c.cause): // somebody has to look
+		level = slog.LevelError
+		if c.cause != errPanicked { //nolint:errorlint // which is in the log
+			attrs = append(attrs, slog.String("error", c.cause.Error()))
+		}
+	case code == codes.OK:
+		if public(c.method) { // probes come every few seconds and say nothing
+			level = slog.LevelDebug
+		}
+	}
+	c.logger.LogAttrs(c.ctx, level, "call", attrs...)
 }

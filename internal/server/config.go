@@ -25,9 +25,11 @@ type Service interface {
 	// "authorization"; certificate is the caller's verified one. The context it
 	// returns says who calls.
 	Authenticate(ctx context.Context, certificate service.Certificate) (context.Context, error)
-	// Accepted reports whether the catalog is known to accept the API key of a caller, by the
-	// subject of its calls. Unverified API keys share a small part of the limits.
-	Accepted(subject string) bool
+	// Proven reports whether a call needs no proof: its caller has proved who it is, or the catalog has accepted its API
+	// key lately. ctx is that of Authenticate.
+	Proven(ctx context.Context) bool
+	// Prove asks the catalog whether it accepts the API key of a call.
+	Prove(ctx context.Context) error
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()
@@ -69,20 +71,16 @@ type Limits struct {
 	// MessageBytes is the largest request: a gRPC message after decompression, or
 	// the body of a REST request. 0 means 1.25 MiB, as inputs may have 1 MiB.
 	MessageBytes int
-	// RequestBytes is what all requests that are on their way may have together. One caller may
-	// have half of it. 0 means 64 MiB.
-	RequestBytes int
 	// CallerStreams is how many watches, waits and downloads one caller may have open
 	// at once. One more is refused. 0 means 1,000.
 	CallerStreams int
 	// Streams is the same for all callers together. 0 means 50,000.
 	Streams int
-	// Calls is how many other calls may be under way at once. One more waits for a
-	// moment, and is refused then; orders come first. It should stay below the
-	// number of connections to the catalog, as polls need some too. 0 means 240.
+	// Calls is how many other calls may be under way at once. One more is refused; the last places are for orders. It
+	// should stay below the number of connections to the catalog, as polls need some too. 0 means 240.
 	Calls int
 	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
-	// is closed at once. 0 means 10,000.
+	// is closed at once. One address may have three quarters of them. 0 means 10,000.
 	Conns int
 	// StreamsPerConn is how many calls one connection may have open. The client's library holds back
 	// any further call, in silence, until another one ends. So the limit must be above
@@ -114,6 +112,8 @@ const (
 	// requestTimeout is how long a request may take to arrive whole: a message over gRPC, the
 	// body of a request over REST.
 	requestTimeout = 10 * time.Second
+	// streamWindow is how many bytes a call may send before they are read.
+	streamWindow = 64 << 10
 	// connWindow is how many bytes a gRPC client may send ahead on one connection: a request of the
 	// largest size in one go. The windows of the calls limit the unread bytes.
 	connWindow = 4 << 20
@@ -125,9 +125,6 @@ const (
 	// and cancels calls without a pause reaches this limit, and over HTTP/2 the standard library
 	// queues four times as many.
 	callsPerConn = 250
-	// callerGenerations and allGenerations are how many generations the open watches of one caller,
-	// and of all, may name. A generation that is polled takes about a kilobyte.
-	callerGenerations, allGenerations = 20_000, 200_000
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }
@@ -149,7 +146,6 @@ func (c Config) admin(s *Server) (handler http.Handler, shutdown func()) {
 func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 5<<18) }
-func (l Limits) requestBytes() int  { return cmp.Or(l.RequestBytes, 64<<20) }
 func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
@@ -201,7 +197,6 @@ func (c Config) Validate() error {
 
 func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.MessageBytes < 0, "the message limit is negative: %d", l.MessageBytes)
-	fault(l.RequestBytes < 0, "the bytes of all requests are negative: %d", l.RequestBytes)
 	fault(l.ConnAge < 0, "the connection age is negative: %v", l.ConnAge)
 	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)

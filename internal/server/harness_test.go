@@ -29,7 +29,8 @@ func (w withDatabase) Run() int { return proctest.Main(w.M) }
 // site is a server that runs over connections in memory until the test ends.
 type site struct {
 	*servertest.Site
-	admission *admission
+	door   *door
+	Server *Server
 }
 
 func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *site {
@@ -50,7 +51,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 		if err != nil {
 			return nil, err
 		}
-		s.admission = server.calls.admission
+		s.door, s.Server = server.door, server
 		return server.Serve, nil
 	})
 	return s

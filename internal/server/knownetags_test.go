@@ -209,7 +209,7 @@ func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
 			t.Errorf("%d reads under an API key that the catalog rejects", n)
 		}
 		known["one more"] = "e"
-		wantStatus(t, stranger[!grpc].watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+		wantStatus(t, c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
 	})
 }
 

@@ -7,13 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
@@ -35,16 +36,16 @@ const (
 )
 
 // Local is the way into the server from within its process, for the REST form of the contract. It is a
-// connection in memory to a gRPC server that has the interceptor of the public one.
+// connection in memory to a gRPC server that has the door of the public one.
 type Local struct {
 	grpc.ClientConnInterface
-	conn  *grpc.ClientConn // the same
-	calls *interceptor
+	conn *grpc.ClientConn // the same
+	door *door
 	// bodyLimit is how many bytes a body may have.
 	bodyLimit int
 }
 
-func newLocal(pipe *bufconn.Listener, calls *interceptor, bodyLimit int) (*Local, error) {
+func newLocal(pipe *bufconn.Listener, door *door, bodyLimit int) (*Local, error) {
 	conn, err := grpc.NewClient("passthrough:///easel",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -56,7 +57,7 @@ func newLocal(pipe *bufconn.Listener, calls *interceptor, bodyLimit int) (*Local
 		grpc.WithDisableRetry(), // every attempt is the caller's own
 		grpc.WithIdleTimeout(0),
 	)
-	return &Local{conn, conn, calls, bodyLimit}, err
+	return &Local{conn, conn, door, bodyLimit}, err
 }
 
 func allowMetadataUnary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -67,64 +68,62 @@ func allowMetadataStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.
 	return stream(allowMetadata(ctx), desc, conn, method, opts...)
 }
 
-// Metadata says who makes a request. The server believes it from this connection alone.
-func (l *Local) Metadata(_ context.Context, r *http.Request) metadata.MD { return describeCall(r) }
+// requestKey is where the context of a request that was let in says which it is.
+type requestKey struct{}
 
-// Authenticate decides by the headers of a request whether it may be made. The call that the request
-// becomes decides it again.
-func (l *Local) Authenticate(r *http.Request) (context.Context, error) {
-	md := metadata.MD{"authorization": r.Header.Values("Authorization")}
-	return l.calls.service.Authenticate(metadata.NewIncomingContext(r.Context(), md), certificate(r.TLS))
+// Enter lets a request in that is to become a call of a method, or says why not. The request that it gives knows so, and
+// holds its place until leave.
+func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(), err error) {
+	c := &call{
+		door: l.door, method: method, peer: r.RemoteAddr, certificate: certificate(r.TLS),
+		idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
+	}
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
+	ctx, err = l.door.enter(ctx, c)
+	if err == nil {
+		err = c.admit(ctx)
+	}
+	if err != nil {
+		return nil, nil, l.door.refuse(ctx, c, err)
+	}
+	id, forget := l.door.remember(c)
+	return r.WithContext(context.WithValue(r.Context(), requestKey{}, id)), func() { forget(); c.count(-1, 0) }, nil
 }
 
-// ReadBody reads the body of a request for a method, within its time and the budget of bytes. ctx is
-// that of Authenticate. release gives the bytes back, when the call has ended or lets the body go.
-func (l *Local) ReadBody(ctx context.Context, w http.ResponseWriter, r *http.Request, method string) (body []byte, release func(), err error) {
-	held := l.calls.admission.bytes.of(l.calls.admission.owner(ctx, method))
-	body, err = readHeld(http.MaxBytesReader(w, r.Body, int64(l.bodyLimit)), l.bodyLimit, &held)
+// remember knows a request by its id until forget.
+func (d *door) remember(c *call) (id string, forget func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last++
+	id = strconv.FormatUint(d.last, 10)
+	d.requests[id] = c
+	return id, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.requests, id)
+	}
+}
+
+// Metadata says which request a call is made for. The server believes it from this connection alone.
+func (l *Local) Metadata(ctx context.Context, _ *http.Request) metadata.MD {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return metadata.Pairs(metadataCall, id)
+}
+
+// ReadBody reads the body of a request that was let in, within its time.
+func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(l.bodyLimit)))
 	if err != nil {
-		held.release()
-		return nil, nil, l.unreadableBody(err)
+		return nil, l.unreadableBody(err)
 	}
 	// The answer may take longer than the body did. A refused request keeps its deadline: the standard
 	// library reads the remainder of a body before it releases the connection.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
-	if err := held.keep(len(body)); err != nil {
-		held.release()
-		return nil, nil, err
-	}
-	return body, held.release, nil
-}
-
-// readHeld reads a body of at most limit bytes, and never into more memory than the budget has given.
-func readHeld(body io.Reader, limit int, held *heldBytes) (all []byte, err error) {
-	for {
-		if len(all) == cap(all) {
-			size := min(max(2*len(all), 4<<10), limit+1) // one more, to see the end
-			if err := held.set(size); err != nil {
-				return nil, err
-			}
-			all = append(make([]byte, 0, size), all...)
-		}
-		n, err := body.Read(all[len(all):cap(all)])
-		all = all[:len(all)+n]
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	return body, nil
 }
 
 // unreadableBody is the error of a body that could not be read.
 func (l *Local) unreadableBody(err error) error {
-	if own, ok := errors.AsType[interface {
-		error
-		GRPCStatus() *status.Status
-	}](err); ok {
-		return own // the budget is used up
-	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))
 	}
@@ -139,14 +138,18 @@ func (l *Local) unreadableBody(err error) error {
 // a client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
-	ctx = l.calls.stats.TagRPC(metadata.NewIncomingContext(ctx, md), &stats.RPCTagInfo{FullMethodName: method})
-	began := time.Now()
-	err := l.calls.around(ctx, method, true, func(ctx context.Context, c *call) error {
-		if err := c.enter(ctx, req); err != nil {
+	ctx, err := l.door.tapLocal(metadata.NewIncomingContext(ctx, md), &tap.Info{FullMethodName: method})
+	if err != nil {
+		return err
+	}
+	c := callOf(ctx)
+	ctx = l.door.TagRPC(ctx, nil)
+	err = c.run(ctx, func() error {
+		if err := c.check(ctx, req); err != nil {
 			return err
 		}
 		return handle(ctx, c.span.message)
 	})
-	l.calls.stats.HandleRPC(ctx, &stats.End{BeginTime: began, EndTime: time.Now(), Error: err})
+	l.door.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err
 }

@@ -169,32 +169,18 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if q := s.admission.streams; q.total != 0 || len(q.open) != 0 {
-				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.open)
+			if q := s.door.streams; q.total != 0 || len(q.used) != 0 {
+				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.used)
 			}
 		}
 	})
 }
 
-func TestNoCallerTakesTheStreamsOfAnotherAndAllTogetherAreBounded(t *testing.T) { // L5
-	q := newStreamQuota(2, 3)
-	const counted, tooMany, full = easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, easelv1.ErrorReason_OVERLOADED
-	for n, step := range []struct {
-		caller string
-		want   easelv1.ErrorReason
-	}{
-		{"a", counted}, {"a", counted}, {"a", tooMany}, {"b", counted}, {"b", full}, {"c", full},
-	} {
-		_, err := q.acquire(step.caller, 1)
-		if got := service.Reason(service.Status(err)); got != step.want {
-			t.Errorf("stream %d, of %s: %v, want %v", n+1, step.caller, got, step.want)
-		}
-	}
-}
-
-func TestStreamsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
+func TestCallsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.CallerStreams = 2 })
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
+		s := serve(t, studio)
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
@@ -204,37 +190,19 @@ func TestStreamsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 			}
 			return err
 		}
-		for range 2 {
+		for range addressCalls {
 			if err := watch(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		wantOverQuota(t, watch())
-		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-			t.Errorf("a probe is answered with %v", err)
+		servertest.WantError(t, watch(), codes.ResourceExhausted, "OVERLOADED")
+		if err := openWatch(ctx, s.Generations()); err != nil {
+			t.Errorf("a watch with a credential is answered with %v", err)
 		}
 		cancel()
 		synctest.Wait()
-		if q := s.admission.streams; q.total != 0 {
-			t.Errorf("%d streams are counted", q.total)
+		if n := s.door.public.inUse() + s.door.streams.inUse(); n != 0 {
+			t.Errorf("%d are counted", n)
 		}
 	})
-	for addr, want := range map[string]string{"10.1.2.3:4567": "10.1.2.3", "[::1]:80": "::1", "bufconn": "bufconn"} {
-		if got := host(addr); got != want {
-			t.Errorf("the host of %s is %s", addr, got)
-		}
-	}
-}
-
-func TestThoseWhoAreRefusedTogetherDoNotComeBackTogether(t *testing.T) {
-	var r refusals
-	seen := map[time.Duration]int{}
-	for range 1000 {
-		seen[r.delay().Truncate(100*time.Millisecond)]++
-	}
-	for slot := time.Second; slot < 2*time.Second; slot += 100 * time.Millisecond {
-		if seen[slot] < 90 || seen[slot] > 110 {
-			t.Errorf("%d of 1,000 come back within 100 ms of %v", seen[slot], slot)
-		}
-	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,16 +35,13 @@ var newRules = sync.OnceValues(func() (rules, error) {
 
 // check completes an order with the idempotency key of the REST header, then checks the request. The
 // error lists the first violations.
-func (r rules) check(ctx context.Context, req any) error {
+func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
 		return nil
 	}
-	if err := notDecoded(message); err != nil {
-		return err
-	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
-		if err := takeIdempotencyKey(ctx, order); err != nil {
+		if err := takeIdempotencyKey(idempotencyKeys, order); err != nil {
 			return err
 		}
 	}
@@ -94,8 +90,8 @@ func alternative(message proto.Message) string {
 
 // takeIdempotencyKey fills the idempotency key of an order from the Idempotency-Key header of a
 // REST call. Two different ones are refused: either could be the one that counts.
-func takeIdempotencyKey(ctx context.Context, order *easelv1.CreateGenerationRequest) error {
-	for _, key := range idempotencyKeys(ctx) {
+func takeIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
+	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {
 			order.IdempotencyKey = key
 		}

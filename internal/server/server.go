@@ -1,11 +1,11 @@
-// Package server puts the services on the network: listeners, TLS, the interceptor of every call,
-// admission, health and the drain.
+// Package server puts the services on the network: listeners, TLS, the door that every call comes in by,
+// health and the drain.
 //
 // Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC
-// server, which it reaches in memory through Local. Both gRPC servers have the same interceptor.
+// server, which it reaches in memory through Local. Both gRPC servers have the same door.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
-//	                                                     ├─▶ interceptor ─▶ service
+//	                                                     ├─▶ door ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
 // A stop tells every open stream, waits a while, and then cuts off what is left.
@@ -30,12 +30,12 @@ import (
 type Server struct {
 	config       Config
 	logger       *slog.Logger
-	calls        interceptor // of both gRPC servers; each adds the origin of its calls
+	door         *door // of both gRPC servers
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
-	grpcConns, httpConns                      chan struct{} // a token for each open connection
+	grpcConns, httpConns                      *places
 }
 
 // New checks the configuration and reads what it names. Nothing runs yet.
@@ -43,14 +43,16 @@ func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	calls, err := newInterceptor(config)
+	rules, rulesErr := newRules()
+	tracing, tracingErr := newTracing()
+	err := errors.Join(rulesErr, tracingErr)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	conns := config.Limits.conns()
 	s := &Server{
-		config: config, logger: config.logger(), calls: calls, health: newHealthServer(),
-		grpcConns: make(chan struct{}, conns), httpConns: make(chan struct{}, conns),
+		config: config, logger: config.logger(), door: newDoor(config, rules, tracing), health: newHealthServer(),
+		grpcConns: newConnPlaces(conns), httpConns: newConnPlaces(conns),
 	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
@@ -117,16 +119,20 @@ func (s *Server) Serve(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = run.local.conn.Close() }() // every call over it has ended
+	defer s.door.proofs.close()
+	checks, endChecks := context.WithCancel(context.Background())
+	defer endChecks()
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return named("grpc", run.public.Serve(limitConns(s.grpcListener, s.grpcConns, s.logger)))
+		return named("grpc", run.public.Serve(&limitedListener{Listener: s.grpcListener, open: s.grpcConns, logger: s.logger}))
 	})
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
 	group.Go(func() error {
-		return named("http", serveHTTP(run.http, limitConns(s.httpListener, s.httpConns, s.logger)))
+		return named("http", serveHTTP(run.http, &limitedListener{Listener: s.httpListener, open: s.httpConns, logger: s.logger}))
 	})
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
+	go s.door.check(checks) //nolint:contextcheck // calls are looked at until the last has ended
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop(run) //nolint:contextcheck // the context has ended, and calls in progress get time of their own
@@ -146,11 +152,12 @@ func named(server string, err error) error {
 // assemble makes the servers.
 func (s *Server) assemble() (*servers, error) {
 	pipe := bufconn.Listen(localPipe)
-	behind := s.calls.from(restOrigin)
-	local, err := newLocal(pipe, behind, s.config.Limits.messageBytes())
+	local, err := newLocal(pipe, s.door, s.config.Limits.messageBytes())
 	if err != nil {
 		return nil, fmt.Errorf("connect in memory: %w", err)
 	}
+	// First, as they tell the door which methods there are.
+	public, restGRPC := newPublicGRPC(s.config, s.door, s.health, s.certificates), newRESTGRPC(s.config, s.door)
 	rest, err := s.config.rest(s, local)
 	if err != nil {
 		_ = local.conn.Close() // it was never used
@@ -158,8 +165,8 @@ func (s *Server) assemble() (*servers, error) {
 	}
 	admin, endAdmin := s.config.admin(s)
 	run := &servers{
-		public: newPublicGRPC(s.config, s.calls.from(peerOrigin), s.health, s.certificates),
-		rest:   newRESTGRPC(s.config, behind),
+		public: public,
+		rest:   restGRPC,
 		http:   newHTTPServer(s.config, skipAbandoned(limitReads(rest))),
 		admin:  newAdminServer(s.config, admin),
 		pipe:   pipe,
@@ -193,13 +200,10 @@ type Usage struct {
 
 // Usage tells how much of each limit is used now.
 func (s *Server) Usage() []Usage {
-	admission := s.calls.admission
+	usage := func(limit string, of *places) Usage { return Usage{limit, of.inUse(), of.all} }
 	return []Usage{
-		{"streams", admission.streams.inUse(), admission.streams.all},
-		{"generations of watches", admission.generations.inUse(), admission.generations.all},
-		{"calls", admission.calls.inUse(), admission.calls.limit[priorityOrder]},
-		{"gRPC connections", len(s.grpcConns), cap(s.grpcConns)},
-		{"HTTP connections", len(s.httpConns), cap(s.httpConns)},
+		usage("streams", s.door.streams), usage("generations of watches", s.door.generations), {"calls", s.door.underWay(), s.config.Limits.calls()},
+		usage("gRPC connections", s.grpcConns), usage("HTTP connections", s.httpConns),
 	}
 }
 

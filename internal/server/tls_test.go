@@ -168,7 +168,11 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			if want := []service.Certificate{test.want, test.want}; !reflect.DeepEqual(s.Certificates(), want) {
+			want := []service.Certificate{test.want, test.want} // the second is denied at the door of REST
+			if test.want.Name() != "" {
+				want = append(want, test.want)
+			}
+			if !reflect.DeepEqual(s.Certificates(), want) {
 				t.Errorf("the certificates are %q, want %q", s.Certificates(), want)
 			}
 		})

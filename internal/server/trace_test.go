@@ -151,6 +151,8 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := newStack(t)
+	grpcCaller{s, s.key}.prove(t)
+	spans.Reset()
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
 	if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
 		t.Fatal(err)

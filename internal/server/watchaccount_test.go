@@ -68,7 +68,7 @@ func TestAWatchOfTheAccountTellsTheBalanceAfterAnOrder(t *testing.T) {
 		if took := time.Since(began); took > 11*time.Second {
 			t.Errorf("it came after %v", took)
 		}
-		if n := s.sandbox.Requests()["GET /me"]; n != 2 {
+		if n := s.sandbox.Requests()["GET /me"]; n != 3 { // one has proved the API key
 			t.Errorf("%d reads of the account", n)
 		}
 		w.leave()

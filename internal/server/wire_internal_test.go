@@ -58,12 +58,13 @@ func decode(t *testing.T, wire []byte, message proto.Message) (refused error, by
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
-	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, message); err != nil {
+	in := &received{message: message}
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, in); err != nil {
 		t.Fatal(err)
 	}
 	took = time.Since(begin)
 	runtime.ReadMemStats(&after)
-	return notDecoded(message), after.TotalAlloc - before.TotalAlloc, took
+	return in.err, after.TotalAlloc - before.TotalAlloc, took
 }
 
 func TestAListIsCountedBeforeAnythingIsBuiltOfIt(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -107,10 +108,23 @@ func Subject(ctx context.Context) string {
 	return string(c.credential.Tenant)
 }
 
-// Accepted reports whether the caller that [Subject] names is known: callers behind a held API key have
-// proved who they are, and a forwarded API key is known when the catalog has accepted it lately.
-func (s *Service) Accepted(subject string) bool {
-	return s.cfg.Held != nil || s.cfg.Catalog.Accepted(catalog.Tenant(subject))
+// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
+const provenFor = time.Minute
+
+// Proven reports whether the caller of a call is known: callers behind a held API key have proved who they are, and a
+// forwarded API key is known when the catalog has accepted it lately.
+func (s *Service) Proven(ctx context.Context) bool {
+	cred := credential(ctx)
+	return cred.Held || s.cfg.Catalog.AcceptedWithin(cred.Tenant, provenFor)
+}
+
+// Prove asks the catalog whether it accepts the API key of a call.
+func (s *Service) Prove(ctx context.Context) error {
+	_, err := s.cfg.Catalog.Account(ctx, credential(ctx))
+	if s.Proven(ctx) { // the answer may be unreadable
+		return nil
+	}
+	return err
 }
 
 // Authenticate finds out under which credential a call runs, and denies by default.

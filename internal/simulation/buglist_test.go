@@ -326,7 +326,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "streams are not counted",
-		edits:  []edit{{serverDir, "quota.acquire", "q.open[c] += n", "q.open[c] = n"}},
+		edits:  []edit{{serverDir, "places.take", "p.used[c] = u + n", "p.used[c] = 0"}},
 		jobs:   seeds("only-L5", 1, 2),
 		breaks: []string{"limits hold, and are reported at once"},
 	},

@@ -41,6 +41,8 @@ type Studio struct {
 	WatchMoney  func(*easelv1.WatchAccountRequest, grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
+	// Proof answers whether the catalog accepts an API key. Nil: none needs a proof.
+	Proof func(context.Context) error
 	// Draining is closed by Drain.
 	Draining chan struct{}
 
@@ -72,8 +74,11 @@ func (s *Studio) Authenticate(ctx context.Context, certificate service.Certifica
 	return ctx, nil
 }
 
-// Accepted implements the server's Service.
-func (s *Studio) Accepted(string) bool { return true }
+// Proven implements the server's Service.
+func (s *Studio) Proven(context.Context) bool { return s.Proof == nil }
+
+// Prove implements the server's Service.
+func (s *Studio) Prove(ctx context.Context) error { return s.Proof(ctx) }
 
 // Certificates are those that calls came with.
 func (s *Studio) Certificates() []service.Certificate {

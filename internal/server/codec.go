@@ -1,0 +1,105 @@
+package server
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// codec is the stock codec, except that it knows the calls of its messages.
+type codec struct {
+	encoding.CodecV2
+}
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// received is a request that is being received. The library would answer INTERNAL where one can't be decoded, which is the
+// caller's mistake: so the error is kept apart.
+type received struct {
+	message any
+	err     error
+}
+
+// answer is an answer of a call, which counts it until it has left.
+type answer struct {
+	message any
+	call    *call
+}
+
+// Unmarshal implements encoding.CodecV2. It counts what a request has before it builds anything of it.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	in, ok := v.(*received)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	message, ok := in.message.(protobuf.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, in.message)
+	}
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	broken := checkWire(message.ProtoReflect().Descriptor(), whole.ReadOnlyData())
+	if broken == nil && protobuf.Unmarshal(whole.ReadOnlyData(), message) != nil {
+		broken = &service.Violation{Description: "the request can't be decoded: it is no " + string(message.ProtoReflect().Descriptor().FullName())}
+	}
+	if broken != nil {
+		in.err = service.InvalidRequest(*broken)
+	}
+	return nil
+}
+
+// Marshal implements encoding.CodecV2. A message gets a buffer of its own size, as a message may wait
+// for a slow reader on each stream: the library takes buffers of 32 KiB from a pool, and of 1 MiB for a
+// larger message.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	out, counted := v.(*answer)
+	if counted {
+		v = out.message
+	}
+	data, err := c.encode(v)
+	if err != nil || !counted {
+		return data, err
+	}
+	return out.call.counted(data), nil
+}
+
+func (c codec) encode(v any) (mem.BufferSlice, error) {
+	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
+		return made.Wire(), nil // a pre-encoded message of the service
+	}
+	message, ok := v.(protobuf.Message)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	data, err := protobuf.Marshal(message)
+	var pieces mem.BufferSlice
+	for ; len(data) > answerPiece; data = data[answerPiece:] {
+		pieces = append(pieces, mem.SliceBuffer(data[:answerPiece]))
+	}
+	return append(pieces, mem.SliceBuffer(data)), err
+}
+
+// answerPiece is how much of an answer has to leave for it to have moved.
+const answerPiece = 64 << 10
+
+// mark is empty, and large enough for the library to give it back: what it stands behind has left then.
+var mark = make([]byte, 0, 2<<10)
+
+// counted counts the pieces of an answer until each has left. The call is the pool of their marks.
+func (c *call) counted(pieces mem.BufferSlice) mem.BufferSlice {
+	c.count(0, len(pieces))
+	all := make(mem.BufferSlice, 0, 2*len(pieces))
+	for _, piece := range pieces {
+		all = append(all, piece, mem.NewBuffer(&mark, c))
+	}
+	return all
+}
+
+// Get implements mem.BufferPool, and is not called.
+func (c *call) Get(n int) *[]byte { b := make([]byte, n); return &b }
+
+// Put implements mem.BufferPool: a piece of an answer has left, or never will.
+func (c *call) Put(*[]byte) { c.count(0, -1) }

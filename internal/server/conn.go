@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// limitedListener limits the connections of a listener, those of each address too. One too many is closed at once:
+// left in the kernel's queue it would wait in silence, for as long as others stay.
+type limitedListener struct {
+	net.Listener
+	open   *places
+	logger *slog.Logger
+	full   bool // the last connection was closed, and that has been logged
+}
+
+// newConnPlaces are the places of the connections of a listener: no address has all.
+func newConnPlaces(all int) *places { return newPlaces("connections", "", all-all/4, all) }
+
+// Accept implements net.Listener. One goroutine calls it.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		seat, full := l.open.take(host(conn.RemoteAddr().String()), 1)
+		if full == nil {
+			l.full = false
+			return &countedConn{Conn: conn, release: sync.OnceFunc(seat.leave)}, nil
+		}
+		if !l.full {
+			l.logger.Warn("connections are closed at once, as there are too many", "addr", l.Addr().String(), "limit", l.open.all, "limit_of_address", l.open.each)
+		}
+		l.full = true
+		_ = conn.Close() // nothing has been said on it
+	}
+}
+
+// countedConn is counted out when it is closed, however often that is.
+type countedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}
+
+// watched are credentials whose connections the door watches: behind encryption, where frames can be read.
+type watched struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (w watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	plain, info, err := w.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &conn{Conn: plain, raw: raw, frames: frames{skip: prefaceBytes}, calls: map[*call]bool{}}, info, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (w watched) Clone() credentials.TransportCredentials {
+	return watched{w.TransportCredentials.Clone()}
+}
+
+// conn is a connection of gRPC.
+type conn struct {
+	net.Conn
+	raw    net.Conn
+	frames frames
+	ending atomic.Int32 // contexts of its calls that are being ended
+	writes time.Time    // the deadline of a write
+
+	mu    sync.Mutex
+	calls map[*call]bool
+}
+
+var errTinyFrames = errors.New("too many tiny frames")
+
+// Read implements net.Conn. It ends a connection whose messages come in crumbs.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.frames.read(p[:n]) {
+		_ = c.raw.Close()
+		return 0, errTinyFrames
+	}
+	return n, err
+}
+
+// Write implements net.Conn. It ends a connection that takes nothing.
+func (c *conn) Write(p []byte) (int, error) {
+	if now := time.Now(); c.writes.Sub(now) < writeTimeout-checkInterval {
+		c.writes = now.Add(writeTimeout)
+		_ = c.SetWriteDeadline(c.writes) // a connection that knows no deadline goes without: only tests have such
+	}
+	return c.Conn.Write(p)
+}
+
+// RemoteAddr implements net.Conn. The address leads back to the connection: it is what the library tells of it.
+func (c *conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
+
+type connAddr struct {
+	net.Addr
+	conn *conn
+}
+
+func (c *conn) add(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[one] = true
+}
+
+func (c *conn) remove(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, one)
+}
+
+// open are the calls that hold their places.
+func (c *conn) open() []*call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.calls))
+}
+
+// check ends calls whose requests have not come in time. Where an answer does not leave it ends the connection, as there is
+// no other way to be rid of its bytes.
+func (c *conn) check(now time.Time) {
+	for _, one := range c.open() {
+		one.expire(now)
+		if one.stuck(now) {
+			_ = c.raw.Close()
+		}
+	}
+}
+
+// connContext is the context of a connection. The library makes the context of each call directly below it, and does not
+// end that of a call that the door refuses: its timer would stay for as long as the caller likes. What the context package
+// gives AfterFunc ends it.
+type connContext struct {
+	context.Context //nolint:containedctx // it is one
+	conn            *conn
+	done            chan struct{} // never closed: the library ends the calls of a connection that ends
+	newest          func()        // ends the context that was made last
+}
+
+type connKey struct{}
+
+func newConnContext(ctx context.Context, c *conn) *connContext {
+	return &connContext{Context: ctx, conn: c, done: make(chan struct{})}
+}
+
+// connContextOf is the context of the connection that a call has come on; nil in memory.
+func connContextOf(ctx context.Context) *connContext {
+	c, _ := ctx.Value(connKey{}).(*connContext)
+	return c
+}
+
+// Value implements context.Context.
+func (c *connContext) Value(key any) any {
+	if key == (connKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// Done implements context.Context.
+func (c *connContext) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context: it is why a call's context is ended.
+func (c *connContext) Err() error {
+	if c.conn.ending.Load() > 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// AfterFunc is what the context package calls for each context that is made below this one.
+func (c *connContext) AfterFunc(end func()) (stop func() bool) {
+	c.newest = end
+	return func() bool { return true }
+}
+
+// take gives what ends the context of the call whose headers have come.
+func (c *connContext) take() (end func()) {
+	end, c.newest = c.newest, func() {}
+	return end
+}
+
+// end ends the context of a call.
+func (c *conn) end(cancel func()) {
+	c.ending.Add(1)
+	defer c.ending.Add(-1)
+	cancel()
+}
+
+const (
+	prefaceBytes = 24 // that a connection of HTTP/2 begins with
+	headerLength = 9  // of a frame
+	tinyFrame    = 512
+	// tinyFrames is how many tiny frames a connection may send without a message's end, beside callFrames for each call.
+	// Each takes some hundred bytes until its message has come whole.
+	tinyFrames, callFrames = 4096, 16
+)
+
+// frames counts the frames that come in on a connection.
+type frames struct {
+	header [headerLength]byte
+	have   int // bytes of the header
+	skip   int // bytes before the next header
+	tiny   int
+}
+
+// read reads what has come. It reports false where too many frames are tiny.
+func (f *frames) read(p []byte) bool {
+	for len(p) > 0 {
+		if n := min(f.skip, len(p)); n > 0 {
+			f.skip, p = f.skip-n, p[n:]
+			continue
+		}
+		n := copy(f.header[f.have:], p)
+		f.have, p = f.have+n, p[n:]
+		if f.have == headerLength {
+			f.have = 0
+			f.count()
+		}
+	}
+	return f.tiny <= tinyFrames
+}
+
+// count counts a frame by its header: its length, its type and its flags.
+func (f *frames) count() {
+	const data, headers, endStream = 0, 1, 1
+	f.skip = int(binary.BigEndian.Uint32(f.header[:4]) >> 8)
+	switch kind, flags := f.header[3], f.header[4]; {
+	case kind == headers:
+		f.tiny = max(0, f.tiny-callFrames)
+	case kind == data && f.skip >= tinyFrame:
+		f.tiny = max(0, f.tiny-1)
+	case kind == data && flags&endStream == 0:
+		f.tiny++
+	}
+}

@@ -1,0 +1,290 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/tap"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// checkInterval is how often calls are looked at whose callers hold a request back or take nothing of an answer.
+const checkInterval = time.Second
+
+// door lets calls in, over gRPC and over REST. It looks at the headers of a call while nothing of its request is read:
+// who calls, and whether there is a place. It never waits. A call holds its place until the last byte of its answer has
+// left.
+type door struct {
+	service Service
+	logger  *slog.Logger
+	rules   rules
+	tracing *tracing
+	stats   stats.Handler // OpenTelemetry's
+	proofs  *proofs
+	// Turns of calls, and to receive the requests of streams and of public calls.
+	turns, reading, publicReading *gate.Gate
+
+	calls                           [gate.Classes]*places
+	streams, generations, public    *places
+	unprovedKeys, unprovedAddresses *places
+	methods                         map[string]grpc.MethodInfo // that the server has
+
+	mu       sync.Mutex
+	conns    map[*conn]bool
+	requests map[string]*call // of REST, by what stands in metadataCall
+	last     uint64           // of them
+}
+
+func newDoor(config Config, rules rules, tracing *tracing) *door {
+	limits := config.Limits
+	d := &door{
+		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing, stats: newCallStats(),
+		proofs:            newProofs(config.Service.Prove),
+		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls()))}),
+		reading:           gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
+		publicReading:     gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
+		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),
+		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
+		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
+		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, unprovedCalls),
+		unprovedAddresses: newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedAddressCalls, unprovedCalls),
+		methods:           map[string]grpc.MethodInfo{}, conns: map[*conn]bool{}, requests: map[string]*call{},
+	}
+	for class, turns := range turnsOf(limits.calls()) {
+		d.calls[class] = newPlaces("calls", "", waitingShare*turns, waitingShare*turns)
+		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
+	}
+	return d
+}
+
+// tap lets a call of a connection in, or refuses it. It runs on the connection's own goroutine.
+func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	at := connContextOf(ctx)
+	c := &call{door: d, method: info.FullMethodName, conn: at.conn, cancel: at.take(), start: time.Now()}
+	if p, ok := peer.FromContext(ctx); ok {
+		c.peer, c.certificate = p.Addr.String(), peerCertificate(p)
+	}
+	known, err := d.enter(ctx, c)
+	if err != nil {
+		at.conn.end(c.cancel) // the library leaves the timer of the caller's deadline behind
+		return nil, d.refuse(ctx, c, err)
+	}
+	c.conn.add(c)
+	return c.within(known), nil
+}
+
+// tapLocal lets a call in that a REST request makes in memory: the request has passed the door.
+func (d *door) tapLocal(ctx context.Context, info *tap.Info) (context.Context, error) {
+	c := d.request(ctx)
+	if c == nil || c.method != info.FullMethodName {
+		return nil, errPanicked
+	}
+	known, err := d.service.Authenticate(ctx, c.certificate) // which finds the same caller
+	if err != nil {
+		return nil, d.refuse(ctx, c, err)
+	}
+	c.count(1, 0)
+	return c.within(known), nil
+}
+
+// within is the context of a call that was let in. The library drops a call without a word whose deadline has passed by now.
+func (c *call) within(ctx context.Context) context.Context {
+	if _, ok := ctx.Deadline(); ok {
+		c.begin = context.AfterFunc(ctx, func() { c.count(-1, 0) })
+	}
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// enter finds out who calls, and takes a place. The context that it gives says who calls.
+func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
+	if _, ok := d.methods[c.method]; !ok {
+		return ctx, errUnknownMethod
+	}
+	c.working = 1
+	if public(c.method) {
+		return ctx, c.sit(d.public.take(host(c.peer), 1))
+	}
+	ctx, err := d.service.Authenticate(ctx, c.certificate)
+	if err != nil {
+		return ctx, err
+	}
+	if c.unproved = !d.service.Proven(ctx); !c.unproved {
+		return ctx, c.takePlace(ctx)
+	}
+	err = d.proofs.rejected(service.Subject(ctx))
+	if err == nil {
+		err = c.sit(d.unprovedKeys.take(service.Subject(ctx), 1))
+	}
+	if err == nil {
+		err = c.sit(d.unprovedAddresses.take(host(c.peer), 1))
+	}
+	return ctx, err
+}
+
+var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
+
+// takePlace takes a place among those of known callers.
+func (c *call) takePlace(ctx context.Context) error {
+	if longLived[c.method] {
+		return c.sit(c.streams.take(service.Subject(ctx), 1))
+	}
+	return c.sit(c.calls[classOf[c.method]].take(service.Subject(ctx), 1))
+}
+
+// admit waits until the API key of a call is proved, and for its turn. It runs before anything of the request is read.
+func (c *call) admit(ctx context.Context) error {
+	if c.unproved {
+		if err := c.proofs.wait(ctx, service.Subject(ctx), host(c.peer)); err != nil {
+			return err
+		}
+		c.stand()
+		c.unproved = false
+		if err := c.takePlace(ctx); err != nil {
+			return err
+		}
+	}
+	if class, ok := classOf[c.method]; ok && c.turn == nil {
+		return c.await(ctx, class)
+	}
+	return nil
+}
+
+// await waits for the turn of a call.
+func (c *call) await(ctx context.Context, class gate.Class) error {
+	ctx, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	turn, err := c.turns.Enter(ctx, gate.Request{Owner: service.Subject(ctx), Class: class})
+	if err != nil {
+		return overload("more is asked of this server than it can serve", c.calls[class].delay())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn = turn
+	return nil
+}
+
+// refuse refuses a call. It is counted, logged and traced as every other; a made-up method is not, as its name would be.
+func (d *door) refuse(ctx context.Context, c *call, cause error) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c.stand()
+	if cause == errUnknownMethod { //nolint:errorlint // it is our own
+		return service.Status(cause).Err()
+	}
+	ctx = d.tag(ctx, c)
+	err := c.fail(cause)
+	d.finish(ctx, c, err)
+	return err
+}
+
+// tag begins the span of a call.
+func (d *door) tag(ctx context.Context, c *call) context.Context {
+	ctx = d.stats.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
+	c.ctx, c.span = d.tracing.begin(ctx, c.method)
+	c.span.from(c.peer)
+	return c.ctx
+}
+
+// finish ends the span of a call that the library tells nobody of, and writes its line.
+func (d *door) finish(ctx context.Context, c *call, err error) {
+	c.finish(err)
+	d.stats.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
+}
+
+// underWay is how many calls have their turn.
+func (d *door) underWay() (n int) {
+	for _, held := range d.turns.State().Held {
+		n += held
+	}
+	return n
+}
+
+// TagConn implements stats.Handler.
+func (d *door) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
+	addr, ok := info.RemoteAddr.(connAddr)
+	if !ok { // the one in memory
+		return ctx
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conns[addr.conn] = true
+	return newConnContext(ctx, addr.conn)
+}
+
+// HandleConn implements stats.Handler. What has not left a connection that has ended never leaves it.
+func (d *door) HandleConn(ctx context.Context, event stats.ConnStats) {
+	at := connContextOf(ctx)
+	if _, ended := event.(*stats.ConnEnd); !ended || at == nil {
+		return
+	}
+	d.mu.Lock()
+	delete(d.conns, at.conn)
+	d.mu.Unlock()
+	for _, c := range at.conn.open() {
+		c.lose()
+	}
+}
+
+// TagRPC implements stats.Handler.
+func (d *door) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
+	c := callOf(ctx)
+	if c.begin != nil && !c.begin() {
+		c.count(1, 0) // its deadline has passed just now
+	}
+	return d.tag(ctx, c)
+}
+
+// HandleRPC implements stats.Handler.
+func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	end, ended := event.(*stats.End)
+	if c := callOf(ctx); ended {
+		c.finish(end.Error)
+		defer c.count(-1, 0)
+	}
+	d.stats.HandleRPC(ctx, event)
+}
+
+// check ends what callers hold up: a request that does not come, and the connection of an answer that does not leave.
+func (d *door) check(ctx context.Context) {
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, conn := range d.openConns() {
+				conn.check(now)
+			}
+		}
+	}
+}
+
+func (d *door) openConns() (all []*conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for conn := range d.conns {
+		all = append(all, conn)
+	}
+	return all
+}
+
+// request is the REST request that a context comes from.
+func (d *door) request(ctx context.Context) *call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range metadata.ValueFromIncomingContext(ctx, metadataCall) {
+		return d.requests[id]
+	}
+	return nil
+}

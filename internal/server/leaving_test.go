@@ -1,0 +1,212 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
+)
+
+// manyWords answers with so many bytes.
+func manyWords(n int) *servertest.Studio {
+	studio := servertest.NewStudio()
+	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{FailureMessage: strings.Repeat("x", n)}}, nil
+	}
+	studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
+		return stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
+			Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{FailureMessage: strings.Repeat("x", n)}},
+		}})
+	}
+	return studio
+}
+
+// unread makes a call whose answer nobody reads, which the transport of the client holds back.
+func unread(t *testing.T, ctx context.Context, conn *grpc.ClientConn, method string, options ...grpc.CallOption) {
+	t.Helper()
+	stream, err := conn.NewStream(servertest.WithKey(ctx), &grpc.StreamDesc{ServerStreams: true}, method, options...)
+	if err == nil {
+		err = stream.SendMsg(&easelv1.GetGenerationRequest{GenerationId: "g"})
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func smallWindow(t *testing.T, s *site) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///easel", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStaticStreamWindowSize(64<<10),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.GRPCPipe.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestACallHoldsItsPlaceUntilItsAnswerHasLeft(t *testing.T) { // D3
+	for name, method := range map[string]string{
+		"a unary call": easelv1.GenerationService_GetGeneration_FullMethodName,
+		"a stream":     easelv1.GenerationService_WatchGeneration_FullMethodName,
+	} {
+		for form, options := range map[string][]grpc.CallOption{"": nil, ", compressed": {grpc.UseCompressor("gzip")}} {
+			t.Run(name+form, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := serve(t, manyWords(1<<20))
+					conn := smallWindow(t, s)
+					ctx, cancel := context.WithCancel(t.Context())
+					unread(t, ctx, conn, method, options...)
+					unread(t, t.Context(), conn, method, options...)
+					if s.taken() != 2 {
+						t.Errorf("%d places are taken by two answers", s.taken())
+					}
+					cancel()
+					synctest.Wait()
+					if s.taken() != 1 {
+						t.Errorf("%d places are taken when one was reset", s.taken())
+					}
+					conn.Close()
+					synctest.Wait()
+					if s.taken() != 0 {
+						t.Errorf("%d places are taken when the connection has ended", s.taken())
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAnAnswerThatIsReadGivesItsPlaceBack(t *testing.T) { // D3
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int{0, 1, 100, 2 << 20} {
+			s := serve(t, manyWords(size))
+			for range 5 {
+				if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+					t.Fatal(err)
+				}
+				if err := openWatch(t.Context(), s.Generations()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			if s.taken() != 0 {
+				t.Errorf("%d places are taken by answers of %d bytes", s.taken(), size)
+			}
+		}
+	})
+}
+
+func TestAConnectionThatTakesNothingOfAnAnswerIsClosed(t *testing.T) { // D3
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, manyWords(1<<20))
+		conn := smallWindow(t, s)
+		defer conn.Close()
+		unread(t, t.Context(), conn, easelv1.GenerationService_GetGeneration_FullMethodName)
+		time.Sleep(writeTimeout - checkInterval)
+		if s.taken() != 1 {
+			t.Errorf("%d places are taken", s.taken())
+		}
+		time.Sleep(3 * checkInterval)
+		if s.taken() != 0 || s.Server.grpcConns.inUse() != 0 {
+			t.Errorf("%d places and %d connections are taken later", s.taken(), s.Server.grpcConns.inUse())
+		}
+	})
+}
+
+// crumbs is a connection whose message comes in frames of one byte.
+func crumbs(conn net.Conn, frames int, padded bool) error {
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		return err
+	}
+	framer := http2.NewFramer(conn, nil)
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, f := range []hpack.HeaderField{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "easel.test"},
+		{Name: ":path", Value: easelv1.GenerationService_CreateGeneration_FullMethodName},
+		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}, {Name: "authorization", Value: "Bearer key"},
+	} {
+		_ = encoder.WriteField(f)
+	}
+	err := framer.WriteSettings()
+	if err == nil {
+		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	}
+	if err == nil {
+		err = framer.WriteData(1, false, []byte{0, 0, 16, 0, 0}) // the head of a message of a megabyte
+	}
+	for range frames {
+		switch {
+		case err != nil:
+			return err
+		case padded:
+			err = framer.WriteDataPadded(1, false, []byte("x"), make([]byte, 255))
+		default:
+			err = framer.WriteData(1, false, []byte("x"))
+		}
+	}
+	return err
+}
+
+func TestAMessageInTinyFramesEndsItsConnection(t *testing.T) { // D11
+	for name, padded := range map[string]bool{"bare": false, "padded": true} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, servertest.NewStudio())
+			few, err := s.GRPCPipe.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer few.Close()
+			go func() { _, _ = io.Copy(io.Discard, few) }()
+			if err := crumbs(few, tinyFrames/2, padded); err != nil {
+				t.Errorf("%d frames: %v", tinyFrames/2, err)
+			}
+			many, err := s.GRPCPipe.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer many.Close()
+			ended := make(chan error, 1)
+			go func() { _, err := io.Copy(io.Discard, many); ended <- err }()
+			_ = crumbs(many, 8*tinyFrames, padded) // the pipe breaks
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheTimerOfARefusedCallGoesWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := newConnContext(t.Context(), &conn{})
+		ctx, cancel := context.WithTimeout(at, 100*time.Hour) // as the library makes it
+		defer cancel()
+		if at.conn.end(at.take()); ctx.Err() == nil {
+			t.Error("its context goes on")
+		}
+		if at.Err() != nil || at.newest == nil {
+			t.Error("the connection has ended too")
+		}
+		next, cancel := context.WithTimeout(at, 100*time.Hour)
+		defer cancel()
+		if next.Err() != nil {
+			t.Error("the next call's has ended too")
+		}
+	})
+}

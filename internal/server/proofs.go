@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+const (
+	// proofWait is how long a call waits for the proof of its API key, and proofTime how long a proof may take.
+	proofWait, proofTime = 2 * time.Second, 5 * time.Second
+	// rejectedFor is how long a rejected API key is remembered.
+	rejectedFor = 5 * time.Second
+	// So many proofs are made at a time, and for one address.
+	proofsAtOnce, proofsOfAddress = 8, 4
+)
+
+// proofs prove API keys that callers forward and that the catalog has not accepted lately: by one read for all calls that
+// wait for an API key. The addresses that API keys come from take turns.
+type proofs struct {
+	prove func(context.Context) error
+	turns *gate.Gate
+	work  sync.WaitGroup
+	ctx   context.Context //nolint:containedctx // of all proofs: none runs on a caller's context
+	stop  context.CancelFunc
+
+	mu  sync.Mutex
+	all map[string]*proof // by API key: under way, or lately rejected
+}
+
+// proof is that of one API key.
+type proof struct {
+	done chan struct{}
+	err  error // once it is done
+}
+
+func newProofs(prove func(context.Context) error) *proofs {
+	p := &proofs{prove: prove, turns: gate.New(gate.Config{Places: placesOf(proofsAtOnce), OwnerPlaces: proofsOfAddress}), all: map[string]*proof{}}
+	p.ctx, p.stop = context.WithCancel(context.Background()) //nolint:gosec // close calls it
+	return p
+}
+
+// placesOf are places for any class.
+func placesOf(n int) (all [gate.Classes]int) {
+	for class := range all {
+		all[class] = n
+	}
+	return all
+}
+
+// close ends all proofs, and waits for them.
+func (p *proofs) close() {
+	p.stop()
+	p.work.Wait()
+}
+
+// rejected is why an API key was rejected lately; nil where it was not.
+func (p *proofs) rejected(apiKey string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.all[apiKey]; one != nil {
+		select {
+		case <-one.done:
+			return one.err
+		default:
+		}
+	}
+	return nil
+}
+
+// wait waits for the proof of the API key of a call.
+func (p *proofs) wait(ctx context.Context, apiKey, address string) error {
+	late := time.NewTimer(proofWait)
+	defer late.Stop()
+	one := p.join(ctx, apiKey, address)
+	select {
+	case <-one.done:
+		return one.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		return overload("the catalog has not yet accepted this API key, which is new here", time.Second)
+	}
+}
+
+// join gives the proof of an API key that is under way, or begins one.
+func (p *proofs) join(ctx context.Context, apiKey, address string) *proof {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.all[apiKey]
+	if one == nil {
+		one = &proof{done: make(chan struct{})}
+		p.all[apiKey] = one
+		p.work.Go(func() { p.run(context.WithoutCancel(ctx), one, apiKey, address) })
+	}
+	return one
+}
+
+// run makes a proof when its turn has come.
+func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	err := p.inTurn(ctx, address)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one.err = err; service.Status(err).Code() == codes.Unauthenticated {
+		time.AfterFunc(rejectedFor, func() { p.forget(apiKey) })
+	} else {
+		delete(p.all, apiKey)
+	}
+	close(one.done)
+}
+
+func (p *proofs) inTurn(ctx context.Context, address string) error {
+	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address, Class: gate.Read})
+	if err != nil {
+		return overload("too many API keys are new here", time.Second)
+	}
+	defer turn.End(gate.Answer{})
+	return p.prove(ctx)
+}
+
+// forget forgets a rejected API key.
+func (p *proofs) forget(apiKey string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, apiKey)
+}

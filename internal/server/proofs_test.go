@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+func TestCallsUnderANewAPIKeyWaitForOneProof(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		var proofs atomic.Int32
+		p := newProofs(func(context.Context) error {
+			proofs.Add(1)
+			time.Sleep(time.Second)
+			return nil
+		})
+		defer p.close()
+		var waiting sync.WaitGroup
+		began := time.Now()
+		first, leave := context.WithCancel(t.Context())
+		waiting.Go(func() { _ = p.wait(first, "key", "address") })
+		synctest.Wait()
+		leave() // whoever comes first may go
+		for range 100 {
+			waiting.Go(func() {
+				if err := p.wait(t.Context(), "key", "address"); err != nil || time.Since(began) != time.Second {
+					t.Errorf("after %v it is answered %v", time.Since(began), err)
+				}
+			})
+		}
+		waiting.Wait()
+		if proofs.Load() != 1 || len(p.all) != 0 {
+			t.Errorf("%d proofs, and %d are kept", proofs.Load(), len(p.all))
+		}
+	})
+}
+
+func TestARejectedAPIKeyIsRememberedForSeconds(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		studio := servertest.NewStudio()
+		asked := 0
+		studio.Proof = func(context.Context) error {
+			asked++
+			return service.Fail(easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "rejected")
+		}
+		s := serve(t, studio)
+		for range 3 {
+			_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+			servertest.WantError(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
+			servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
+		}
+		if asked != 1 || s.taken() != 0 {
+			t.Errorf("the catalog was asked %d times; %d places are taken", asked, s.taken())
+		}
+		time.Sleep(rejectedFor)
+		studio.Proof = nil
+		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+			t.Errorf("later it is answered %v", err)
+		}
+		if lines := s.Lines(t, "call"); len(lines) != 7 {
+			t.Errorf("logged %v", lines)
+		}
+	})
+}
+
+func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		studio := servertest.NewStudio()
+		studio.Proof = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		s := serve(t, studio)
+		var calls sync.WaitGroup
+		var late, refused atomic.Int32
+		began := time.Now()
+		for range unprovedKeyCalls + 10 {
+			calls.Go(func() {
+				servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.ResourceExhausted, "OVERLOADED")
+				switch time.Since(began) {
+				case 0:
+					refused.Add(1)
+				case proofWait:
+					late.Add(1)
+				}
+			})
+		}
+		calls.Wait()
+		synctest.Wait()
+		if refused.Load() != 10 || late.Load() != unprovedKeyCalls || s.taken() != 0 {
+			t.Errorf("%d are refused at once, %d later; %d places are taken", refused.Load(), late.Load(), s.taken())
+		}
+	})
+}
+
+func TestTheProofsOfOneAddressKeepNoOtherWaiting(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		p := newProofs(func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil })
+		defer p.close()
+		var made sync.WaitGroup
+		for n := range 1000 {
+			made.Go(func() { _ = p.wait(t.Context(), fmt.Sprint("made-up-", n), "attacker") })
+		}
+		synctest.Wait()
+		began := time.Now()
+		for n := range 8 {
+			made.Go(func() {
+				if err := p.wait(t.Context(), fmt.Sprint("honest-", n), "neighbour"); err != nil || time.Since(began) > 300*time.Millisecond {
+					t.Errorf("an honest API key is answered %v after %v", err, time.Since(began))
+				}
+			})
+		}
+		made.Wait()
+	})
+}
