@@ -139,6 +139,19 @@ func (o *OwnOrders) find(id string) (whose Attribution, known bool) {
 	return whose, known
 }
 
+// Has reports whether a generation is one of theirs.
+func (o *OwnOrders) Has(generationID string) bool {
+	_, known := o.Whose(generationID)
+	return known
+}
+
+// Known are the generations of the orders that are kept.
+func (o *OwnOrders) Known() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(o.recent)), maps.Keys(o.older))
+}
+
 // Unsettled are the generations whose money may still move.
 func (o *OwnOrders) Unsettled() []string {
 	o.mu.Lock()

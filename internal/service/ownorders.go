@@ -6,6 +6,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // How often the ledger is asked for the orders of those who watch everything of theirs: soon after an order of this process,
@@ -61,6 +62,14 @@ func viewerOf(owner *string) orders.Viewer {
 type chosen struct {
 	*orders.OwnOrders
 	filter *easelv1.GenerationFilter
+}
+
+// chosenOf gives what a filter chooses of an owner's orders. Those who have the same are asked once for all.
+func chosenOf(own *orders.OwnOrders, filter *easelv1.GenerationFilter) watch.Chosen {
+	if filter.GetModelId() == "" && len(filter.GetLabels()) == 0 {
+		return own
+	}
+	return chosen{own, filter}
 }
 
 // Has implements watch.Chosen.

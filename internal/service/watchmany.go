@@ -87,7 +87,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 		request.KnownEtags[id] = req.GetKnownEtags()[id]
 	}
 	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
-		request.Chosen = chosen{w.own, w.filter}
+		request.Chosen = chosenOf(w.own, w.filter)
 	}
 	request.Ordered = make(map[string]bool, len(known)+len(request.IDs))
 	maps.Copy(request.Ordered, s.standing(ctx, known...))

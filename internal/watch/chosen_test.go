@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,12 @@ func (s *shelf) Has(id string) bool {
 	defer s.mu.Unlock()
 	_, ok := s.all[id]
 	return ok
+}
+
+func (s *shelf) Known() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.all))
 }
 
 func (s *shelf) Unsettled() (ids []string) {
@@ -91,6 +98,71 @@ func TestAWatchOfWhatIsChosenNeedsNoListThatCanBeRead(t *testing.T) {
 		pass(10 * time.Second)
 		if got := told(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
 			b.t.Errorf("it is told of %v, and has caught up at %v", got, s.look().caughtUp)
+		}
+	})
+}
+
+// counted is a shelf that counts the questions.
+type counted struct {
+	shelf
+	asked atomic.Int64
+}
+
+func (c *counted) Has(id string) bool {
+	c.asked.Add(1)
+	return c.shelf.Has(id)
+}
+
+func TestWhatOthersOwnCostsAWatchOfWhatIsChosenNothing(t *testing.T) { // D9
+	const others, watches = 500, 200
+	_, states := manyIDs(others)
+	states["own"] = queued
+	inBubble(t, states, func(b *bench) {
+		none := &counted{}
+		var all []*seen
+		for range watches {
+			all = append(all, b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: none}))
+			pass(10 * time.Millisecond)
+		}
+		own := b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: &shelf{all: map[string]bool{"own": false}}})
+		pass(5 * time.Minute)
+		for _, s := range all {
+			if n := len(s.look().updates); n != 0 || len(s.look().caughtUp) != 1 {
+				b.t.Fatalf("a watch without an order is told of %d, and has caught up %d times", n, len(s.look().caughtUp))
+			}
+		}
+		if n := none.asked.Load(); n == 0 || n > 2*(others+1) {
+			b.t.Errorf("%d questions about %d generations, for %d watches", n, others+1, watches)
+		}
+		if got := told(own); !slices.Equal(got, []string{"own"}) {
+			b.t.Errorf("a watch of one order is told of %v", got)
+		}
+		if n := b.hub.Stats().Generations; n != 1 {
+			b.t.Errorf("the hub has %d generations, want the one that somebody owns", n)
+		}
+	})
+}
+
+func TestAWatchOfWhatIsChosenThatBeginsLateNeedsNoNewList(t *testing.T) { // D9
+	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
+		chosen := &shelf{all: map[string]bool{"own": false}}
+		b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: chosen})
+		pass(time.Minute)
+		lists := 0
+		b.up.with(func(u *upstream) { lists = u.lists })
+		var late []*seen
+		for range 50 {
+			late = append(late, b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: chosen}))
+			pass(100 * time.Millisecond)
+		}
+		b.up.with(func(u *upstream) { lists = u.lists - lists })
+		for _, s := range late {
+			if got := told(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+				b.t.Fatalf("it is told of %v, and has caught up %d times", got, len(s.look().caughtUp))
+			}
+		}
+		if lists > 3 {
+			b.t.Errorf("%d lists in five seconds", lists)
 		}
 	})
 }

@@ -239,9 +239,11 @@ func (h *Hub) Discovered(cred catalog.Credential, ids ...string) {
 	}
 	defer t.mu.Unlock()
 	now := time.Now()
-	for _, w := range t.everything {
-		if w.chosen != nil {
-			w.addOrdered(ids, now)
+	for _, id := range ids {
+		for _, w := range t.takers(id) {
+			if w.chosen != nil {
+				w.addOrdered(id, now)
+			}
 		}
 	}
 }

@@ -9,19 +9,29 @@ import (
 
 // list holds the experience with the catalog's list, and the sweep in flight.
 type list struct {
-	unusableUntil time.Time // no sweep replaces reads before
-	retryAt       time.Time // no sweep before, after one failed
-	failing       bool      // a sweep failed, and no read has shown yet whether reads fail too
-	failures      int       // sweeps in a row that failed
-	poorSweeps    int       // sweeps in a row that carried too little, or failed while reads did not
-	cut           bool      // the last one was too long, as was logged
-	fullRecords   bool      // its records are as full as a read's, as far as compared
+	unusableUntil time.Time       // no sweep replaces reads before
+	retryAt       time.Time       // no sweep before, after one failed
+	failing       bool            // a sweep failed, and no read has shown yet whether reads fail too
+	failures      int             // sweeps in a row that failed
+	poorSweeps    int             // sweeps in a row that carried too little, or failed while reads did not
+	carried       map[string]bool // what the last one carried, while somebody watches everything
+	answeredAt    time.Time       // when the last one came
+	cut           bool            // the last one was too long, as was logged
+	fullRecords   bool            // its records are as full as a read's, as far as compared
 
 	sweeping bool
 	swept    []*entry  // the entries that the sweep polls
 	sweptAt  time.Time // when the last sweep began
 	sweepAt  time.Time // when the next one is due; zero: it is not known
 	jitter   float64   // of the next one: a random number in [0, 1)
+}
+
+// carry notes what a list has carried.
+func (l *list) carry(records []catalog.Version) {
+	l.carried = make(map[string]bool, len(records))
+	for i := range records {
+		l.carried[records[i].ID] = true
+	}
 }
 
 // serves reports whether a sweep polls an entry that somebody waits for.

@@ -210,7 +210,7 @@ func (p *poller) readAccount() *job {
 // sweep makes the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
-	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.sweptAt}
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.answeredAt}
 	t.list.sweep(t.served(len(t.order), now), p.random.Draw(), now)
 	for _, e := range t.list.swept {
 		if !e.fresh {

@@ -159,9 +159,12 @@ func (s *sharing) takeRow(t *tenant, e *entry, st *shared.State, now time.Time) 
 		r.listed = *st.Listed
 	}
 	s.rows[st.ID] = r
-	if e == nil && carried && len(t.everything) > 0 {
+	if e == nil && carried && t.wantsListed(st.ID) {
 		e = t.ensure(st.ID, now)
 		e.polling.asked, e.polling.claimed = true, st.Claimed
+	}
+	if t.list.carried != nil && st.Listed != nil {
+		t.list.carried[st.ID] = carried
 	}
 	if e == nil {
 		return nil

@@ -54,10 +54,15 @@ func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	}
 	w.subscribe(first, now)
 	if w.chosen != nil {
-		w.addOrdered(w.chosen.Unsettled(), now)
+		for _, id := range w.chosen.Unsettled() {
+			w.addOrdered(id, now)
+		}
 	}
 	if w.everything {
 		t.everything = append(t.everything, w)
+		if w.chosen != nil && t.list.carried != nil && now.Sub(t.list.answeredAt) <= t.cfg.MaxInterval {
+			w.subscribeListed(now)
+		}
 		t.queue.wakeBy(now)
 	} else if w.initialKnown {
 		w.known, w.ordered = nil, nil
@@ -218,13 +223,36 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 // everything subscribe to it.
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
-		for _, w := range t.everything {
-			if w.initialKnown && w.covers(e) && !w.watches(e) {
+		for _, w := range t.takers(e.id) {
+			if w.initialKnown && !w.watches(e) {
 				w.add(e, now)
 			}
 		}
 	}
 	e.listing.seenAt = now
+}
+
+// takers gives the watchers of everything that cover a listed generation.
+func (t *tenant) takers(id string) (all []*watcher) {
+	covered := map[Chosen]bool{}
+	for _, w := range t.everything {
+		covers, asked := covered[w.chosen]
+		if !asked {
+			covers = w.chosen == nil || w.chosen.Has(id)
+			covered[w.chosen] = covers
+		}
+		if covers {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// wantsListed reports whether a listed generation without an entry is to have one. Where all watch what is chosen, that is
+// asked when the list carries it first: what turns out later to be chosen is discovered by its id.
+func (t *tenant) wantsListed(id string) bool {
+	watchesAll := slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.chosen == nil })
+	return watchesAll || !t.list.carried[id] && len(t.takers(id)) > 0
 }
 
 // subscribeChosen lets those who watch what the book has chosen begin without the list.
@@ -263,7 +291,7 @@ func (t *tenant) endAll(err error) {
 
 // merge takes in the answer to a sweep of these entries, as far as the list goes.
 func (t *tenant) merge(swept []*entry, list *catalog.List, result *pollResult, now time.Time) {
-	t.list.failing, t.list.failures = false, 0
+	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
 	records := list.Records
 	t.discover(records, now)
@@ -295,15 +323,16 @@ func (t *tenant) noteCut(cut bool) {
 // and no longer listed.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	for i := range records {
-		if e := t.entries[records[i].ID]; e != nil || len(t.everything) > 0 {
-			t.addListed(t.ensure(records[i].ID, now), now)
+		if id := records[i].ID; t.entries[id] != nil || t.wantsListed(id) {
+			t.addListed(t.ensure(id, now), now)
 		}
 	}
+	if t.list.carried = nil; len(t.everything) == 0 {
+		return
+	}
+	t.list.carry(records)
 	for _, w := range t.everything {
 		w.subscribeListed(now)
-	}
-	if len(t.everything) == 0 {
-		return
 	}
 	for _, e := range t.order {
 		if seen := e.listing.seenAt; !seen.IsZero() && now.Sub(seen) > forgetAfter && e.reached(Settled, now, t.cfg.RefundWindow) {

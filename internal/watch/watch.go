@@ -69,10 +69,12 @@ type Request struct {
 }
 
 // Chosen says which generations a watch of everything is to cover. It is asked under a lock, and has the answer at hand.
-// Of what it has learnt since, it tells the hub: see [Hub.Discovered].
+// Of what it has learnt since, it tells the hub: see [Hub.Discovered]. It is asked once for all watches that have the same.
 type Chosen interface {
 	// Has reports whether a generation is covered that the catalog lists.
 	Has(id string) bool
+	// Known are generations that may be covered, as far as is known now.
+	Known() (ids []string)
 	// Unsettled are those that are covered whether it lists them or not.
 	Unsettled() (ids []string)
 }

@@ -96,16 +96,11 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 	}
 }
 
-// addOrdered subscribes to those of some ordered generations that it covers, and does not watch yet.
-func (w *watcher) addOrdered(ids []string, now time.Time) {
-	for _, id := range ids {
-		if !w.chosen.Has(id) {
-			continue
-		}
-		if e := w.agenda.ensure(id, now); !w.watches(e) {
-			e.ordered = true
-			w.add(e, now)
-		}
+// addOrdered subscribes to an ordered generation, unless it is watched already.
+func (w *watcher) addOrdered(id string, now time.Time) {
+	if e := w.agenda.ensure(id, now); !w.watches(e) {
+		e.ordered = true
+		w.add(e, now)
 	}
 }
 
@@ -148,8 +143,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
 	}
-	for _, e := range w.agenda.order {
-		if (e.listing.seenAt.Equal(now) || e.notYetVisible(now)) && w.covers(e) && !w.watches(e) {
+	for _, e := range w.listed(now) {
+		if !w.watches(e) {
 			w.add(e, now)
 		}
 	}
@@ -162,8 +157,27 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// covers reports whether a watcher of everything is to watch an entry that is listed.
-func (w *watcher) covers(e *entry) bool { return w.chosen == nil || w.chosen.Has(e.id) }
+// listed gives the listed generations that a watcher of everything covers. What is chosen is looked for by its own ids:
+// what others own costs it nothing.
+func (w *watcher) listed(now time.Time) (all []*entry) {
+	a := w.agenda
+	if w.chosen == nil {
+		for _, e := range a.order {
+			if e.listing.seenAt.Equal(now) || e.notYetVisible(now) {
+				all = append(all, e)
+			}
+		}
+		return all
+	}
+	for _, id := range w.chosen.Known() {
+		if a.list.carried[id] && w.chosen.Has(id) {
+			e := a.ensure(id, now)
+			e.listing.seenAt = latest(e.listing.seenAt, a.list.answeredAt)
+			all = append(all, e)
+		}
+	}
+	return all
+}
 
 // watches reports whether a watcher of everything has subscribed to an entry already, by its name.
 func (w *watcher) watches(e *entry) bool {
