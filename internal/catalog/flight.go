@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 const (
@@ -30,12 +32,14 @@ type shelf struct {
 
 // flight is the read of one list.
 type flight struct {
-	began   time.Time
-	waiting int // callers
-	cancel  context.CancelFunc
-	landed  chan struct{} // closed when list and err are there
-	list    *List
-	err     error
+	began    time.Time // when its request left, or it began to wait for its turn
+	left     bool      // its request has a turn at the gate
+	replaced bool      // by one that had a turn before
+	waiting  int       // callers
+	cancel   context.CancelFunc
+	landed   chan struct{} // closed when list and err are there
+	list     *List
+	err      error
 }
 
 func (f *flight) hasLanded() bool {
@@ -47,8 +51,8 @@ func (f *flight) hasLanded() bool {
 	}
 }
 
-// readLast reads a list with the help of the last one.
-type readLast func(context.Context, remembered) (*List, remembered, error)
+// readLast reads a list with the help of the last one. It calls leaves when it has a turn at the gate.
+type readLast func(ctx context.Context, last remembered, leaves func()) (*List, remembered, error)
 
 // get gives a list that began at a time or later, and within the last second. An older one in flight is waited for.
 func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read readLast) (*List, error) {
@@ -58,25 +62,32 @@ func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read re
 	} else if since.After(now) {
 		since = now
 	}
+	turn := gate.TurnOf(ctx)
 	for {
-		f, serves := l.join(ctx, tenant, since, read)
+		f, serves, isOwn := l.join(ctx, tenant, since, read)
+		if isOwn {
+			turn = nil // which the flight has
+		}
 		select {
 		case <-f.landed:
 		case <-ctx.Done():
 		}
-		l.leave(tenant, f)
-		if err := contextError(ctx); err != nil {
+		replaced := l.leave(tenant, f)
+		err := contextError(ctx)
+		if err == nil && (replaced || !serves) {
+			continue
+		}
+		turn.End(gate.Answer{Outcome: gate.Unused})
+		if err != nil {
 			return nil, err
 		}
-		if serves {
-			return f.list, f.err
-		}
+		return f.list, f.err
 	}
 }
 
 // join waits with others for a list, or begins one. It reports whether the list serves a caller, or has to end before
-// another can begin.
-func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read readLast) (f *flight, serves bool) {
+// another can begin. A caller that has a turn at the gate waits for no list that has none: it might wait for that turn.
+func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read readLast) (f *flight, serves, isOwn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.all[tenant]
@@ -87,24 +98,31 @@ func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read r
 	if s.changed.After(since) {
 		since = s.changed
 	}
-	if s.flight == nil || s.flight.hasLanded() && s.flight.began.Before(since) {
-		s.flight = l.begin(context.WithoutCancel(ctx), tenant, s.last, read)
+	if f = s.flight; f != nil && !f.left && !f.hasLanded() && gate.TurnOf(ctx) != nil {
+		f.replaced = true
+		f.cancel()
+		f = nil
 	}
-	s.flight.waiting++
-	return s.flight, !s.flight.began.Before(since)
+	if isOwn = f == nil || f.hasLanded() && f.began.Before(since); isOwn {
+		f = l.begin(context.WithoutCancel(ctx), tenant, s.last, read)
+		s.flight = f
+	}
+	f.waiting++
+	return f, !f.began.Before(since), isOwn
 }
 
-// leave ends the wait of a caller.
-func (l *lists) leave(tenant Tenant, f *flight) {
+// leave ends the wait of a caller, and reports whether it has to wait for another list.
+func (l *lists) leave(tenant Tenant, f *flight) (replaced bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f.waiting--; f.waiting > 0 || f.hasLanded() {
-		return
+		return f.replaced
 	}
 	f.cancel()
 	if s := l.all[tenant]; s != nil && s.flight == f {
 		l.drop(tenant, s)
 	}
+	return f.replaced
 }
 
 // begin begins to read a list.
@@ -113,7 +131,11 @@ func (l *lists) begin(ctx context.Context, tenant Tenant, last remembered, read 
 	ctx, f.cancel = context.WithCancel(ctx)
 	go func() {
 		defer f.cancel()
-		list, next, err := read(ctx, last)
+		list, next, err := read(ctx, last, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			f.began, f.left = time.Now(), true
+		})
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		f.list, f.err = list, err

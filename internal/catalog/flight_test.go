@@ -11,7 +11,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 )
+
+// size is how many API keys something is kept of.
+func (l *lists) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
 
 // slowLister is a client over a catalog that takes half a second for a list.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
@@ -131,7 +140,7 @@ func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		if len(c.lists.all) != 0 {
+		if c.lists.size() != 0 {
 			t.Error("it is kept")
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
@@ -157,7 +166,7 @@ func TestAFailedListServesNobodyElse(t *testing.T) { // A5
 		}
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
-		if len(c.lists.all) != 0 {
+		if c.lists.size() != 0 {
 			t.Error("a rejected API key is kept")
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
@@ -197,3 +206,60 @@ func TestAListThatBreaksOffIsNone(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestAListWithATurnWaitsForNoneWithoutOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		g := c.Gate(testCredential.Tenant)
+		first, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 2 * time.Second})
+		probe := make(chan *gate.Turn)
+		go func() {
+			turn, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+			if err != nil {
+				t.Error(err)
+			}
+			probe <- turn
+		}()
+		synctest.Wait()
+		list := func(ctx context.Context) {
+			if list, err := c.List(ctx, testCredential, time.Time{}); err != nil || list.Records[0].ID != "g1" {
+				t.Errorf("got %+v, %v", list, err)
+			}
+		}
+		go list(t.Context()) // which waits for the pause and the probe
+		turn := <-probe
+		began := time.Now()
+		list(turn.Context(t.Context()))
+		if took := time.Since(began); took != time.Second/2 {
+			t.Errorf("the probe took %v", took)
+		}
+		synctest.Wait()
+		if asked.Load() != 1 {
+			t.Errorf("%d lists are asked for", asked.Load())
+		}
+	})
+}
+
+func TestATurnThatAListOfOthersSparesIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, asked := slowLister(t, numbered)
+		g := c.Gate(testCredential.Tenant)
+		if _, err := c.List(t.Context(), testCredential, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		turn, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.List(turn.Context(t.Context()), testCredential, time.Time{}); err != nil || asked.Load() != 1 {
+			t.Errorf("%d lists, %v", asked.Load(), err)
+		}
+		if used := g.State().Held; used != [gate.Classes]int{} {
+			t.Errorf("%v turns are in use", used)
+		}
+	})
+}

@@ -51,9 +51,14 @@ func (l *List) Find(id string) (v Version, ok bool) {
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
-		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered) (*List, remembered, error) {
-			cred.Owner = "" // it is for all
-			a, err := c.upstream.attempt(ctx, cred, request{op: opGenerations})
+		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered, leaves func()) (*List, remembered, error) {
+			cred.Owner, cred.Weight = "", 0 // it is for all
+			turn, err := c.upstream.enter(ctx, cred, opGenerations)
+			if err != nil {
+				return nil, last, err
+			}
+			leaves()
+			a, err := c.upstream.attemptInTurn(ctx, turn, cred, request{op: opGenerations})
 			if err != nil {
 				return nil, last, err
 			}

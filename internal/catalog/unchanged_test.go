@@ -223,7 +223,7 @@ func TestTheCacheOfListsIsBounded(t *testing.T) {
 		kept := func(age time.Duration) int {
 			time.Sleep(age)
 			synctest.Wait()
-			return len(l.lists.all)
+			return l.lists.size()
 		}
 		l.list(testCredential)
 		time.Sleep(1)
