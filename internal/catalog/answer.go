@@ -1,9 +1,12 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // answer is a 2xx with its body.
@@ -21,35 +24,38 @@ func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list reads a body that is a list. Most of its items are as they were sent: [answer.item] decodes them.
+// list reads a body that is a list. Most of its items are as they were sent: [answer.item] reads them.
 func (a answer) list(names []string, weights []weight) ([]any, error) {
-	value, err := decodeOutline(a.body)
+	text, err := a.text()
 	if err != nil {
-		return nil, a.malformed(err.Error())
+		return nil, err
 	}
-	items, ok := findList(a.redactor.redact(value), names, weights)
+	items, ok := findList(opened(text), names, weights)
 	if !ok {
 		return nil, a.malformed("no list in the body")
 	}
 	return items, nil
 }
 
-// item is an item of a list, decoded.
-func (a answer) item(item any) any {
-	raw, ok := item.(json.RawMessage)
-	if !ok {
-		return item
+// text is the body, which is valid JSON.
+func (a answer) text() (text rawjson.Value, err error) {
+	body := bytes.TrimSpace(bytes.TrimPrefix(a.body, byteOrderMark))
+	if json.Valid(body) {
+		return body, nil
 	}
-	value, _ := decode(raw) // the whole list was read before: it is JSON
-	return a.redactor.redact(value)
+	return nil, a.malformed(decodeInto(body, &json.RawMessage{}).Error())
 }
 
-// decode reads the body, with the API key of the call redacted: callers under a held API key must not
-// see it.
+// item is an item of a list, with the API key of the call redacted: callers under a held API key must not see it.
+func (a answer) item(item any) any {
+	return opened(rawjson.Filtered(encoded(item), a.redactor.filter(), 0))
+}
+
+// decode reads the body as [answer.item] reads an item.
 func (a answer) decode() (any, error) {
-	value, err := decode(a.body)
+	text, err := a.text()
 	if err != nil {
-		return nil, a.malformed(err.Error())
+		return nil, err
 	}
-	return a.redactor.redact(value), nil
+	return a.item(text), nil
 }

@@ -16,6 +16,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // CurrencyCode is the ISO 4217 code of every amount of the catalog.
@@ -46,15 +48,14 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an API key.
 //
-// Here and below, Extra holds the members that have no field of their own, or that
-// could not be read, as they were sent: nil, bool, string, json.Number, []any and
-// map[string]any, at most 24 deep. API keys, texts that look like one, and addresses of
-// results are left out.
+// Here and below, Extra is an object of the members that have no field of their own, or that
+// could not be read, at most 24 deep; nil where there are none. API keys, texts that look like
+// one, and addresses of results are left out.
 type Account struct {
 	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil where it was not readable
 	ObserveTime  time.Time
-	Extra        map[string]any
+	Extra        rawjson.Value
 }
 
 // OutputKind says where the result of a model's generations is found.
@@ -89,21 +90,21 @@ type Model struct {
 	Output      OutputKind
 	Fields      []InputField
 	ObserveTime time.Time
-	Extra       map[string]any
+	Extra       rawjson.Value
 }
 
-// InputField describes one input of a model. Its values are of the types of Extra.
+// InputField describes one input of a model.
 type InputField struct {
 	Name        string
 	DisplayName string
 	Description string
 	Type        FieldType
-	Required    *bool // nil where the catalog does not say
-	Default     any   // nil where there is none
-	Allowed     []any
+	Required    *bool         // nil where the catalog does not say
+	Default     rawjson.Value // nil where there is none
+	Allowed     []rawjson.Value
 	Minimum     *float64
 	Maximum     *float64
-	Extra       map[string]any
+	Extra       rawjson.Value
 }
 
 // Quote is the price of inputs at one moment.
@@ -115,28 +116,27 @@ type Quote struct {
 // Generation is one paid job of the catalog. A value is never changed once it is shared.
 //
 // A succeeded generation has a File, a Text, or both where the catalog offers both. A record
-// of a list has neither where the list leaves the result out. Inputs are of the types of
-// Extra.
+// of a list has neither where the list leaves the result out.
 type Generation struct {
 	ID             string
 	ModelID        string // "" where the record does not say
 	State          State
-	Status         string         // the status as it was sent
-	Inputs         map[string]any // nil where the record has none
-	CostCents      *int64         // nil where it was not readable
-	File           *File          // a succeeded generation's file
-	Text           *string        // a succeeded generation's text
+	Status         string        // the status as it was sent
+	Inputs         rawjson.Value // an object; nil where the record has none
+	CostCents      *int64        // nil where it was not readable
+	File           *File         // a succeeded generation's file
+	Text           *string       // a succeeded generation's text
 	FailureMessage string
 	CreateTime     time.Time // zero where the record does not say
 	TerminalTime   time.Time // zero where the record does not say
 	ObserveTime    time.Time // when the catalog answered
 	Shortened      bool      `json:",omitempty"` // a list has left out members, as they are large
-	Extra          map[string]any
+	Extra          rawjson.Value
 }
 
 // Etag is a digest of everything that a caller can see change, without ObserveTime. It
-// depends on the record alone, so every replica computes the same: encoding/json writes
-// members in one order, and numbers as they were sent.
+// depends on the record alone, so every replica computes the same: inputs and unknown
+// members are in their canonical form.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)

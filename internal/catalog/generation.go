@@ -1,9 +1,12 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
@@ -94,7 +97,7 @@ var (
 // id and a status of its own, which are those of the request: the wrapped object comes
 // first. The result is not certain where two ids could be the generation's.
 func findGeneration(value any, requestedID string) (r record, certain, ok bool) {
-	if list, isList := value.([]any); isList && len(list) == 1 {
+	if list, isList := asArray(value); isList && len(list) == 1 {
 		value = list[0]
 	}
 	top, ok := newRecord(value)
@@ -260,12 +263,12 @@ func statusKey(status string) string {
 }
 
 // takeInputs takes the inputs unchanged: they are the caller's own.
-func takeInputs(r record) map[string]any {
-	inputs, _ := take(r, inputsNames, func(v any) (map[string]any, bool) {
-		m, ok := v.(map[string]any)
-		return m, ok && isShallow(m, 1)
+func takeInputs(r record) rawjson.Value {
+	inputs, _ := take(r, inputsNames, func(v any) (rawjson.Value, bool) {
+		text, ok := v.(rawjson.Value)
+		return text, ok && isMembers(v) && rawjson.Depth(text) < maxDepth
 	})
-	return inputs
+	return bytes.Clone(inputs) // it is a part of the answer
 }
 
 // takeResult reads the result of a succeeded generation. A full record without a text

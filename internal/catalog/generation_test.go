@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var observed = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -198,12 +200,12 @@ func TestTheMembersOfAGeneration(t *testing.T) {
 	}
 	want := Generation{
 		ID: "g1", ModelID: "a/b", State: StateFailed, Status: "failed", CostCents: new(int64(12)),
-		Inputs:         map[string]any{"prompt": "sea", "seed": json.Number("9007199254740993")},
+		Inputs:         jsonOf(map[string]any{"prompt": "sea", "seed": json.Number("9007199254740993")}),
 		FailureMessage: "ran out of memory",
 		CreateTime:     time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC),
 		TerminalTime:   time.Date(2023, 11, 14, 22, 13, 25, 500_000_000, time.UTC),
 		ObserveTime:    observed,
-		Extra:          map[string]any{"region": "eu", "score": json.Number("0.10"), "labels": []any{"a", nil}},
+		Extra:          jsonOf(map[string]any{"region": "eu", "score": json.Number("0.10"), "labels": []any{"a", nil}}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -212,7 +214,7 @@ func TestTheMembersOfAGeneration(t *testing.T) {
 
 func TestAnActiveGenerationHasNoTerminalTime(t *testing.T) {
 	got, err := readGeneration(answerOf(opGeneration, `{"status":"queued","finishedAt":"2030-11-14T22:13:25Z"}`), "g1")
-	if err != nil || !got.TerminalTime.IsZero() || got.Extra["finishedAt"] == nil {
+	if err != nil || !got.TerminalTime.IsZero() || membersOf(got.Extra)["finishedAt"] == nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -231,7 +233,7 @@ func TestTheReasonOfAFailureIsReadInEveryShape(t *testing.T) {
 		}
 	}
 	got, _ := readGeneration(answerOf(opGeneration, `{"status":"queued","message":"in line"}`), "g1")
-	if got.FailureMessage != "" || got.Extra["message"] != "in line" {
+	if got.FailureMessage != "" || membersOf(got.Extra)["message"] != "in line" {
 		t.Errorf("a queued render has the failure %q", got.FailureMessage)
 	}
 }
@@ -337,9 +339,9 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 				if name != "ObserveTime" {
 					change(name, field, observed.Add(time.Duration(i)))
 				}
-			case map[string]any:
-				change(name, field, map[string]any{name: json.Number("1")})
-				change(name+" in a number", field, map[string]any{name: json.Number("1.0")})
+			case rawjson.Value:
+				change(name, field, jsonOf(map[string]any{name: json.Number("1")}))
+				change(name+" in a number", field, jsonOf(map[string]any{name: json.Number("1.0")}))
 			case *File:
 				change(name+" that is missing", field, (*File)(nil))
 			default:
@@ -366,11 +368,11 @@ func TestTheAPIKeyAndTheContentURLAreNeverKept(t *testing.T) { // U22
 		"kept": true, "auth_token": "ok",
 		"deep": map[string]any{"list": []any{map[string]any{"kept": json.Number("1")}}},
 	}
-	if diff := cmp.Diff(want, g.Extra); diff != "" {
+	if diff := cmp.Diff(want, membersOf(g.Extra)); diff != "" {
 		t.Error(diff)
 	}
 	account, err := readAccount(answerOf(opAccount, `{"key":{"balanceCents":7,"name":"prod","key":"`+testKey+`","prefix":"easel_live_"}}`))
-	if err != nil || *account.BalanceCents != 7 || !cmp.Equal(account.Extra, map[string]any{"name": "prod", "prefix": "easel_live_"}) {
+	if err != nil || *account.BalanceCents != 7 || !cmp.Equal(membersOf(account.Extra), map[string]any{"name": "prod", "prefix": "easel_live_"}) {
 		t.Errorf("got %+v, %v", account, err)
 	}
 }
@@ -390,7 +392,7 @@ func TestAnObjectThatDescribesAnAPIKeyIsKeptWithoutIt(t *testing.T) { // U22
 		if err != nil || *account.BalanceCents != 7 {
 			t.Fatalf("%s: %+v, %v", body, account, err)
 		}
-		if diff := cmp.Diff(want, account.Extra); diff != "" {
+		if diff := cmp.Diff(want, membersOf(account.Extra)); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}
@@ -400,7 +402,7 @@ func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) { // U22
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
 		"leak":["`+testKey+`"],"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}
-	if diff := cmp.Diff(want, g.Inputs); diff != "" || err != nil {
+	if diff := cmp.Diff(want, membersOf(g.Inputs)); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 }
@@ -411,7 +413,7 @@ func TestMembersNestedTooDeepAreLeftOut(t *testing.T) {
 	if err != nil || g.Inputs != nil {
 		t.Fatalf("got %v, %v", g.Inputs, err)
 	}
-	if text, _ := json.Marshal(g.Extra); strings.Count(string(text), "{") > 2*maxDepth || g.Extra["y"] == nil {
+	if text, _ := json.Marshal(g.Extra); strings.Count(string(text), "{") > 2*maxDepth || membersOf(g.Extra)["y"] == nil {
 		t.Errorf("got %s", text)
 	}
 	_ = g.Etag()
@@ -419,7 +421,7 @@ func TestMembersNestedTooDeepAreLeftOut(t *testing.T) {
 
 func TestInvalidUTF8IsReplaced(t *testing.T) {
 	g, err := readGeneration(answerOf(opGeneration, "{\"id\":\"g\xff1\",\"status\":\"queued\",\"a\xff\":\"b\xff\"}"), "g1")
-	if err != nil || g.Extra["a\uFFFD"] != "b\uFFFD" {
+	if err != nil || membersOf(g.Extra)["a\uFFFD"] != "b\uFFFD" {
 		t.Errorf("got %+v, %v", g, err)
 	}
 }

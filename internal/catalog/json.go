@@ -8,60 +8,103 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // decode reads a body of one JSON value. Numbers stay as they were written, and of two
 // members of one name the last one counts.
-func decode(body []byte) (any, error) {
+func decode(body []byte) (value any, err error) { return value, decodeInto(body, &value) }
+
+// decodeInto reads a body of one JSON value.
+func decodeInto(body []byte, value any) error {
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, byteOrderMark)))
 	dec.UseNumber()
-	var value any
-	if err := dec.Decode(&value); err != nil {
+	if err := dec.Decode(value); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the body is empty")
+			return errors.New("the body is empty")
 		}
-		return nil, err
+		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the body has more than one JSON value")
+		return errors.New("the body has more than one JSON value")
 	}
-	return value, nil
+	return nil
 }
 
 var byteOrderMark = []byte("\uFEFF")
 
 const jsonSpace = " \t\r\n"
 
-// decodeOutline reads like decode, but leaves the items of an array as they were sent, where the array
-// is the whole body or a member of it: as json.RawMessage.
-func decodeOutline(body []byte) (any, error) {
-	body = bytes.TrimLeft(bytes.TrimPrefix(body, byteOrderMark), jsonSpace)
-	var members map[string]json.RawMessage
-	if !bytes.HasPrefix(body, []byte("{")) || json.Unmarshal(body, &members) != nil {
-		return outline(body)
+// opened gives a value as the reading rules take it: a text, number or word decoded, an object or array as it is, until
+// [asObject] or [asArray] opens it. What nobody reads, such as inputs, is never decoded.
+func opened(text rawjson.Value) any {
+	switch text[0] {
+	case '{', '[':
+		return text
+	case '"':
+		return rawjson.Unquote(text)
+	case 't', 'f':
+		return text[0] == 't'
+	case 'n':
+		return nil
 	}
-	object := make(map[string]any, len(members))
-	for name, member := range members {
-		value, err := outline(member)
-		if err != nil {
-			return nil, err
-		}
-		object[name] = value
-	}
-	return object, nil
+	return json.Number(text)
 }
 
-// outline reads a value like decode, but leaves the items of an array as they were sent.
-func outline(text []byte) (any, error) {
-	var raw []json.RawMessage
-	if !bytes.HasPrefix(text, []byte("[")) || json.Unmarshal(text, &raw) != nil {
-		return decode(text) // its error names the fault
+// asObject gives the members of an object.
+func asObject(value any) (map[string]any, bool) {
+	text, raw := value.(rawjson.Value)
+	if !raw || text[0] != '{' {
+		members, ok := value.(map[string]any)
+		return members, ok
 	}
-	items := make([]any, len(raw))
-	for i, item := range raw {
-		items[i] = item
+	members, cursor := map[string]any{}, rawjson.NewCursor(text)
+	cursor.Members(func(name string) bool {
+		members[name] = opened(cursor.Skip())
+		return true
+	})
+	return members, true
+}
+
+// asArray gives the items of an array.
+func asArray(value any) ([]any, bool) {
+	text, raw := value.(rawjson.Value)
+	if !raw || text[0] != '[' {
+		items, ok := value.([]any)
+		return items, ok
 	}
-	return items, nil
+	items, cursor := []any{}, rawjson.NewCursor(text)
+	cursor.Items(func() bool {
+		items = append(items, opened(cursor.Skip()))
+		return true
+	})
+	return items, true
+}
+
+// isMembers reports whether a value is an object.
+func isMembers(value any) bool {
+	text, raw := value.(rawjson.Value)
+	_, decoded := value.(map[string]any)
+	return decoded || raw && text[0] == '{'
+}
+
+// encoded gives a value as JSON.
+func encoded(value any) rawjson.Value {
+	switch v := value.(type) {
+	case rawjson.Value:
+		return v
+	case map[string]any:
+		members := make(map[string]rawjson.Value, len(v))
+		for name, member := range v {
+			members[name] = encoded(member)
+		}
+		return rawjson.Join(members)
+	case string:
+		return rawjson.AppendText(nil, v)
+	}
+	text, _ := json.Marshal(value) // it was read from JSON
+	return text
 }
 
 // fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
@@ -107,7 +150,7 @@ type record struct {
 }
 
 func newRecord(value any) (record, bool) {
-	members, ok := value.(map[string]any)
+	members, ok := asObject(value)
 	if !ok {
 		return record{}, false
 	}
@@ -178,8 +221,7 @@ type weight struct {
 func (r record) score(weights []weight) (sum int) {
 	for _, w := range weights {
 		telling := func(v any) (bool, bool) {
-			_, isObject := v.(map[string]any)
-			return true, v != nil && (w.nested || !isObject)
+			return true, v != nil && (w.nested || !isMembers(v))
 		}
 		if _, _, ok := find(r, w.names, telling); ok {
 			sum += w.score
@@ -191,7 +233,7 @@ func (r record) score(weights []weight) (sum int) {
 // unwrap finds the record in a body: the object itself, or one below that looks more
 // like it. The id weighs most, as envelopes have a status of their own.
 func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
-	if list, ok := value.([]any); ok && len(list) == 1 {
+	if list, ok := asArray(value); ok && len(list) == 1 {
 		value = list[0]
 	}
 	top, ok := newRecord(value)
@@ -229,7 +271,7 @@ func (r record) deepest(wrappers []string, weights []weight) record {
 // findList finds the list in a body: an array, a member of a known name, an object's one
 // array, or an object of records. A list that is null is empty.
 func findList(value any, names []string, weights []weight) ([]any, bool) {
-	if items, ok := value.([]any); ok || value == nil {
+	if items, ok := asArray(value); ok || value == nil {
 		return items, true
 	}
 	r, ok := newRecord(value)
@@ -238,7 +280,7 @@ func findList(value any, names []string, weights []weight) ([]any, bool) {
 	}
 	for _, name := range names {
 		member, there := r.get(name)
-		if items, ok := member.([]any); there && (ok || member == nil) {
+		if items, ok := asArray(member); there && (ok || member == nil) {
 			return items, true
 		}
 	}
@@ -274,7 +316,7 @@ func keyed(members map[string]any, weights []weight) ([]any, bool) {
 
 func onlyArray(members map[string]any) (only []any, found bool) {
 	for _, member := range members {
-		if items, ok := member.([]any); ok {
+		if items, ok := asArray(member); ok {
 			if found {
 				return nil, false
 			}

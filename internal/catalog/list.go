@@ -2,8 +2,9 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded records take a few
@@ -62,7 +63,11 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 			if err != nil {
 				return nil, last, err
 			}
-			return readList(a, last)
+			err = rawjson.Bounded(len(a.body), func() (err error) {
+				list, last, err = readList(a, last)
+				return err
+			})
+			return list, last, err
 		})
 		return err
 	})
@@ -87,7 +92,7 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 	}
 	all, next := make([]Version, 0, len(items)), remembered{a.redactor, make(map[string]Version, len(items))}
 	for _, item := range items {
-		raw, _ := item.(json.RawMessage)
+		raw, _ := item.(rawjson.Value)
 		one, ok := last.records[string(raw)]
 		if !ok {
 			one, ok = readItem(a, item)

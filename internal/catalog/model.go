@@ -1,10 +1,13 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
@@ -75,23 +78,18 @@ func newModel(a answer, r record, requestedID string) (Model, bool) {
 // outputKind reads the kind of output from a word, a list of one, or an object that has
 // the word.
 func outputKind(value any) (OutputKind, bool) {
-	switch v := value.(type) {
-	case string:
-		return outputWord(v)
-	case []any:
-		if len(v) == 1 {
-			return outputKind(v[0])
-		}
-	case map[string]any:
-		if r, ok := newRecord(v); ok {
-			kind, _, ok := find(r, outputNames, func(inner any) (OutputKind, bool) {
-				s, _ := inner.(string)
-				return outputWord(s)
-			})
-			return kind, ok
-		}
+	if word, ok := value.(string); ok {
+		return outputWord(word)
 	}
-	return OutputUnknown, false
+	if items, ok := asArray(value); ok && len(items) == 1 {
+		return outputKind(items[0])
+	}
+	r, _ := newRecord(value)
+	kind, _, ok := find(r, outputNames, func(inner any) (OutputKind, bool) {
+		word, _ := inner.(string)
+		return outputWord(word)
+	})
+	return kind, ok
 }
 
 // outputWord reads the last known word, since the first ones name the input. Of a media
@@ -110,19 +108,18 @@ func outputWord(s string) (OutputKind, bool) {
 // readFields reads input fields: a list of descriptions or of mere names, an object keyed
 // by name, or a JSON schema. An object has no order; its required fields come first.
 func readFields(value any) ([]InputField, bool) {
-	switch v := value.(type) {
-	case []any:
-		return fieldList(v)
-	case map[string]any:
-		if r, ok := newRecord(v); ok {
-			if properties, _, ok := find(r, propertiesNames, as[map[string]any]); ok {
-				required, _, _ := find(r, requiredNames, as[[]any])
-				return fieldObject(properties, required)
-			}
-		}
-		return fieldObject(v, nil)
+	if items, ok := asArray(value); ok {
+		return fieldList(items)
 	}
-	return nil, false
+	r, ok := newRecord(value)
+	if !ok {
+		return nil, false
+	}
+	if properties, _, ok := find(r, propertiesNames, asObject); ok {
+		required, _, _ := find(r, requiredNames, asArray)
+		return fieldObject(properties, required)
+	}
+	return fieldObject(r.members, nil)
 }
 
 func fieldList(items []any) ([]InputField, bool) {
@@ -182,7 +179,10 @@ func newField(r record, name string) InputField {
 	f.Description, _ = take(r, descriptionNames, asWord)
 	f.Type = takeFieldType(r)
 	f.Required = takeRequired(r)
-	f.Default, _ = take(r, defaultNames, func(v any) (any, bool) { return v, v != nil && isShallow(v, 1) })
+	f.Default, _ = take(r, defaultNames, func(v any) (rawjson.Value, bool) {
+		text := encoded(v)
+		return bytes.Clone(text), v != nil && rawjson.Depth(text) < maxDepth
+	})
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
@@ -212,7 +212,7 @@ func takeFieldType(r record) FieldType {
 
 // fieldType reads a word, or the one in a list that is not null.
 func fieldType(value any) (FieldType, bool) {
-	if list, ok := value.([]any); ok {
+	if list, ok := asArray(value); ok {
 		list = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == "null" })
 		if len(list) != 1 {
 			return FieldUnknown, false
@@ -234,13 +234,13 @@ func takeRequired(r record) *bool {
 
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
 // among the unknown members too.
-func takeAllowed(r record) []any {
+func takeAllowed(r record) []rawjson.Value {
 	if plain, ok := take(r, allowedNames, plainValues); ok {
 		return plain
 	}
-	labelled, _, _ := find(r, allowedNames, func(v any) ([]any, bool) {
-		items, _ := v.([]any)
-		values := make([]any, 0, len(items))
+	labelled, _, _ := find(r, allowedNames, func(v any) ([]rawjson.Value, bool) {
+		items, _ := asArray(v)
+		values := make([]rawjson.Value, 0, len(items))
 		for _, item := range items {
 			inner, ok := newRecord(item)
 			if !ok {
@@ -250,16 +250,22 @@ func takeAllowed(r record) []any {
 			if !ok {
 				return nil, false
 			}
-			values = append(values, value)
+			values = append(values, encoded(value))
 		}
 		return values, len(values) > 0
 	})
 	return labelled
 }
 
-func plainValues(value any) ([]any, bool) {
-	items, ok := value.([]any)
-	return items, ok && len(items) > 0 && !slices.ContainsFunc(items, func(v any) bool { return !isScalar(v) })
+func plainValues(value any) (plain []rawjson.Value, ok bool) {
+	items, _ := asArray(value)
+	for _, item := range items {
+		if !isScalar(item) {
+			return nil, false
+		}
+		plain = append(plain, encoded(item))
+	}
+	return plain, len(plain) > 0
 }
 
 func isScalar(value any) bool {

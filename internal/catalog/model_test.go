@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 func TestAPriceIsOneWholeNumberOfCents(t *testing.T) {
@@ -90,8 +92,8 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 	want := []InputField{
 		{Name: "prompt", Type: FieldString, Required: &yes, DisplayName: "Prompt", Description: "what"},
 		{
-			Name: "steps", Type: FieldInteger, Required: &no, Default: json.Number("3"), Minimum: &low, Maximum: &high,
-			Allowed: []any{json.Number("1"), json.Number("3")},
+			Name: "steps", Type: FieldInteger, Required: &no, Default: jsonOf(3), Minimum: &low, Maximum: &high,
+			Allowed: []rawjson.Value{jsonOf(1), jsonOf(3)},
 		},
 	}
 	prompt, steps := `"type":"string","label":"Prompt","description":"what"`, `"type":"integer","default":3,"minimum":1,"max":9.5,"enum":[1,3]`
@@ -120,7 +122,7 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 
 func TestFieldsThatCantBeReadStayAmongTheUnknownMembers(t *testing.T) {
 	got, err := readModel(answerOf(opModel, `{"id":"m","fields":[7]}`), "m")
-	if err != nil || got.Fields != nil || got.Extra["fields"] == nil {
+	if err != nil || got.Fields != nil || membersOf(got.Extra)["fields"] == nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -145,10 +147,10 @@ func TestUnknownMembersOfAFieldAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := InputField{Name: "x", Type: FieldString, Allowed: []any{"a", "b"}, Extra: map[string]any{
+	want := InputField{Name: "x", Type: FieldString, Allowed: []rawjson.Value{jsonOf("a"), jsonOf("b")}, Extra: jsonOf(map[string]any{
 		"type": "textarea", "maxLength": json.Number("9"), "min": json.Number("2"), "default": nil,
 		"options": []any{map[string]any{"value": "a", "label": "A"}, map[string]any{"value": "b", "label": "B"}},
-	}}
+	})}
 	if diff := cmp.Diff(want, got.Fields[0]); diff != "" {
 		t.Error(diff)
 	}

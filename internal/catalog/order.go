@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // Order is a paid request for one generation.
@@ -74,7 +75,10 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	a, err := c.upstream.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
-		g, err = readCreated(a)
+		err = rawjson.Bounded(len(a.body), func() (err error) {
+			g, err = readCreated(a)
+			return err
+		})
 	}
 	posted, err := outcome(err)
 	return g, posted, err

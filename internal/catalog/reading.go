@@ -3,6 +3,8 @@ package catalog
 import (
 	"maps"
 	"slices"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // RulesFile is where the reading rules stand, for those who are told to add to them.
@@ -14,7 +16,7 @@ func ReadBody(body []byte, cred Credential) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRedactor(cred.APIKey().Reveal()).redact(value), nil
+	return decode(rawjson.Filtered(encoded(value), newRedactor(cred.APIKey().Reveal()).filter(), 0))
 }
 
 // Record is an object of a body. Its members are looked up by names that are written as [Fold] writes them.
@@ -135,7 +137,7 @@ func Rules() RuleSet {
 		ModelOf:      Rule{"modelOfNames", modelOfNames, readable(asID)},
 		Cost:         Rule{"costNames", costNames, readable(asInteger)},
 		CreateTime:   Rule{"createTimeNames", createTimeNames, readable(asTime)},
-		Inputs:       Rule{"inputsNames", inputsNames, readable(as[map[string]any])},
+		Inputs:       Rule{"inputsNames", inputsNames, readable(asObject)},
 		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(asWord)},
 	}
 }
@@ -199,7 +201,7 @@ func FieldsOf(value any) (fields []Record) {
 	items, _ := value.([]any)
 	if members, ok := value.(map[string]any); ok {
 		if r, ok := newRecord(members); ok {
-			if properties, _, ok := find(r, propertiesNames, as[map[string]any]); ok {
+			if properties, _, ok := find(r, propertiesNames, asObject); ok {
 				members = properties
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // maxText is the longest text from the catalog in an error, in bytes.
@@ -128,31 +130,20 @@ func (r redactor) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// redact redacts the API key in every text and name of a value, and gives the value back.
-// It does not shorten texts: a result is a text that was paid for.
-func (r redactor) redact(value any) any {
-	switch v := value.(type) {
-	case string:
-		if r.holdsKey(v) {
-			return r.without(v)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = r.redact(item)
-		}
-	case map[string]any:
-		for name, member := range v {
-			if r.holdsKey(name) {
-				delete(v, name)
-				continue
-			}
-			if clean := r.redact(member); clean != nil {
-				v[name] = clean
-			}
-		}
+// filter redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
+// result is a text that was paid for.
+func (r redactor) filter() rawjson.Filter {
+	if r.key == "" {
+		return nil
 	}
-	return value
+	return r
 }
+
+// Text implements rawjson.Filter.
+func (r redactor) Text(text string) (string, bool) { return r.without(text), true }
+
+// Member implements rawjson.Filter.
+func (r redactor) Member(name string, _ bool) (rawjson.Filter, bool) { return r, !r.holdsKey(name) }
 
 // dropFrom drops each header that holds the API key: the type and the ETag of a result go on to
 // the caller.

@@ -179,7 +179,7 @@ func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // U18 U22
 	const many = 500_000 // a pass for each would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()
-	got := newRedactor("key-of-8").redact(text)
+	got := newRedactor("key-of-8").without(text)
 	if want := strings.Repeat(redacted+" ", many); got != want || time.Since(began) > time.Minute {
 		t.Errorf("got %.40q after %v", got, time.Since(began))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // backoffBase is the longest wait after the first failure; it doubles.
@@ -15,7 +17,10 @@ func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r requ
 	err := upstream.retry(ctx, cred, func(ctx context.Context) error {
 		a, err := upstream.attempt(ctx, cred, r)
 		if err == nil {
-			value, err = read(a)
+			err = rawjson.Bounded(len(a.body), func() (err error) {
+				value, err = read(a)
+				return err
+			})
 		}
 		return err
 	})

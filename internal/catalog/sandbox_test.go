@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/google/go-cmp/cmp"
 )
@@ -149,7 +150,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 	everyDialect(t, sandbox.Config{}, sandbox.KeyConfig{BalanceCents: 1000}, func(t *testing.T, d sandbox.Dialect, b *bench) {
 		ctx := t.Context()
 		account, err := b.Account(ctx, b.cred)
-		if err != nil || account.BalanceCents == nil || *account.BalanceCents != 1000 || account.Extra["name"] != "sandbox" {
+		if err != nil || account.BalanceCents == nil || *account.BalanceCents != 1000 || !strings.Contains(string(account.Extra), `"name":"sandbox"`) {
 			t.Errorf("account %+v, %v", account, err)
 		}
 		models, err := b.Models(ctx, b.cred)
@@ -163,7 +164,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 		}
 		g := b.generation(picture, string(small))
 		if g.State != catalog.StateSucceeded || g.ModelID != picture || g.File == nil || g.Text != nil || g.CostCents == nil || *g.CostCents != 5 ||
-			g.Inputs["prompt"] != "a quiet sea" {
+			!strings.Contains(string(g.Inputs), `"prompt":"a quiet sea"`) {
 			t.Errorf("generation %+v", g)
 		}
 		if timed := d.Times != sandbox.TimeAbsent; g.CreateTime.IsZero() == timed || g.TerminalTime.IsZero() == timed {
@@ -205,7 +206,7 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 		no := false
 		want := catalog.InputField{
 			Name: "steps", DisplayName: "Steps", Type: catalog.FieldInteger, Required: &no,
-			Default: json.Number("20"), Minimum: &low, Maximum: &high,
+			Default: rawjson.Value("20"), Minimum: &low, Maximum: &high,
 		}
 		if diff := cmp.Diff(want, steps); diff != "" {
 			t.Error(diff)
@@ -213,7 +214,7 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 		if prompt := at("prompt"); m.Fields[0].Name != "prompt" || prompt.Required == nil || !*prompt.Required || prompt.Type != catalog.FieldString || prompt.Minimum != nil {
 			t.Errorf("prompt %+v", prompt)
 		}
-		if quality := at("quality"); !cmp.Equal(quality.Allowed, []any{"draft", "standard", "fine"}) || quality.Default != "standard" {
+		if quality := at("quality"); fmt.Sprintf("%s %s", quality.Allowed, quality.Default) != `["draft" "standard" "fine"] "standard"` {
 			t.Errorf("quality %+v", quality)
 		}
 		if _, err := b.Model(t.Context(), b.cred, "studio/none"); catalog.KindOf(err) != catalog.KindNotFound {

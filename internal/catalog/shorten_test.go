@@ -67,7 +67,7 @@ func TestLargeMembersOfAListAreLeftOut(t *testing.T) { // D8
 				t.Fatalf("%d of 20 are listed, cut: %v, in %d bytes", len(list.Records), list.Cut, len(a.body))
 			}
 			g, ok := list.Find("g7")
-			if !ok || g.State != StateSucceeded || *g.CostCents != 7 || g.Inputs != nil || *g.Text != "t" || !g.Shortened || g.Extra["note"] == nil || shape != "records by their id" && g.Extra["list"] != nil {
+			if !ok || g.State != StateSucceeded || *g.CostCents != 7 || g.Inputs != nil || *g.Text != "t" || !g.Shortened || membersOf(g.Extra)["note"] == nil || shape != "records by their id" && membersOf(g.Extra)["list"] != nil {
 				t.Errorf("read as %+v", g)
 			}
 		})
@@ -89,7 +89,7 @@ func TestAListIsReadAsFarAsThereIsRoom(t *testing.T) { // D8
 			if n := len(list.Records); !list.Cut || n >= len(records) || len(a.body) < maxList-2*shortMember || len(a.body) > maxList+shortMember {
 				t.Errorf("%d of %d are listed, cut: %v, in %d bytes", n, len(records), list.Cut, len(a.body))
 			}
-			if g, ok := list.Find("g0"); !ok || g.Shortened || g.Inputs["prompt"] != inputs {
+			if g, ok := list.Find("g0"); !ok || g.Shortened || membersOf(g.Inputs)["prompt"] != inputs {
 				t.Errorf("the first is read as %.200v", g)
 			}
 		})

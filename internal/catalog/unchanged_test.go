@@ -211,7 +211,7 @@ func TestARotatedAPIKeyDropsTheRecordsBefore(t *testing.T) { // U22
 		if err != nil {
 			t.Fatal(err)
 		}
-		if extra := fmt.Sprint(list.Records[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
+		if extra := string(list.Records[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
 			t.Errorf("under %s: %s", keys[now], extra)
 		}
 	}
@@ -301,7 +301,7 @@ func TestARotatedAPIKeyDropsTheGenerationBefore(t *testing.T) { // U22
 		if err != nil {
 			t.Fatal(err)
 		}
-		if extra := fmt.Sprint(one.Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
+		if extra := string(one.Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
 			t.Errorf("under %s: %s", keys[now], extra)
 		}
 	}

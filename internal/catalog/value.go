@@ -2,12 +2,13 @@ package catalog
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 const (
@@ -84,64 +85,30 @@ func unixTime(digits string) (time.Time, bool) {
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
 }
 
-func isShallow(value any, depth int) bool {
-	if depth > maxDepth {
-		return false
-	}
-	switch v := value.(type) {
-	case []any:
-		for _, item := range v {
-			if !isShallow(item, depth+1) {
-				return false
-			}
-		}
-	case map[string]any:
-		for _, member := range v {
-			if !isShallow(member, depth+1) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // extraOf gives the remaining members of a record: those without a field of their own, without
 // secrets, and nested up to maxDepth.
-func extraOf(r record) map[string]any {
-	removeSecrets(r.members, secretNames, 0)
-	if len(r.members) == 0 {
+func extraOf(r record) rawjson.Value {
+	extra := rawjson.Filtered(encoded(r.members), secrets{secretNames}, maxDepth)
+	if string(extra) == "{}" {
 		return nil
 	}
-	return r.members
+	return extra
 }
 
-// removeSecrets drops the secret members of a value, and reports whether the value may be passed on. It
-// keeps an object that describes an API key, such as its daily cap, but drops its members that may be
-// the API key itself.
-func removeSecrets(value any, secrets map[string]bool, depth int) bool {
-	if depth > maxDepth {
-		return false
+// secrets drop secret members and texts. An object that describes an API key, such as its daily cap, is kept without the
+// members that may be the API key itself.
+type secrets struct{ names map[string]bool }
+
+// Text implements rawjson.Filter.
+func (secrets) Text(text string) (string, bool) { return text, !suspicious(text) }
+
+// Member implements rawjson.Filter.
+func (s secrets) Member(name string, isObject bool) (rawjson.Filter, bool) {
+	switch folded := fold(name); {
+	case isObject && keyNames[folded]:
+		return secrets{keySecretNames}, true
+	case s.names[folded]:
+		return nil, false
 	}
-	switch v := value.(type) {
-	case string:
-		return !suspicious(v)
-	case []any:
-		for _, item := range v {
-			if !removeSecrets(item, secrets, depth+1) {
-				return false
-			}
-		}
-	case map[string]any:
-		maps.DeleteFunc(v, func(name string, member any) bool {
-			_, isObject := member.(map[string]any)
-			switch folded := fold(name); {
-			case isObject && keyNames[folded]:
-				return !removeSecrets(member, keySecretNames, depth+1)
-			case secrets[folded]:
-				return true
-			}
-			return suspicious(name) || !removeSecrets(member, secrets, depth+1)
-		})
-	}
-	return true
+	return s, !suspicious(name)
 }

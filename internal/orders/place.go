@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // Request is an order of a caller.
@@ -357,12 +357,9 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 
 // digestOf is the digest of model and inputs by value: members in any order, numbers by their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
-	decoder := json.NewDecoder(strings.NewReader(string(inputs)))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return digest, err // the contract's rules have refused it before
+	if !json.Valid(inputs) {
+		return digest, errors.New("inputs that are no JSON") // the contract's rules have refused it before
 	}
-	canonical, err := json.Marshal([]any{modelID, value})
+	canonical, err := json.Marshal([]any{modelID, rawjson.Canonical(inputs)})
 	return sha256.Sum256(canonical), err
 }

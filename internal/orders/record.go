@@ -1,7 +1,6 @@
 package orders
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"time"
@@ -33,9 +32,7 @@ func encodeRecord(v catalog.Version) string {
 
 // decodeRecord reads what encodeRecord has written.
 func decodeRecord(text string) (v catalog.Version, ok bool) {
-	decoder := json.NewDecoder(bytes.NewBufferString(text))
-	decoder.UseNumber()
-	return v, text != "" && decoder.Decode(&v) == nil
+	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
 // recordedVersion is what the ledger has of the generation of a placed order, with the etag of the state that was seen:

@@ -1,7 +1,6 @@
 package orders
 
 import (
-	"encoding/json"
 	"reflect"
 	"runtime"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -19,10 +19,10 @@ func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
 	full := catalog.Generation{
 		ID: "g1", ModelID: "studio/poster", State: catalog.StateSucceeded, Status: "succeeded", CostCents: &cost,
 		File: &catalog.File{ContentType: "image/png", SizeBytes: &size}, FailureMessage: "none", CreateTime: at, TerminalTime: at, ObserveTime: at,
-		Extra: map[string]any{"seed": json.Number("12345678901234567890"), "tags": []any{"a", true, nil}},
+		Extra: rawjson.Value(`{"seed":12345678901234567890,"tags":["a",true,null]}`),
 	}
 	want := full.Version()
-	full.Inputs, full.Text = map[string]any{"prompt": "a harbour"}, &text
+	full.Inputs, full.Text = rawjson.Value(`{"prompt":"a harbour"}`), &text
 	got, ok := decodeRecord(encodeRecord(catalog.Version{Generation: full, Etag: want.Etag}))
 	if !ok || !reflect.DeepEqual(got, want) || got.Generation.Etag() != want.Etag {
 		t.Errorf("it comes back as %+v, %v, and was %+v", got, ok, want)
@@ -35,7 +35,7 @@ func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
 }
 
 func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
-	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: map[string]any{"prompt": "a harbour"}}.Version()
+	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: rawjson.Value(`{"prompt":"a harbour"}`)}.Version()
 	gone := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
 	filled := seen
 	filled.CreateTime = time.Now()

@@ -26,6 +26,7 @@ const (
 	inputsLimit  = 1 << 20
 	depthLimit   = 64
 	valuesLimit  = 20_000
+	answerLimit  = 4 << 20
 	idLimit      = 256
 	keyLimit     = 255
 	tokenLimit   = 1024
@@ -72,6 +73,11 @@ func limits() []limit {
 		{"`page_token`", number(tokenLimit) + " bytes", invalid, nil, probeToken},
 		{"`page_size`", number(pageLimit), "a page of " + number(pageLimit), []string{"TestAPageHasAtMostAThousandRenders"}, nil},
 		{"`generation_ids` of a watch; over REST also what the headers may take", number(idsLimit), invalid, nil, probeManyIDs},
+		{
+			"an answer, each message of a stream too", inBytes(answerLimit), "unknown members are left out, then inputs, then the text: `omitted_fields` names them; a page is shorter",
+			[]string{"TestAnAnswerLeavesOutWhatMakesItTooLarge", "TestAModelLeavesOutWhatMakesItTooLarge", "TestAPageEndsWhereTheAnswerWouldBeTooLarge"},
+			nil,
+		},
 		{"`timeout` of a wait, `wait_timeout` of a download", long(waitLimit), invalid, nil, probeWait},
 		{"`heartbeat_interval`", long(fastestPulse) + " to " + long(slowestPulse), invalid, nil, probePulse},
 		{

@@ -1,12 +1,11 @@
 package service
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -14,13 +13,25 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
+// The most that is answered of texts, in bytes, and of lists.
+const (
+	maxName    = 1 << 10
+	maxProse   = 64 << 10
+	maxFields  = 1000
+	maxAllowed = 1000
+	fieldCost  = 8 // of a field on the wire besides what is in it
+)
+
 func accountMessage(a catalog.Account) *easelv1.Account {
-	return &easelv1.Account{
-		BalanceCents:   a.BalanceCents,
-		CurrencyCode:   catalog.CurrencyCode,
-		ObserveTime:    timestamp(a.ObserveTime),
-		UpstreamFields: object(a.Extra),
+	out := &easelv1.Account{
+		BalanceCents: a.BalanceCents,
+		CurrencyCode: catalog.CurrencyCode,
+		ObserveTime:  timestamp(a.ObserveTime),
 	}
+	left := roomIn(out)
+	left.add(out, "upstream_fields", a.Extra)
+	out.OmittedFields = left.omitted
+	return out
 }
 
 var outputKinds = map[catalog.OutputKind]easelv1.OutputKind{
@@ -30,16 +41,22 @@ var outputKinds = map[catalog.OutputKind]easelv1.OutputKind{
 
 func modelMessage(m catalog.Model) *easelv1.Model {
 	out := &easelv1.Model{
-		ModelId:        m.ID,
-		DisplayName:    clean(m.Name),
-		Description:    clean(m.Description),
-		OutputKind:     outputKinds[m.Output],
-		ObserveTime:    timestamp(m.ObserveTime),
-		UpstreamFields: object(m.Extra),
+		ModelId:     m.ID,
+		DisplayName: clip(m.Name, maxName),
+		Description: clip(m.Description, maxProse),
+		OutputKind:  outputKinds[m.Output],
+		ObserveTime: timestamp(m.ObserveTime),
 	}
+	left := roomIn(out)
 	for _, f := range m.Fields {
-		out.InputFields = append(out.InputFields, fieldMessage(f))
+		out.InputFields = append(out.InputFields, fieldMessage(f, left))
 	}
+	if len(out.GetInputFields()) > maxFields || left.left < 0 {
+		out.InputFields, left = nil, roomIn(&easelv1.Model{ModelId: m.ID, Description: out.GetDescription()})
+		left.omit("input_fields")
+	}
+	left.add(out, "upstream_fields", m.Extra)
+	out.OmittedFields = left.omitted
 	return out
 }
 
@@ -52,23 +69,24 @@ var fieldTypes = map[catalog.FieldType]easelv1.InputFieldType{
 	catalog.FieldArray:   easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY,
 }
 
-func fieldMessage(f catalog.InputField) *easelv1.InputField {
+func fieldMessage(f catalog.InputField, left *room) *easelv1.InputField {
 	out := &easelv1.InputField{
-		Name:           clean(f.Name),
-		DisplayName:    clean(f.DisplayName),
-		Description:    clean(f.Description),
-		Type:           fieldTypes[f.Type],
-		Required:       f.Required,
-		Minimum:        f.Minimum,
-		Maximum:        f.Maximum,
-		UpstreamFields: object(f.Extra),
+		Name:        clean(f.Name),
+		DisplayName: clip(f.DisplayName, maxName),
+		Description: clip(f.Description, maxProse),
+		Type:        fieldTypes[f.Type],
+		Required:    f.Required,
+		Minimum:     f.Minimum,
+		Maximum:     f.Maximum,
 	}
-	if f.Default != nil {
-		out.DefaultValue = value(f.Default)
+	left.left -= proto.Size(out) + fieldCost
+	left.add(out, "input_fields.default_value", f.Default)
+	if len(f.Allowed) > maxAllowed {
+		left.omit("input_fields.allowed_values")
+	} else {
+		left.add(out, "input_fields.allowed_values", f.Allowed...)
 	}
-	for _, v := range f.Allowed {
-		out.AllowedValues = append(out.AllowedValues, value(v))
-	}
+	left.add(out, "input_fields.upstream_fields", f.Extra)
 	return out
 }
 
@@ -88,7 +106,7 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	}
 	out := &easelv1.Generation{
 		GenerationId:   g.ID,
-		ModelId:        clean(g.ModelID),
+		ModelId:        clip(g.ModelID, maxName),
 		State:          states[g.State],
 		UpstreamStatus: clean(g.Status),
 		Terminal:       g.State.Terminal(),
@@ -98,15 +116,22 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 		TerminalTime:   timestamp(g.TerminalTime),
 		ObserveTime:    timestamp(g.ObserveTime),
 		Etag:           etag,
-		Inputs:         object(g.Inputs),
-		UpstreamFields: object(g.Extra),
 	}
 	switch {
 	case g.Text != nil:
 		out.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: clean(*g.Text)}}
 	case g.File != nil:
-		out.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: clean(g.File.ContentType), SizeBytes: g.File.SizeBytes}}
+		out.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: clip(g.File.ContentType, maxName), SizeBytes: g.File.SizeBytes}}
 	}
+	left := roomIn(out)
+	if left.left < 0 {
+		out.Result = nil
+		left = roomIn(out)
+		left.omit("text")
+	}
+	left.add(out, "inputs", g.Inputs)
+	left.add(out, "upstream_fields", g.Extra)
+	out.OmittedFields = left.omitted
 	return out
 }
 
@@ -157,57 +182,6 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(t)
-}
-
-// object makes a Struct of JSON members; nil where there are none.
-func object(members map[string]any) *structpb.Struct {
-	if members == nil {
-		return nil
-	}
-	out := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(members))}
-	for name, v := range members {
-		out.Fields[clean(name)] = value(v)
-	}
-	return out
-}
-
-// value makes a Value of what encoding/json decodes. A number that no double holds is
-// kept as text rather than changed.
-func value(v any) *structpb.Value {
-	switch v := v.(type) {
-	case nil:
-		return structpb.NewNullValue()
-	case bool:
-		return structpb.NewBoolValue(v)
-	case string:
-		return structpb.NewStringValue(clean(v))
-	case float64:
-		return structpb.NewNumberValue(v)
-	case json.Number:
-		if f, err := v.Float64(); err == nil && exact(v.String()) {
-			return structpb.NewNumberValue(f)
-		}
-		return structpb.NewStringValue(v.String())
-	case map[string]any:
-		return structpb.NewStructValue(object(v))
-	case []any:
-		list := &structpb.ListValue{Values: make([]*structpb.Value, len(v))}
-		for i, item := range v {
-			list.Values[i] = value(item)
-		}
-		return structpb.NewListValue(list)
-	}
-	return structpb.NewNullValue()
-}
-
-// exact reports whether a JSON number is not an integer beyond 2^53.
-func exact(number string) bool {
-	digits := strings.TrimPrefix(number, "-")
-	if strings.ContainsAny(digits, ".eE") || len(digits) < 16 {
-		return true
-	}
-	n, err := json.Number(number).Int64()
-	return err == nil && n >= -maxExact && n <= maxExact
 }
 
 // clean makes text fit for a proto string.

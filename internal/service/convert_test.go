@@ -2,54 +2,73 @@ package service
 
 import (
 	"encoding/json"
-	"math"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// reaches checks that a caller sees on the wire what the message gives in the process.
-func reaches(t *testing.T, g catalog.Generation) *easelv1.Generation {
+// seen is the message as a caller sees it.
+func seen(t *testing.T, g catalog.Generation) *easelv1.Generation {
 	t.Helper()
-	message, seen := generationMessage(g, "e"), &easelv1.Generation{}
-	wire, err := proto.Marshal(message)
+	return decoded(generationMessage(g, "e"))
+}
+
+// plainly makes a Struct the stock way, with numbers that no double holds as texts.
+func plainly(t *testing.T, text string) *structpb.Struct {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var members map[string]any
+	if err := decoder.Decode(&members); err != nil {
+		t.Fatal(err)
+	}
+	out, err := structpb.NewStruct(numbers(members).(map[string]any))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := proto.Unmarshal(wire, seen); err != nil || !proto.Equal(message, seen) {
-		t.Errorf("%v: a caller sees\n%v\nand not\n%v", err, seen, message)
+	return out
+}
+
+func numbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = numbers(v[name])
+		}
+	case []any:
+		for n := range v {
+			v[n] = numbers(v[n])
+		}
+	case json.Number:
+		if f, err := v.Float64(); err == nil && exact(v.String()) {
+			return f
+		}
+		return v.String()
 	}
-	return seen
+	return value
 }
 
 func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
-	members := map[string]any{
-		"null": nil, "yes": true, "no": false, "": "", "text": "é", "long": strings.Repeat("x", 300), "double": 1.5,
-		"number": json.Number("-0.5"), "exact": json.Number("9007199254740993"), "huge": json.Number("1e999"), "zero": json.Number("0"),
-		"list": []any{}, "lists": []any{[]any{nil, json.Number("1")}, map[string]any{"a": []any{"b"}}}, "empty": map[string]any{},
-		"object": map[string]any{"a": map[string]any{"b": map[string]any{"c": strings.Repeat("y", 200)}}},
-		"bad":    "a\xffb", "bad \xff name": json.Number("2"), "odd": struct{}{}, "infinite": math.Inf(1),
+	members := `{"null":null,"yes":true,"no":false,"":"","text":"\u00e9","long":"` + strings.Repeat("x", 300) + `","number":-0.5,"exact":9007199254740993,
+		"huge":1e999,"zero":0,"list":[],"lists":[[null,1],{"a":["b"]}],"empty":{},"object":{"a":{"b":{"c":"` + strings.Repeat("y", 20_000) + `"}}}}`
+	got := seen(t, catalog.Generation{ID: "g", Inputs: rawjson.Canonical([]byte(members)), Extra: rawjson.Value("{}"), CostCents: new(int64(0))})
+	if got.UpstreamFields == nil || len(got.GetUpstreamFields().GetFields()) != 0 || got.GetOmittedFields() != nil {
+		t.Errorf("no members are %v", got.GetUpstreamFields())
 	}
-	reaches(t, catalog.Generation{ID: "g"})
-	seen := reaches(t, catalog.Generation{ID: "g", Inputs: members, Extra: map[string]any{}, CostCents: new(int64(0))})
-	if seen.UpstreamFields == nil || len(seen.GetUpstreamFields().GetFields()) != 0 {
-		t.Errorf("no members are %v", seen.GetUpstreamFields())
+	if want := plainly(t, members); !proto.Equal(got.GetInputs(), want) {
+		t.Errorf("they are\n%v\nand not\n%v", got.GetInputs(), want)
 	}
-	got := seen.GetInputs().GetFields()
-	for name, want := range map[string]any{
-		"null": nil, "yes": true, "no": false, "": "", "text": "é", "double": 1.5, "number": -0.5, "zero": 0., "infinite": math.Inf(1), "odd": nil,
-		"exact": "9007199254740993", "huge": "1e999", // no double holds them
-		"bad": "a\uFFFDb", "bad \uFFFD name": 2., "empty": map[string]any{}, "list": []any{},
-		"lists": []any{[]any{nil, 1.}, map[string]any{"a": []any{"b"}}},
-	} {
-		if value, ok := got[name]; !ok || !reflect.DeepEqual(value.AsInterface(), want) && value.GetNumberValue() != want {
+	for name, want := range map[string]any{"exact": "9007199254740993", "huge": "1e999", "number": -0.5} {
+		if value := got.GetInputs().GetFields()[name].AsInterface(); value != want {
 			t.Errorf("%q is %v, want %v", name, value, want)
 		}
 	}
@@ -59,13 +78,86 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 	f.Add(`{"a":[1,{"b":null}],"c":{"d":"é","e":1e400,"f":-0}}`)
 	f.Add(`{"\ud800":"\u0000","deep":[[[[[[{"a":{"b":{"c":true}}}]]]]]]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.UseNumber()
-		var members map[string]any
-		if decoder.Decode(&members) == nil {
-			reaches(t, catalog.Generation{ID: "g", Inputs: members, Extra: map[string]any{"all": members}})
+		if !json.Valid([]byte(text)) || !strings.HasPrefix(strings.TrimSpace(text), "{") || rawjson.Depth([]byte(text)) > 100 {
+			t.Skip()
+		}
+		got, want := seen(t, catalog.Generation{ID: "g", Inputs: rawjson.Canonical([]byte(text))}).GetInputs(), plainly(t, text)
+		if !proto.Equal(got, want) {
+			t.Errorf("they are\n%v\nand not\n%v", got, want)
 		}
 	})
+}
+
+// many are so many values as a member of an object, about.
+func many(n int) rawjson.Value {
+	return rawjson.Value(`{"a":[` + strings.Repeat("0,", n-1) + `0]}`)
+}
+
+// Each number takes 11 bytes on the wire.
+func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
+	const most, half = maxRecord / 11, maxRecord / 22
+	text, long := strings.Repeat("x", 3<<20), strings.Repeat("y", 5<<20)
+	for name, row := range map[string]struct {
+		g    catalog.Generation
+		want []string
+	}{
+		"nothing":              {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
+		"the unknown members":  {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
+		"the inputs":           {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
+		"both":                 {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
+		"both beside the text": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
+		"a text":               {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
+	} {
+		row.g.ID, row.g.State = "g", catalog.StateSucceeded
+		message := generationMessage(row.g, "e")
+		got := decoded(message)
+		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
+			t.Errorf("%s: %q are left out of %d bytes", name, got.GetOmittedFields(), size)
+		}
+		for field, is := range map[string]bool{"inputs": got.GetInputs() != nil, "upstream_fields": got.GetUpstreamFields() != nil, "text": got.GetText() != nil} {
+			had := map[string]bool{"inputs": row.g.Inputs != nil, "upstream_fields": row.g.Extra != nil, "text": row.g.Text != nil}[field]
+			if is != (had && !slices.Contains(row.want, field)) {
+				t.Errorf("%s: %s is there: %v", name, field, is)
+			}
+		}
+	}
+	account := accountMessage(catalog.Account{Extra: many(most)})
+	if got := decoded(account); !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
+		t.Errorf("of an account %q are left out", got.GetOmittedFields())
+	}
+}
+
+func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
+	const most = maxRecord / 11
+	choices := slices.Repeat([]rawjson.Value{rawjson.Value(`"a"`)}, maxAllowed)
+	for name, row := range map[string]struct {
+		m    catalog.Model
+		want []string
+	}{
+		"nothing":              {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: rawjson.Value("1"), Allowed: choices, Extra: many(9)}}, Extra: many(9)}, nil},
+		"its members":          {catalog.Model{Extra: many(most)}, []string{"upstream_fields"}},
+		"what a field may be":  {catalog.Model{Fields: []catalog.InputField{{Name: "x", Allowed: append(choices, choices...)}}}, []string{"input_fields.allowed_values"}},
+		"what a field is":      {catalog.Model{Fields: []catalog.InputField{{Name: "x", Default: many(most), Extra: many(most)}}, Extra: many(9)}, []string{"input_fields.default_value", "input_fields.upstream_fields"}},
+		"more fields than may": {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: many(9)}, []string{"input_fields"}},
+		"large fields":         {catalog.Model{Fields: slices.Repeat([]catalog.InputField{{Description: strings.Repeat("x", maxProse)}}, 100)}, []string{"input_fields"}},
+	} {
+		message := modelMessage(row.m)
+		got := decoded(message)
+		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
+			t.Errorf("%s: %q are left out of %d bytes", name, got.GetOmittedFields(), size)
+		}
+		if name == "nothing" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {
+			t.Errorf("the field is %v", got.GetInputFields()[0])
+		}
+	}
+}
+
+// A Struct of as many values takes a hundred bytes for each.
+func TestAnAnswerTakesLittleMoreMemoryThanItsBytes(t *testing.T) {
+	g := catalog.Generation{ID: "g", Inputs: many(300_000)}
+	if bytes := allocated(func() { _ = generationMessage(g, "e") }); bytes > 20<<20 {
+		t.Errorf("D6: %d bytes were allocated", bytes)
+	}
 }
 
 func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // EventData writes the data of events in the words of the contract, as JSON.
@@ -22,12 +22,12 @@ type EventData struct {
 // inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
-	g := attributed(generationMessage(version.Generation, version.Etag), whose)
-	g.Inputs = nil
 	hide := d.hider()
-	g.FailureMessage = hide.Replace(g.GetFailureMessage())
-	hideFields(g.GetUpstreamFields(), hide)
-	return eventJSON(g)
+	version.Inputs, version.FailureMessage = nil, hide.Replace(version.FailureMessage)
+	if version.Extra != nil {
+		version.Extra = rawjson.Value(hide.Replace(string(version.Extra)))
+	}
+	return eventJSON(decoded(attributed(generationMessage(version.Generation, version.Etag), whose)))
 }
 
 // Budget is the data of an event about a budget.
@@ -46,25 +46,6 @@ func (d EventData) hider() *strings.Replacer {
 
 // hiddenCatalog stands in the place of the catalog's address.
 const hiddenCatalog = "[catalog]"
-
-func hideFields(object *structpb.Struct, hide *strings.Replacer) {
-	for _, v := range object.GetFields() {
-		hideValue(v, hide)
-	}
-}
-
-func hideValue(v *structpb.Value, hide *strings.Replacer) {
-	switch kind := v.GetKind().(type) {
-	case *structpb.Value_StringValue:
-		kind.StringValue = hide.Replace(kind.StringValue)
-	case *structpb.Value_StructValue:
-		hideFields(kind.StructValue, hide)
-	case *structpb.Value_ListValue:
-		for _, item := range kind.ListValue.GetValues() {
-			hideValue(item, hide)
-		}
-	}
-}
 
 // eventJSON writes a message as the REST form does.
 func eventJSON(m proto.Message) string {

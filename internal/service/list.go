@@ -57,7 +57,9 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	case hasUnordered && (listed == nil || s.areUnordered(ctx, listed, req.GetFilter())):
 		out.NextPageToken = writeToken(unordered, "")
 	}
-	out.Generations = s.withResults(ctx, recorded, listed)
+	if out.Generations = s.withResults(ctx, recorded, listed); len(out.GetGenerations()) < len(recorded) {
+		out.NextPageToken = writePosition(kind, recorded[len(out.GetGenerations())-1].Position)
+	}
 	return out, nil
 }
 
@@ -99,15 +101,9 @@ func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, fi
 
 // catalogPage is a page of what the catalog lists.
 func catalogPage(all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
-	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID }, kind, size, token)
-	if err != nil {
-		return nil, err
-	}
-	out := &easelv1.ListGenerationsResponse{NextPageToken: next}
-	for _, g := range items {
-		out.Generations = append(out.Generations, generationMessage(g.Generation, g.Etag))
-	}
-	return out, nil
+	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID },
+		func(g catalog.Version) *easelv1.Generation { return generationMessage(g.Generation, g.Etag) }, kind, size, token)
+	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
 // chooses reports whether a filter chooses a generation by what the catalog says of it.
@@ -144,9 +140,10 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults are the messages of recorded generations, with inputs and results where the catalog lists them. A later
-// state that it lists is for the ledger: the list has those that it can filter by.
+// withResults are the messages of recorded generations, with inputs and results where the catalog lists them: as many as an
+// answer has room for. A later state that it lists is for the ledger: the list has those that it can filter by.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
+	left := maxRecord
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
@@ -156,7 +153,11 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 				g.Text, g.File = newest.Text, newest.File
 			}
 		}
-		all = append(all, attributed(generationMessage(g, r.Etag), r.Attribution))
+		message := attributed(generationMessage(g, r.Etag), r.Attribution)
+		if left -= proto.Size(message) + fieldCost; left < 0 && len(all) > 0 {
+			return all
+		}
+		all = append(all, message)
 	}
 	return all
 }

@@ -24,7 +24,8 @@ const (
 	copyPause = 10 * time.Second // from a failed renewal to the next one, at least
 
 	copyCapacity = 32 << 20 // bytes of all copies; the least recently used go first, under whatever API key
-	copyCost     = 1 << 10  // bytes that a copy takes besides its message, about
+	copyCost     = 1 << 10  // bytes that a copy takes besides its models, about
+	modelCost    = 64       // bytes that a model takes besides its message
 )
 
 // modelCache keeps the catalog's models, separately for each credential: models change seldom, and every
@@ -49,15 +50,29 @@ type copyKey struct {
 
 func (k copyKey) flight() string { return string(k.tenant) + " " + k.id }
 
-// modelCopy is an answer of the catalog, as the bytes of a message: callers can't change it, and its
-// size is known.
+// modelCopy is an answer of the catalog.
 type modelCopy struct {
-	wire       []byte
+	models     []encodedModel // nil: there is none
 	read, used time.Time
 
 	renewal   chan struct{} // closed when the renewal that is under way has ended; nil: there is none
 	begun     time.Time     // when that began
 	notBefore time.Time     // no renewal begins earlier
+}
+
+// encodedModel is a model as the bytes of its message: callers can't change it, and its size is known.
+type encodedModel struct {
+	id   string
+	wire []byte
+}
+
+func (m encodedModel) name() string { return m.id }
+
+// message is the message as it stands on the wire, which nobody needs decoded here.
+func (m encodedModel) message() *easelv1.Model {
+	out := &easelv1.Model{}
+	out.ProtoReflect().SetUnknown(m.wire)
+	return out
 }
 
 // modelRead is a read of the catalog, for as long as a caller waits for it.
@@ -83,24 +98,18 @@ func (c *modelCache) close() {
 	c.work.Wait()
 }
 
-// get gives a model, or all in the catalog's order. They belong to the caller.
-func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]*easelv1.Model, error) {
+// get gives a model, or all in the catalog's order.
+func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	found := c.current(ctx, cred, k)
 	if found.renewal != nil && time.Since(found.read) >= copyGood {
 		found.wait(ctx)
 		found = c.current(ctx, cred, k)
 	}
-	wire, err := found.wire, error(nil)
-	if wire == nil {
-		wire, err = c.fetch(ctx, cred, k)
+	if found.models != nil {
+		return found.models, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	models := &easelv1.ListModelsResponse{}
-	err = proto.Unmarshal(wire, models)
-	return models.GetModels(), err
+	return c.fetch(ctx, cred, k)
 }
 
 // current gives the copy as it is now, empty where there is none. It begins a renewal where
@@ -141,23 +150,23 @@ func (m modelCopy) wait(ctx context.Context) {
 }
 
 // fetch reads the catalog, once for all callers.
-func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyKey) ([]byte, error) {
+func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyKey) ([]encodedModel, error) {
 	r := c.join(ctx, k)
 	if r == nil {
 		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
 	}
 	defer c.leave(k, r)
 	flight := c.flights.DoChan(k.flight(), func() (any, error) {
-		if wire := c.fresh(k); wire != nil { // another read has ended since this caller looked
-			return wire, nil
+		if models := c.fresh(k); models != nil { // another read has ended since this caller looked
+			return models, nil
 		}
-		wire, err := c.read(r.ctx, cred, k.id)
-		c.land(k, r, wire, err)
-		return wire, err
+		models, err := c.read(r.ctx, cred, k.id)
+		c.land(k, r, models, err)
+		return models, err
 	})
 	select {
 	case landed := <-flight:
-		return landed.Val.([]byte), landed.Err
+		return landed.Val.([]encodedModel), landed.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -193,18 +202,18 @@ func (c *modelCache) leave(k copyKey, r *modelRead) {
 }
 
 // fresh gives what a copy holds that needs no renewal.
-func (c *modelCache) fresh(k copyKey) []byte {
+func (c *modelCache) fresh(k copyKey) []encodedModel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.copies[k]; m != nil && time.Since(m.read) < copyFresh {
-		return m.wire
+		return m.models
 	}
 	return nil
 }
 
 // read asks the catalog.
-func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id string) (wire []byte, err error) {
-	models := make([]catalog.Model, 1)
+func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
+	models, err := make([]catalog.Model, 1), error(nil)
 	if id == "" {
 		models, err = c.catalog.Models(ctx, cred)
 	} else {
@@ -213,16 +222,20 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id strin
 	if err != nil {
 		return nil, err
 	}
-	out := &easelv1.ListModelsResponse{}
-	for _, m := range models {
-		out.Models = append(out.Models, modelMessage(m))
+	all := make([]encodedModel, len(models))
+	for n, m := range models {
+		wire, err := proto.Marshal(modelMessage(m))
+		if err != nil {
+			return nil, err
+		}
+		all[n] = encodedModel{m.ID, wire}
 	}
-	return proto.Marshal(out)
+	return all, nil
 }
 
 // land takes the result of a read. In an outage an old copy is a better answer than an error; where the
 // catalog refuses, it is not.
-func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
+func (c *modelCache) land(k copyKey, r *modelRead, models []encodedModel, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.ctx.Err() != nil {
@@ -239,26 +252,35 @@ func (c *modelCache) land(k copyKey, r *modelRead, wire []byte, err error) {
 	default:
 		delete(c.copies, k)
 		if err == nil && !r.stale {
-			c.keep(k, wire)
+			c.keep(k, models)
 		}
 	}
 }
 
 // keep makes a copy, and drops the least recently used where there is no capacity for it; mu is held.
-func (c *modelCache) keep(k copyKey, wire []byte) {
+func (c *modelCache) keep(k copyKey, models []encodedModel) {
 	now, size := time.Now(), 0
 	maps.DeleteFunc(c.copies, func(_ copyKey, m *modelCopy) bool { return now.Sub(m.used) >= copyKept })
-	c.copies[k] = &modelCopy{wire: wire, read: now, used: now}
+	c.copies[k] = &modelCopy{models: models, read: now, used: now}
 	for _, m := range c.copies {
-		size += len(m.wire) + copyCost
+		size += m.size()
 	}
 	for size > c.capacity {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.copies)), func(a, b copyKey) int {
 			return c.copies[a].used.Compare(c.copies[b].used)
 		})
-		size -= len(c.copies[oldest].wire) + copyCost
+		size -= c.copies[oldest].size()
 		delete(c.copies, oldest)
 	}
+}
+
+// size is how many bytes the copy takes, about.
+func (m *modelCopy) size() int {
+	size := copyCost
+	for _, model := range m.models {
+		size += len(model.wire) + modelCost
+	}
+	return size
 }
 
 // reject removes the copies of an API key, and keeps none of the reads that are under way; mu is held.

@@ -159,7 +159,7 @@ func TestCopiesThatWereNotUsedForLongMakeRoom(t *testing.T) {
 		kept := func() int {
 			size := 0
 			for _, m := range c.copies {
-				size += len(m.wire) + copyCost
+				size += m.size()
 			}
 			if size > c.capacity {
 				t.Errorf("%d copies of %d bytes", len(c.copies), size)

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -15,8 +17,8 @@ const (
 
 // page cuts one page out of a list that the catalog gives as a whole, of those that chosen names. The token names
 // the last record of the page before, so that new records shift nothing, nor does one that is no longer chosen. kind
-// prevents the use of a token on another list.
-func page[T any](all []T, chosen func(T) bool, id func(T) string, kind string, size int32, token string) (items []T, next string, err error) {
+// prevents the use of a token on another list. A page that would be too large for an answer is shorter.
+func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) string, message func(T) M, kind string, size int32, token string) (items []M, next string, err error) {
 	if token != "" {
 		last, ok := readToken(kind, token)
 		at := slices.IndexFunc(all, func(item T) bool { return ok && id(item) == last })
@@ -25,14 +27,19 @@ func page[T any](all []T, chosen func(T) bool, id func(T) string, kind string, s
 		}
 		all = all[at+1:]
 	}
+	left, last := maxRecord, ""
 	for _, item := range all {
 		if !chosen(item) {
 			continue
 		}
 		if len(items) == pageSize(size) {
-			return items, writeToken(kind, id(items[len(items)-1])), nil
+			return items, writeToken(kind, last), nil
 		}
-		items = append(items, item)
+		m := message(item)
+		if left -= proto.Size(m) + fieldCost; left < 0 && len(items) > 0 {
+			return items, writeToken(kind, last), nil
+		}
+		items, last = append(items, m), id(item)
 	}
 	return items, "", nil
 }

@@ -2,13 +2,27 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
+
+// pageOf is a page of some letters, each with a description.
+func pageOf(letters []string, chosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
+	models, next, err := page(letters, chosen, func(s string) string { return s }, func(s string) *easelv1.Model {
+		return &easelv1.Model{ModelId: s, Description: description}
+	}, "letters", size, token)
+	for _, m := range models {
+		ids = append(ids, m.GetModelId())
+	}
+	return ids, next, err
+}
 
 func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
 	all, gone := []string{"a", "b", "c", "d", "e"}, map[string]bool{"b": true}
 	cut := func(token string) ([]string, string, error) {
-		return page(all, func(s string) bool { return !gone[s] }, func(s string) string { return s }, "letters", 2, token)
+		return pageOf(all, func(s string) bool { return !gone[s] }, "", 2, token)
 	}
 	first, token, err := cut("")
 	if err != nil || !slices.Equal(first, []string{"a", "c"}) {
@@ -21,5 +35,19 @@ func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
 	}
 	if _, _, err := cut(writeToken("digits", "a")); err == nil {
 		t.Error("the token of another list is taken")
+	}
+}
+
+func TestAPageEndsWhereTheAnswerWouldBeTooLarge(t *testing.T) {
+	all, token := []string{"a", "b", "c", "d", "e"}, ""
+	for _, want := range [][]string{{"a", "b"}, {"c", "d"}, {"e"}} {
+		got, next, err := pageOf(all, everything, strings.Repeat("x", 1_500_000), 100, token)
+		if err != nil || !slices.Equal(got, want) || (next == "") != slices.Contains(got, "e") {
+			t.Fatalf("the page after %q is %q and the token %q: %v", token, got, next, err)
+		}
+		token = next
+	}
+	if got, _, err := pageOf(all, everything, strings.Repeat("x", 3_900_000), 100, ""); err != nil || len(got) != 1 {
+		t.Errorf("a page of large ones has %q: %v", got, err)
 	}
 }

@@ -17,7 +17,7 @@ func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest)
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(all, everything, (*easelv1.Model).GetModelId, "models", req.GetPageSize(), req.GetPageToken())
+	items, next, err := page(all, everything, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
@@ -30,5 +30,5 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
-	return &easelv1.GetModelResponse{Model: one[0]}, nil
+	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }

@@ -326,11 +326,11 @@ func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
 }
 
 func FuzzAPageTokenIsReadOrRefused(f *testing.F) { // I5
-	f.Add(writeToken("models", "a"))
+	f.Add(writeToken("letters", "a"))
 	f.Add("????")
 	list := []string{"a", "b", "c"}
 	f.Fuzz(func(t *testing.T, token string) {
-		items, _, err := page(list, everything, func(s string) string { return s }, "models", 1, token)
+		items, _, err := pageOf(list, everything, "", 1, token)
 		if err == nil && len(items) > 1 || err != nil && reason(err) != "INVALID_REQUEST" {
 			t.Errorf("%q: %v %v", token, items, err)
 		}
@@ -343,7 +343,7 @@ func TestPagesCoverTheListOnce(t *testing.T) {
 		var got []string
 		token := ""
 		for {
-			items, next, err := page(all, everything, func(s string) string { return s }, "k", size, token)
+			items, next, err := pageOf(all, everything, "", size, token)
 			if err != nil {
 				t.Fatal(err)
 			}

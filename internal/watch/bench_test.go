@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -146,7 +148,7 @@ func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ time.Time) 
 		if u.listed == nil || u.listed(id) {
 			g := u.record(id, u.states[id])
 			if u.restless {
-				g.Extra = map[string]any{"position": float64(len(u.times))}
+				g.Extra = rawjson.Value(fmt.Sprintf(`{"position":%d}`, len(u.times)))
 			}
 			list = append(list, g.Version())
 		}

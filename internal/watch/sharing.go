@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -300,9 +299,7 @@ func (s *sharing) readRecord(id, sealed string) (r record, ok bool) {
 	if sealed == "" || err != nil {
 		return r, false
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return r, decoder.Decode(&r) == nil
+	return r, json.Unmarshal(text, &r) == nil
 }
 
 // listState is the state that the list has had; 0: it is not known.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // world is the catalog of one credential in a random run: what it has, how it misbehaves, and
@@ -112,7 +113,7 @@ func (w *world) record(id string, r *generation, listed bool) catalog.Generation
 		s = r.was[len(r.was)-2]
 	}
 	g := catalog.Generation{ID: id, ModelID: r.model, State: s, Status: s.String(), ObserveTime: time.Now()}
-	g.Extra = map[string]any{"of": w.name, "detail": float64(r.detail)}
+	g.Extra = rawjson.Value(fmt.Sprintf(`{"detail":%d,"of":%q}`, r.detail, w.name))
 	if r.dated {
 		g.CreateTime = r.began
 		if s.Terminal() && s == r.state() {
@@ -121,7 +122,7 @@ func (w *world) record(id string, r *generation, listed bool) catalog.Generation
 	}
 	switch {
 	case listed && w.on(restless):
-		g.Extra["position"] = float64(len(w.requests))
+		g.Extra = rawjson.Value(fmt.Sprintf(`{"detail":%d,"of":%q,"position":%d}`, r.detail, w.name, len(w.requests)))
 	case listed && w.thin:
 	case s == catalog.StateSucceeded:
 		g.File = &catalog.File{}

@@ -163,7 +163,10 @@ type Account struct {
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// What the caller's team may spend, the day before the month: one entry for each
 	// window that the operator has set a limit for. Empty without a limit.
-	Budgets       []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Names of the fields that the server has left out, as an answer would be larger than the
+	// 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -229,6 +232,13 @@ func (x *Account) GetUpstreamFields() *structpb.Struct {
 func (x *Account) GetBudgets() []*Budget {
 	if x != nil {
 		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Account) GetOmittedFields() []string {
+	if x != nil {
+		return x.OmittedFields
 	}
 	return nil
 }
@@ -490,13 +500,14 @@ var File_easel_v1_account_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_proto_rawDesc = "" +
 	"\n" +
-	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x02\n" +
+	"\x16easel/v1/account.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\x02\n" +
 	"\aAccount\x12(\n" +
 	"\rbalance_cents\x18\x01 \x01(\x03H\x00R\fbalanceCents\x88\x01\x01\x12#\n" +
 	"\rcurrency_code\x18\x02 \x01(\tR\fcurrencyCode\x12=\n" +
 	"\fobserve_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
 	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x124\n" +
-	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetB\b\xbaH\x05\x92\x01\x02\x10\x02R\abudgetsB\x10\n" +
+	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetB\b\xbaH\x05\x92\x01\x02\x10\x02R\abudgets\x12/\n" +
+	"\x0eomitted_fields\x18\x06 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFieldsB\x10\n" +
 	"\x0e_balance_cents\"\x97\x02\n" +
 	"\x06Budget\x12.\n" +
 	"\x06window\x18\x01 \x01(\x0e2\x16.easel.v1.BudgetWindowR\x06window\x12\x1f\n" +

@@ -158,7 +158,11 @@ type Generation struct {
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
 	// Not part of the etag.
-	Labels        map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Names of the fields that the server has left out, as an answer would be larger than the
+	// 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+	// is empty. Not part of the etag.
+	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,6 +330,13 @@ func (x *Generation) GetCaller() string {
 func (x *Generation) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *Generation) GetOmittedFields() []string {
+	if x != nil {
+		return x.OmittedFields
 	}
 	return nil
 }
@@ -540,7 +551,7 @@ var File_easel_v1_generation_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
+	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
 	"\n" +
 	"Generation\x12#\n" +
 	"\rgeneration_id\x18\x01 \x01(\tR\fgenerationId\x12\x19\n" +
@@ -563,7 +574,8 @@ const file_easel_v1_generation_proto_rawDesc = "" +
 	"\x0fupstream_fields\x18\x0f \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12\x14\n" +
 	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06caller\x18\x11 \x01(\tR\x06caller\x12B\n" +
-	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x06labels\x1a9\n" +
+	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x06labels\x12/\n" +
+	"\x0eomitted_fields\x18\x13 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFields\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +

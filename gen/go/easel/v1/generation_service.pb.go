@@ -577,7 +577,8 @@ func (x *GetGenerationResponse) GetGeneration() *Generation {
 // ListGenerationsRequest asks for one page of renders.
 type ListGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+	// Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+	// shorter where it would be larger than 4 MiB.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before; empty for the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`

@@ -166,8 +166,13 @@ type Model struct {
 	// Members of the catalog's record that this contract has no field for, as
 	// they were sent.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Names of the fields that the server has left out, as the message would be larger than the
+	// 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+	// "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+	// field is empty, of one input field at least.
+	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Model) Reset() {
@@ -245,6 +250,13 @@ func (x *Model) GetObserveTime() *timestamppb.Timestamp {
 func (x *Model) GetUpstreamFields() *structpb.Struct {
 	if x != nil {
 		return x.UpstreamFields
+	}
+	return nil
+}
+
+func (x *Model) GetOmittedFields() []string {
+	if x != nil {
+		return x.OmittedFields
 	}
 	return nil
 }
@@ -383,7 +395,7 @@ var File_easel_v1_model_proto protoreflect.FileDescriptor
 
 const file_easel_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/model.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x02\n" +
+	"\x14easel/v1/model.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x03\n" +
 	"\x05Model\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -392,7 +404,8 @@ const file_easel_v1_model_proto_rawDesc = "" +
 	"outputKind\x12B\n" +
 	"\finput_fields\x18\x05 \x03(\v2\x14.easel.v1.InputFieldB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\vinputFields\x12=\n" +
 	"\fobserve_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\x12@\n" +
-	"\x0fupstream_fields\x18\a \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\"\xe0\x03\n" +
+	"\x0fupstream_fields\x18\a \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x12/\n" +
+	"\x0eomitted_fields\x18\b \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFields\"\xe0\x03\n" +
 	"\n" +
 	"InputField\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +

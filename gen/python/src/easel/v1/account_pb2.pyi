@@ -96,6 +96,7 @@ class Account(_message.Message):
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
     BUDGETS_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
     """Remaining balance in euro cents. Absent where the catalog did not send a
     readable one, and for a caller that is no operator where the server knows its
@@ -122,6 +123,12 @@ class Account(_message.Message):
         window that the operator has set a limit for. Empty without a limit.
         """
 
+    @_builtins.property
+    def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the fields that the server has left out, as an answer would be larger than the
+        4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+        """
+
     def __init__(
         self,
         *,
@@ -130,10 +137,11 @@ class Account(_message.Message):
         observe_time: _timestamp_pb2.Timestamp | None = ...,
         upstream_fields: _struct_pb2.Struct | None = ...,
         budgets: _abc.Iterable[Global___Budget] | None = ...,
+        omitted_fields: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "budgets", b"budgets", "currency_code", b"currency_code", "observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents", "balance_cents", b"balance_cents", "budgets", b"budgets", "currency_code", b"currency_code", "observe_time", b"observe_time", "omitted_fields", b"omitted_fields", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_cents: _TypeAlias = _typing.Literal["balance_cents"]  # noqa: Y015
     _WhichOneofArgType__balance_cents: _TypeAlias = _typing.Literal["_balance_cents", b"_balance_cents"]  # noqa: Y015

@@ -98,6 +98,7 @@ class Model(_message.Message):
     INPUT_FIELDS_FIELD_NUMBER: _builtins.int
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """Identifier to order with. Opaque; may contain "/"."""
     display_name: _builtins.str
@@ -124,6 +125,14 @@ class Model(_message.Message):
         they were sent.
         """
 
+    @_builtins.property
+    def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the fields that the server has left out, as the message would be larger than the
+        4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+        "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+        field is empty, of one input field at least.
+        """
+
     def __init__(
         self,
         *,
@@ -134,10 +143,11 @@ class Model(_message.Message):
         input_fields: _abc.Iterable[Global___InputField] | None = ...,
         observe_time: _timestamp_pb2.Timestamp | None = ...,
         upstream_fields: _struct_pb2.Struct | None = ...,
+        omitted_fields: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "display_name", b"display_name", "input_fields", b"input_fields", "model_id", b"model_id", "observe_time", b"observe_time", "output_kind", b"output_kind", "upstream_fields", b"upstream_fields"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "display_name", b"display_name", "input_fields", b"input_fields", "model_id", b"model_id", "observe_time", b"observe_time", "omitted_fields", b"omitted_fields", "output_kind", b"output_kind", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,7 +28,9 @@ class ListModelsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most models wanted in one answer. 0 means 100; more than 1000 means 1000."""
+    """Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+    shorter where it would be larger than 4 MiB.
+    """
     page_token: _builtins.str
     """next_page_token of the page before; empty for the first page."""
     def __init__(

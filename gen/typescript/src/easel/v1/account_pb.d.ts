@@ -60,6 +60,14 @@ export declare type Account = Message<"easel.v1.Account"> & {
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
   budgets: Budget[];
+
+  /**
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   *
+   * @generated from field: repeated string omitted_fields = 6;
+   */
+  omittedFields: string[];
 };
 
 /**

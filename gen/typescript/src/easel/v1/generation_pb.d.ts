@@ -166,6 +166,15 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
    * @generated from field: map<string, string> labels = 18;
    */
   labels: { [key: string]: string };
+
+  /**
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   *
+   * @generated from field: repeated string omitted_fields = 19;
+   */
+  omittedFields: string[];
 };
 
 /**

@@ -225,7 +225,8 @@ export declare const GetGenerationResponseSchema: GenMessage<GetGenerationRespon
  */
 export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRequest"> & {
   /**
-   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+   * shorter where it would be larger than 4 MiB.
    *
    * @generated from field: int32 page_size = 1;
    */

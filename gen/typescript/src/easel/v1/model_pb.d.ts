@@ -68,6 +68,16 @@ export declare type Model = Message<"easel.v1.Model"> & {
    * @generated from field: google.protobuf.Struct upstream_fields = 7;
    */
   upstreamFields?: JsonObject | undefined;
+
+  /**
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   *
+   * @generated from field: repeated string omitted_fields = 8;
+   */
+  omittedFields: string[];
 };
 
 /**

@@ -18,7 +18,8 @@ export declare const file_easel_v1_model_service: GenFile;
  */
 export declare type ListModelsRequest = Message<"easel.v1.ListModelsRequest"> & {
   /**
-   * Most models wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+   * shorter where it would be larger than 4 MiB.
    *
    * @generated from field: int32 page_size = 1;
    */

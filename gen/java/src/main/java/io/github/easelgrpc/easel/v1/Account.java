@@ -26,6 +26,8 @@ private static final long serialVersionUID = 0L;
   private Account() {
     currencyCode_ = "";
     budgets_ = java.util.Collections.emptyList();
+    omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
   }
 
   @java.lang.Override
@@ -278,6 +280,63 @@ private static final long serialVersionUID = 0L;
     return budgets_.get(index);
   }
 
+  public static final int OMITTED_FIELDS_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.LazyStringArrayList omittedFields_ =
+      com.google.protobuf.LazyStringArrayList.emptyList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  public com.google.protobuf.ProtocolStringList
+      getOmittedFieldsList() {
+    return omittedFields_;
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  public int getOmittedFieldsCount() {
+    return omittedFields_.size();
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  public java.lang.String getOmittedFields(int index) {
+    return omittedFields_.get(index);
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  public com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index) {
+    return omittedFields_.getByteString(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -307,6 +366,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < budgets_.size(); i++) {
       output.writeMessage(5, budgets_.get(i));
     }
+    for (int i = 0; i < omittedFields_.size(); i++) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 6, omittedFields_.getRaw(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -334,6 +396,14 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < budgets_.size(); i++) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(5, budgets_.get(i));
+    }
+    {
+      int dataSize = 0;
+      for (int i = 0; i < omittedFields_.size(); i++) {
+        dataSize += computeStringSizeNoTag(omittedFields_.getRaw(i));
+      }
+      size += dataSize;
+      size += 1 * getOmittedFieldsList().size();
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -369,6 +439,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getBudgetsList()
         .equals(other.getBudgetsList())) return false;
+    if (!getOmittedFieldsList()
+        .equals(other.getOmittedFieldsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -398,6 +470,10 @@ private static final long serialVersionUID = 0L;
     if (getBudgetsCount() > 0) {
       hash = (37 * hash) + BUDGETS_FIELD_NUMBER;
       hash = (53 * hash) + getBudgetsList().hashCode();
+    }
+    if (getOmittedFieldsCount() > 0) {
+      hash = (37 * hash) + OMITTED_FIELDS_FIELD_NUMBER;
+      hash = (53 * hash) + getOmittedFieldsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -564,6 +640,8 @@ private static final long serialVersionUID = 0L;
         budgetsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000010);
+      omittedFields_ =
+          com.google.protobuf.LazyStringArrayList.emptyList();
       return this;
     }
 
@@ -629,6 +707,10 @@ private static final long serialVersionUID = 0L;
             ? upstreamFields_
             : upstreamFieldsBuilder_.build();
         to_bitField0_ |= 0x00000004;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        omittedFields_.makeImmutable();
+        result.omittedFields_ = omittedFields_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -717,6 +799,16 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (!other.omittedFields_.isEmpty()) {
+        if (omittedFields_.isEmpty()) {
+          omittedFields_ = other.omittedFields_;
+          bitField0_ |= 0x00000020;
+        } else {
+          ensureOmittedFieldsIsMutable();
+          omittedFields_.addAll(other.omittedFields_);
+        }
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -780,6 +872,12 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 42
+            case 50: {
+              java.lang.String s = input.readStringRequireUtf8();
+              ensureOmittedFieldsIsMutable();
+              omittedFields_.add(s);
+              break;
+            } // case 50
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1622,6 +1720,162 @@ private static final long serialVersionUID = 0L;
         budgets_ = null;
       }
       return budgetsBuilder_;
+    }
+
+    private com.google.protobuf.LazyStringArrayList omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+    private void ensureOmittedFieldsIsMutable() {
+      if (!omittedFields_.isModifiable()) {
+        omittedFields_ = new com.google.protobuf.LazyStringArrayList(omittedFields_);
+      }
+      bitField0_ |= 0x00000020;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @return A list containing the omittedFields.
+     */
+    public com.google.protobuf.ProtocolStringList
+        getOmittedFieldsList() {
+      omittedFields_.makeImmutable();
+      return omittedFields_;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @return The count of omittedFields.
+     */
+    public int getOmittedFieldsCount() {
+      return omittedFields_.size();
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param index The index of the element to return.
+     * @return The omittedFields at the given index.
+     */
+    public java.lang.String getOmittedFields(int index) {
+      return omittedFields_.get(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param index The index of the value to return.
+     * @return The bytes of the omittedFields at the given index.
+     */
+    public com.google.protobuf.ByteString
+        getOmittedFieldsBytes(int index) {
+      return omittedFields_.getByteString(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param index The index to set the value at.
+     * @param value The omittedFields to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOmittedFields(
+        int index, java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.set(index, value);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param value The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFields(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param values The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllOmittedFields(
+        java.lang.Iterable<java.lang.String> values) {
+      ensureOmittedFieldsIsMutable();
+      com.google.protobuf.AbstractMessageLite.Builder.addAll(
+          values, omittedFields_);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOmittedFields() {
+      omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+      bitField0_ = (bitField0_ & ~0x00000020);;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+     * @param value The bytes of the omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFieldsBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -162,4 +162,49 @@ public interface AccountOrBuilder extends
    */
   io.github.easelgrpc.easel.v1.BudgetOrBuilder getBudgetsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  java.util.List<java.lang.String>
+      getOmittedFieldsList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  int getOmittedFieldsCount();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  java.lang.String getOmittedFields(int index);
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 6 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index);
 }

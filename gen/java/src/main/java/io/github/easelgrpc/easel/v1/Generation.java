@@ -29,6 +29,8 @@ private static final long serialVersionUID = 0L;
     etag_ = "";
     owner_ = "";
     caller_ = "";
+    omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
   }
 
   @java.lang.Override
@@ -912,6 +914,67 @@ java.lang.String defaultValue) {
     return map.get(key);
   }
 
+  public static final int OMITTED_FIELDS_FIELD_NUMBER = 19;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.LazyStringArrayList omittedFields_ =
+      com.google.protobuf.LazyStringArrayList.emptyList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  public com.google.protobuf.ProtocolStringList
+      getOmittedFieldsList() {
+    return omittedFields_;
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  public int getOmittedFieldsCount() {
+    return omittedFields_.size();
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  public java.lang.String getOmittedFields(int index) {
+    return omittedFields_.get(index);
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  public com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index) {
+    return omittedFields_.getByteString(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -983,6 +1046,9 @@ java.lang.String defaultValue) {
         internalGetLabels(),
         LabelsDefaultEntryHolder.defaultEntry,
         18);
+    for (int i = 0; i < omittedFields_.size(); i++) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 19, omittedFields_.getRaw(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -1063,6 +1129,14 @@ java.lang.String defaultValue) {
       size += com.google.protobuf.CodedOutputStream
           .computeMessageSize(18, labels__);
     }
+    {
+      int dataSize = 0;
+      for (int i = 0; i < omittedFields_.size(); i++) {
+        dataSize += computeStringSizeNoTag(omittedFields_.getRaw(i));
+      }
+      size += dataSize;
+      size += 2 * getOmittedFieldsList().size();
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1127,6 +1201,8 @@ java.lang.String defaultValue) {
         .equals(other.getCaller())) return false;
     if (!internalGetLabels().equals(
         other.internalGetLabels())) return false;
+    if (!getOmittedFieldsList()
+        .equals(other.getOmittedFieldsList())) return false;
     if (!getResultCase().equals(other.getResultCase())) return false;
     switch (resultCase_) {
       case 8:
@@ -1198,6 +1274,10 @@ java.lang.String defaultValue) {
     if (!internalGetLabels().getMap().isEmpty()) {
       hash = (37 * hash) + LABELS_FIELD_NUMBER;
       hash = (53 * hash) + internalGetLabels().hashCode();
+    }
+    if (getOmittedFieldsCount() > 0) {
+      hash = (37 * hash) + OMITTED_FIELDS_FIELD_NUMBER;
+      hash = (53 * hash) + getOmittedFieldsList().hashCode();
     }
     switch (resultCase_) {
       case 8:
@@ -1420,6 +1500,8 @@ java.lang.String defaultValue) {
       owner_ = "";
       caller_ = "";
       internalGetMutableLabels().clear();
+      omittedFields_ =
+          com.google.protobuf.LazyStringArrayList.emptyList();
       resultCase_ = 0;
       result_ = null;
       return this;
@@ -1521,6 +1603,10 @@ java.lang.String defaultValue) {
       if (((from_bitField0_ & 0x00020000) != 0)) {
         result.labels_ = internalGetLabels();
         result.labels_.makeImmutable();
+      }
+      if (((from_bitField0_ & 0x00040000) != 0)) {
+        omittedFields_.makeImmutable();
+        result.omittedFields_ = omittedFields_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1644,6 +1730,16 @@ java.lang.String defaultValue) {
       internalGetMutableLabels().mergeFrom(
           other.internalGetLabels());
       bitField0_ |= 0x00020000;
+      if (!other.omittedFields_.isEmpty()) {
+        if (omittedFields_.isEmpty()) {
+          omittedFields_ = other.omittedFields_;
+          bitField0_ |= 0x00040000;
+        } else {
+          ensureOmittedFieldsIsMutable();
+          omittedFields_.addAll(other.omittedFields_);
+        }
+        onChanged();
+      }
       switch (other.getResultCase()) {
         case FILE: {
           mergeFile(other.getFile());
@@ -1791,6 +1887,12 @@ java.lang.String defaultValue) {
               bitField0_ |= 0x00020000;
               break;
             } // case 146
+            case 154: {
+              java.lang.String s = input.readStringRequireUtf8();
+              ensureOmittedFieldsIsMutable();
+              omittedFields_.add(s);
+              break;
+            } // case 154
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4033,6 +4135,171 @@ java.lang.String defaultValue) {
       internalGetMutableLabels().getMutableMap()
           .putAll(values);
       bitField0_ |= 0x00020000;
+      return this;
+    }
+
+    private com.google.protobuf.LazyStringArrayList omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+    private void ensureOmittedFieldsIsMutable() {
+      if (!omittedFields_.isModifiable()) {
+        omittedFields_ = new com.google.protobuf.LazyStringArrayList(omittedFields_);
+      }
+      bitField0_ |= 0x00040000;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @return A list containing the omittedFields.
+     */
+    public com.google.protobuf.ProtocolStringList
+        getOmittedFieldsList() {
+      omittedFields_.makeImmutable();
+      return omittedFields_;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @return The count of omittedFields.
+     */
+    public int getOmittedFieldsCount() {
+      return omittedFields_.size();
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param index The index of the element to return.
+     * @return The omittedFields at the given index.
+     */
+    public java.lang.String getOmittedFields(int index) {
+      return omittedFields_.get(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param index The index of the value to return.
+     * @return The bytes of the omittedFields at the given index.
+     */
+    public com.google.protobuf.ByteString
+        getOmittedFieldsBytes(int index) {
+      return omittedFields_.getByteString(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param index The index to set the value at.
+     * @param value The omittedFields to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOmittedFields(
+        int index, java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.set(index, value);
+      bitField0_ |= 0x00040000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param value The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFields(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00040000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param values The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllOmittedFields(
+        java.lang.Iterable<java.lang.String> values) {
+      ensureOmittedFieldsIsMutable();
+      com.google.protobuf.AbstractMessageLite.Builder.addAll(
+          values, omittedFields_);
+      bitField0_ |= 0x00040000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOmittedFields() {
+      omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+      bitField0_ = (bitField0_ & ~0x00040000);;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as an answer would be larger than the
+     * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+     * is empty. Not part of the etag.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+     * @param value The bytes of the omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFieldsBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00040000;
+      onChanged();
       return this;
     }
     @java.lang.Override

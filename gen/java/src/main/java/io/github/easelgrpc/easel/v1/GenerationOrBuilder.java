@@ -478,5 +478,54 @@ java.lang.String defaultValue);
   java.lang.String getLabelsOrThrow(
       java.lang.String key);
 
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  java.util.List<java.lang.String>
+      getOmittedFieldsList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  int getOmittedFieldsCount();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  java.lang.String getOmittedFields(int index);
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as an answer would be larger than the
+   * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
+   * is empty. Not part of the etag.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index);
+
   io.github.easelgrpc.easel.v1.Generation.ResultCase getResultCase();
 }

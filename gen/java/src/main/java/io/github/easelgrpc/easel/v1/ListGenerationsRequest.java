@@ -49,7 +49,8 @@ private static final long serialVersionUID = 0L;
   private int pageSize_ = 0;
   /**
    * <pre>
-   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+   * shorter where it would be larger than 4 MiB.
    * </pre>
    *
    * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -549,7 +550,8 @@ private static final long serialVersionUID = 0L;
     private int pageSize_ ;
     /**
      * <pre>
-     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -561,7 +563,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -577,7 +580,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>

@@ -10,7 +10,8 @@ public interface ListGenerationsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+   * shorter where it would be larger than 4 MiB.
    * </pre>
    *
    * <code>int32 page_size = 1 [json_name = "pageSize"];</code>

@@ -48,7 +48,8 @@ private static final long serialVersionUID = 0L;
   private int pageSize_ = 0;
   /**
    * <pre>
-   * Most models wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+   * shorter where it would be larger than 4 MiB.
    * </pre>
    *
    * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -462,7 +463,8 @@ private static final long serialVersionUID = 0L;
     private int pageSize_ ;
     /**
      * <pre>
-     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -474,7 +476,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>
@@ -490,7 +493,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000.
+     * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
+     * shorter where it would be larger than 4 MiB.
      * </pre>
      *
      * <code>int32 page_size = 1 [json_name = "pageSize"];</code>

@@ -26,6 +26,8 @@ private static final long serialVersionUID = 0L;
     description_ = "";
     outputKind_ = 0;
     inputFields_ = java.util.Collections.emptyList();
+    omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
   }
 
   @java.lang.Override
@@ -364,6 +366,71 @@ private static final long serialVersionUID = 0L;
     return upstreamFields_ == null ? com.google.protobuf.Struct.getDefaultInstance() : upstreamFields_;
   }
 
+  public static final int OMITTED_FIELDS_FIELD_NUMBER = 8;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.LazyStringArrayList omittedFields_ =
+      com.google.protobuf.LazyStringArrayList.emptyList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  public com.google.protobuf.ProtocolStringList
+      getOmittedFieldsList() {
+    return omittedFields_;
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  public int getOmittedFieldsCount() {
+    return omittedFields_.size();
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  public java.lang.String getOmittedFields(int index) {
+    return omittedFields_.get(index);
+  }
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  public com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index) {
+    return omittedFields_.getByteString(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -399,6 +466,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(7, getUpstreamFields());
     }
+    for (int i = 0; i < omittedFields_.size(); i++) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 8, omittedFields_.getRaw(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -432,6 +502,14 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(7, getUpstreamFields());
+    }
+    {
+      int dataSize = 0;
+      for (int i = 0; i < omittedFields_.size(); i++) {
+        dataSize += computeStringSizeNoTag(omittedFields_.getRaw(i));
+      }
+      size += dataSize;
+      size += 1 * getOmittedFieldsList().size();
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -467,6 +545,8 @@ private static final long serialVersionUID = 0L;
       if (!getUpstreamFields()
           .equals(other.getUpstreamFields())) return false;
     }
+    if (!getOmittedFieldsList()
+        .equals(other.getOmittedFieldsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -497,6 +577,10 @@ private static final long serialVersionUID = 0L;
     if (hasUpstreamFields()) {
       hash = (37 * hash) + UPSTREAM_FIELDS_FIELD_NUMBER;
       hash = (53 * hash) + getUpstreamFields().hashCode();
+    }
+    if (getOmittedFieldsCount() > 0) {
+      hash = (37 * hash) + OMITTED_FIELDS_FIELD_NUMBER;
+      hash = (53 * hash) + getOmittedFieldsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -662,6 +746,8 @@ private static final long serialVersionUID = 0L;
         upstreamFieldsBuilder_.dispose();
         upstreamFieldsBuilder_ = null;
       }
+      omittedFields_ =
+          com.google.protobuf.LazyStringArrayList.emptyList();
       return this;
     }
 
@@ -732,6 +818,10 @@ private static final long serialVersionUID = 0L;
             ? upstreamFields_
             : upstreamFieldsBuilder_.build();
         to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        omittedFields_.makeImmutable();
+        result.omittedFields_ = omittedFields_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -830,6 +920,16 @@ private static final long serialVersionUID = 0L;
       if (other.hasUpstreamFields()) {
         mergeUpstreamFields(other.getUpstreamFields());
       }
+      if (!other.omittedFields_.isEmpty()) {
+        if (omittedFields_.isEmpty()) {
+          omittedFields_ = other.omittedFields_;
+          bitField0_ |= 0x00000080;
+        } else {
+          ensureOmittedFieldsIsMutable();
+          omittedFields_.addAll(other.omittedFields_);
+        }
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -903,6 +1003,12 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000040;
               break;
             } // case 58
+            case 66: {
+              java.lang.String s = input.readStringRequireUtf8();
+              ensureOmittedFieldsIsMutable();
+              omittedFields_.add(s);
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1929,6 +2035,180 @@ private static final long serialVersionUID = 0L;
         upstreamFields_ = null;
       }
       return upstreamFieldsBuilder_;
+    }
+
+    private com.google.protobuf.LazyStringArrayList omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+    private void ensureOmittedFieldsIsMutable() {
+      if (!omittedFields_.isModifiable()) {
+        omittedFields_ = new com.google.protobuf.LazyStringArrayList(omittedFields_);
+      }
+      bitField0_ |= 0x00000080;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @return A list containing the omittedFields.
+     */
+    public com.google.protobuf.ProtocolStringList
+        getOmittedFieldsList() {
+      omittedFields_.makeImmutable();
+      return omittedFields_;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @return The count of omittedFields.
+     */
+    public int getOmittedFieldsCount() {
+      return omittedFields_.size();
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param index The index of the element to return.
+     * @return The omittedFields at the given index.
+     */
+    public java.lang.String getOmittedFields(int index) {
+      return omittedFields_.get(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param index The index of the value to return.
+     * @return The bytes of the omittedFields at the given index.
+     */
+    public com.google.protobuf.ByteString
+        getOmittedFieldsBytes(int index) {
+      return omittedFields_.getByteString(index);
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param index The index to set the value at.
+     * @param value The omittedFields to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOmittedFields(
+        int index, java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.set(index, value);
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param value The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFields(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param values The omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllOmittedFields(
+        java.lang.Iterable<java.lang.String> values) {
+      ensureOmittedFieldsIsMutable();
+      com.google.protobuf.AbstractMessageLite.Builder.addAll(
+          values, omittedFields_);
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOmittedFields() {
+      omittedFields_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+      bitField0_ = (bitField0_ & ~0x00000080);;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Names of the fields that the server has left out, as the message would be larger than the
+     * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+     * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+     * field is empty, of one input field at least.
+     * </pre>
+     *
+     * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+     * @param value The bytes of the omittedFields to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedFieldsBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      ensureOmittedFieldsIsMutable();
+      omittedFields_.add(value);
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

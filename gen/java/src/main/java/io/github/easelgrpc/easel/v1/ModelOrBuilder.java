@@ -195,4 +195,57 @@ public interface ModelOrBuilder extends
    * <code>.google.protobuf.Struct upstream_fields = 7 [json_name = "upstreamFields"];</code>
    */
   com.google.protobuf.StructOrBuilder getUpstreamFieldsOrBuilder();
+
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @return A list containing the omittedFields.
+   */
+  java.util.List<java.lang.String>
+      getOmittedFieldsList();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @return The count of omittedFields.
+   */
+  int getOmittedFieldsCount();
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @param index The index of the element to return.
+   * @return The omittedFields at the given index.
+   */
+  java.lang.String getOmittedFields(int index);
+  /**
+   * <pre>
+   * Names of the fields that the server has left out, as the message would be larger than the
+   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
+   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
+   * field is empty, of one input field at least.
+   * </pre>
+   *
+   * <code>repeated string omitted_fields = 8 [json_name = "omittedFields"];</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omittedFields at the given index.
+   */
+  com.google.protobuf.ByteString
+      getOmittedFieldsBytes(int index);
 }

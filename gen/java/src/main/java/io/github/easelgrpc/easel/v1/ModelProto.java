@@ -36,7 +36,7 @@ public final class ModelProto {
     java.lang.String[] descriptorData = {
       "\n\024easel/v1/model.proto\022\010easel.v1\032\034google" +
       "/protobuf/struct.proto\032\037google/protobuf/" +
-      "timestamp.proto\"\330\002\n\005Model\022\031\n\010model_id\030\001 " +
+      "timestamp.proto\"\377\002\n\005Model\022\031\n\010model_id\030\001 " +
       "\001(\tR\007modelId\022!\n\014display_name\030\002 \001(\tR\013disp" +
       "layName\022 \n\013description\030\003 \001(\tR\013descriptio" +
       "n\0225\n\013output_kind\030\004 \001(\0162\024.easel.v1.Output" +
@@ -45,30 +45,31 @@ public final class ModelProto {
       "erve_time\030\006 \001(\0132\032.google.protobuf.Timest" +
       "ampR\013observeTime\022@\n\017upstream_fields\030\007 \001(" +
       "\0132\027.google.protobuf.StructR\016upstreamFiel" +
-      "ds\"\325\003\n\nInputField\022\022\n\004name\030\001 \001(\tR\004name\022!\n" +
-      "\014display_name\030\002 \001(\tR\013displayName\022 \n\013desc" +
-      "ription\030\003 \001(\tR\013description\022,\n\004type\030\004 \001(\016" +
-      "2\030.easel.v1.InputFieldTypeR\004type\022\037\n\010requ" +
-      "ired\030\005 \001(\010H\000R\010required\210\001\001\022;\n\rdefault_val" +
-      "ue\030\006 \001(\0132\026.google.protobuf.ValueR\014defaul" +
-      "tValue\022=\n\016allowed_values\030\007 \003(\0132\026.google." +
-      "protobuf.ValueR\rallowedValues\022\035\n\007minimum" +
-      "\030\010 \001(\001H\001R\007minimum\210\001\001\022\035\n\007maximum\030\t \001(\001H\002R" +
-      "\007maximum\210\001\001\022@\n\017upstream_fields\030\n \001(\0132\027.g" +
-      "oogle.protobuf.StructR\016upstreamFieldsB\013\n" +
-      "\t_requiredB\n\n\010_minimumB\n\n\010_maximum*U\n\nOu" +
-      "tputKind\022\033\n\027OUTPUT_KIND_UNSPECIFIED\020\000\022\024\n" +
-      "\020OUTPUT_KIND_FILE\020\001\022\024\n\020OUTPUT_KIND_TEXT\020" +
-      "\002*\341\001\n\016InputFieldType\022 \n\034INPUT_FIELD_TYPE" +
-      "_UNSPECIFIED\020\000\022\033\n\027INPUT_FIELD_TYPE_STRIN" +
-      "G\020\001\022\034\n\030INPUT_FIELD_TYPE_INTEGER\020\002\022\033\n\027INP" +
-      "UT_FIELD_TYPE_NUMBER\020\003\022\034\n\030INPUT_FIELD_TY" +
-      "PE_BOOLEAN\020\004\022\033\n\027INPUT_FIELD_TYPE_OBJECT\020" +
-      "\005\022\032\n\026INPUT_FIELD_TYPE_ARRAY\020\006B\240\001\n\034io.git" +
-      "hub.easelgrpc.easel.v1B\nModelProtoP\001Z3gi" +
-      "thub.com/easel-grpc/easel/gen/go/easel/v" +
-      "1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024" +
-      "Easel\\V1\\GPBMetadata\352\002\tEasel::V1b\006proto3"
+      "ds\022%\n\016omitted_fields\030\010 \003(\tR\romittedField" +
+      "s\"\325\003\n\nInputField\022\022\n\004name\030\001 \001(\tR\004name\022!\n\014" +
+      "display_name\030\002 \001(\tR\013displayName\022 \n\013descr" +
+      "iption\030\003 \001(\tR\013description\022,\n\004type\030\004 \001(\0162" +
+      "\030.easel.v1.InputFieldTypeR\004type\022\037\n\010requi" +
+      "red\030\005 \001(\010H\000R\010required\210\001\001\022;\n\rdefault_valu" +
+      "e\030\006 \001(\0132\026.google.protobuf.ValueR\014default" +
+      "Value\022=\n\016allowed_values\030\007 \003(\0132\026.google.p" +
+      "rotobuf.ValueR\rallowedValues\022\035\n\007minimum\030" +
+      "\010 \001(\001H\001R\007minimum\210\001\001\022\035\n\007maximum\030\t \001(\001H\002R\007" +
+      "maximum\210\001\001\022@\n\017upstream_fields\030\n \001(\0132\027.go" +
+      "ogle.protobuf.StructR\016upstreamFieldsB\013\n\t" +
+      "_requiredB\n\n\010_minimumB\n\n\010_maximum*U\n\nOut" +
+      "putKind\022\033\n\027OUTPUT_KIND_UNSPECIFIED\020\000\022\024\n\020" +
+      "OUTPUT_KIND_FILE\020\001\022\024\n\020OUTPUT_KIND_TEXT\020\002" +
+      "*\341\001\n\016InputFieldType\022 \n\034INPUT_FIELD_TYPE_" +
+      "UNSPECIFIED\020\000\022\033\n\027INPUT_FIELD_TYPE_STRING" +
+      "\020\001\022\034\n\030INPUT_FIELD_TYPE_INTEGER\020\002\022\033\n\027INPU" +
+      "T_FIELD_TYPE_NUMBER\020\003\022\034\n\030INPUT_FIELD_TYP" +
+      "E_BOOLEAN\020\004\022\033\n\027INPUT_FIELD_TYPE_OBJECT\020\005" +
+      "\022\032\n\026INPUT_FIELD_TYPE_ARRAY\020\006B\240\001\n\034io.gith" +
+      "ub.easelgrpc.easel.v1B\nModelProtoP\001Z3git" +
+      "hub.com/easel-grpc/easel/gen/go/easel/v1" +
+      ";easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024E" +
+      "asel\\V1\\GPBMetadata\352\002\tEasel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -81,7 +82,7 @@ public final class ModelProto {
     internal_static_easel_v1_Model_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_Model_descriptor,
-        new java.lang.String[] { "ModelId", "DisplayName", "Description", "OutputKind", "InputFields", "ObserveTime", "UpstreamFields", });
+        new java.lang.String[] { "ModelId", "DisplayName", "Description", "OutputKind", "InputFields", "ObserveTime", "UpstreamFields", "OmittedFields", });
     internal_static_easel_v1_InputField_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_easel_v1_InputField_fieldAccessorTable = new

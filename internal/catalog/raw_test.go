@@ -1,0 +1,38 @@
+package catalog
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
+)
+
+// jsonOf is a value as JSON.
+func jsonOf(value any) rawjson.Value {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return rawjson.Canonical(text)
+}
+
+// membersOf are the members of an object, decoded.
+func membersOf(text rawjson.Value) map[string]any {
+	value, _ := decode(text)
+	members, _ := value.(map[string]any)
+	return members
+}
+
+// The ledger has etags for as long as it has orders, and callers hold them meanwhile.
+func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
+	const body = `{"id":"g1","status":"succeeded","textOutput":"a <poem>","inputs":{"z":[1,2.50,-0,1e400,{"y":"\u00e9<&>","x":null}],"a":"\u2028\ud800"},` +
+		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`
+	g, err := readGeneration(answerOf(opGeneration, body), "g1")
+	if err != nil || g.Etag() != "461a9a555220c04121105fd0" {
+		t.Errorf("it is %s of %s and %s: %v", g.Etag(), g.Inputs, g.Extra, err)
+	}
+	var again Generation
+	if text, err := json.Marshal(g); err != nil || json.Unmarshal(text, &again) != nil || again.Etag() != g.Etag() {
+		t.Errorf("of a record of the book it is %s: %v", again.Etag(), err)
+	}
+}

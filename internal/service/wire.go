@@ -1,0 +1,166 @@
+package service
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
+)
+
+// maxRecord is the largest record that is answered: with what comes around it no answer is larger than the 4 MiB that
+// each gRPC client takes.
+const maxRecord = 4<<20 - 32<<10
+
+// room is what is left for a record's members of JSON. They go into its message as they stand on the wire: nobody needs
+// them decoded here, and decoded they would take thirty times as much memory.
+type room struct {
+	left    int
+	omitted []string // the fields that had no room
+}
+
+// roomIn is the room that is left in a record.
+func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
+
+// omit notes a field that is left out.
+func (r *room) omit(path string) {
+	if !slices.Contains(r.omitted, path) {
+		r.omitted = append(r.omitted, path)
+	}
+}
+
+// add adds a field of a Struct, or of one or more Values. What has no room is left out as a whole.
+func (r *room) add(to proto.Message, path string, values ...rawjson.Value) {
+	name := protoreflect.Name(path[strings.LastIndexByte(path, '.')+1:])
+	field := to.ProtoReflect().Descriptor().Fields().ByName(name)
+	isStruct, wire := field.Message().FullName() == (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName(), []byte(nil)
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		_ = rawjson.Bounded(len(v), func() error {
+			wire = appendField(wire, field.Number(), v, isStruct, r.left)
+			return nil
+		})
+		if len(wire) > r.left {
+			r.omit(path)
+			return
+		}
+	}
+	r.left -= len(wire)
+	if others := to.ProtoReflect().GetUnknown(); len(others) > 0 {
+		wire = slices.Concat(others, wire)
+	}
+	to.ProtoReflect().SetUnknown(wire)
+}
+
+// appendField appends a field with a Struct or a Value. It gives up when the whole is larger than the limit.
+func appendField(dst []byte, number protowire.Number, v rawjson.Value, isStruct bool, limit int) []byte {
+	w := valueWriter{rawjson.NewCursor(v), limit}
+	dst = slices.Grow(protowire.AppendTag(dst, number, protowire.BytesType), min(2*len(v), max(limit, 0))+16)
+	if isStruct {
+		return enclose(dst, w.object)
+	}
+	return enclose(dst, w.value)
+}
+
+// The fields of Value, Struct, ListValue and of the entries of a map, with their types, as they begin on the wire.
+const (
+	nullValue, numberValue, boolValue   = 1<<3 | byte(protowire.VarintType), 2<<3 | byte(protowire.Fixed64Type), 4<<3 | byte(protowire.VarintType)
+	stringValue, structValue, listValue = 3<<3 | byte(protowire.BytesType), 5<<3 | byte(protowire.BytesType), 6<<3 | byte(protowire.BytesType)
+	items, name, member                 = 1<<3 | byte(protowire.BytesType), 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
+)
+
+// valueWriter writes JSON as Values on the wire.
+type valueWriter struct {
+	in    *rawjson.Cursor
+	limit int // of all that is written, about
+}
+
+// value writes what a Value holds.
+func (w valueWriter) value(dst []byte) []byte {
+	switch w.in.Kind() {
+	case '{':
+		return enclose(append(dst, structValue), w.object)
+	case '[':
+		return enclose(append(dst, listValue), w.list)
+	case '"':
+		return protowire.AppendString(append(dst, stringValue), w.in.Text())
+	case 't':
+		w.in.Token()
+		return append(dst, boolValue, 1)
+	case 'f':
+		w.in.Token()
+		return append(dst, boolValue, 0)
+	case 'n':
+		w.in.Token()
+		return append(dst, nullValue, 0)
+	}
+	return appendNumberValue(dst, string(w.in.Token()))
+}
+
+// object writes what a Struct holds.
+func (w valueWriter) object(dst []byte) []byte {
+	w.in.Members(func(text string) bool {
+		dst = enclose(append(dst, items), func(dst []byte) []byte {
+			return enclose(append(protowire.AppendString(append(dst, name), text), member), w.value)
+		})
+		return len(dst) <= w.limit
+	})
+	return dst
+}
+
+// list writes what a ListValue holds.
+func (w valueWriter) list(dst []byte) []byte {
+	w.in.Items(func() bool {
+		dst = enclose(append(dst, items), w.value)
+		return len(dst) <= w.limit
+	})
+	return dst
+}
+
+// enclose writes what is inside of a field with its length before it.
+func enclose(dst []byte, inside func([]byte) []byte) []byte {
+	start := len(dst)
+	dst = inside(append(dst, 0)) // a byte is enough for most lengths
+	length := len(dst) - start - 1
+	if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {
+		dst = append(dst, make([]byte, more)...)
+		copy(dst[start+1+more:], dst[start+1:])
+	}
+	protowire.AppendVarint(dst[:start], uint64(length))
+	return dst
+}
+
+// appendNumberValue writes a number. One that no double holds is kept as text rather than changed.
+func appendNumberValue(dst []byte, number string) []byte {
+	f, err := json.Number(number).Float64()
+	if err != nil || !exact(number) {
+		return protowire.AppendString(append(dst, stringValue), number)
+	}
+	return protowire.AppendFixed64(append(dst, numberValue), math.Float64bits(f))
+}
+
+// exact reports whether a JSON number is not an integer beyond 2^53.
+func exact(number string) bool {
+	digits := strings.TrimPrefix(number, "-")
+	if strings.ContainsAny(digits, ".eE") || len(digits) < 16 {
+		return true
+	}
+	n, err := json.Number(number).Int64()
+	return err == nil && n >= -maxExact && n <= maxExact
+}
+
+// decoded is a message with its members of JSON decoded, for those who need them.
+func decoded[M proto.Message](m M) M {
+	wire, _ := proto.Marshal(m) // its texts are valid
+	out, _ := m.ProtoReflect().New().Interface().(M)
+	_ = proto.Unmarshal(wire, out)
+	return out
+}
