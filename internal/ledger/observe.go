@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -15,13 +16,16 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	ctx = inTurn(ctx, forRead, nameOf(owner))
 	own = make(map[string]Order, len(generations))
 	for some := range slices.Chunk(generations, ownAtOnce) { // each is a question of its own, with its own time
-		c := &clauses{}
-		c.among("generation_id", some)
+		list, err := json.Marshal(some)
+		if err != nil {
+			return nil, err
+		}
+		c := &clauses{all: []string{ofGenerations}, args: []any{string(list)}}
 		if owner != nil {
-			c.add("owner = %s", *owner)
+			c.add(whoseOwner, *owner)
 		}
 		var found []Order
-		err := l.reading(ctx, func(tx *transaction) (err error) {
+		err = l.reading(ctx, func(tx *transaction) (err error) {
 			found, err = l.labelled(tx, c.String(), c.args...)
 			return err
 		})
@@ -35,7 +39,13 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	return own, nil
 }
 
-// ownAtOnce bounds the generations of one query: SQLite takes time by the square of the number of parameters.
+// Generations are sought by their ids: by the index of owners all that one has would be read.
+const (
+	ofGenerations = `generation_id {in ids}`
+	whoseOwner    = `owner || '' = %s`
+)
+
+// ownAtOnce bounds the generations of one query, and so how long others wait for it.
 const ownAtOnce = 512
 
 // Observation is what the catalog has said of a generation.

@@ -57,6 +57,19 @@ func TestStatesThatAreOldAreSoughtInAnIndex(t *testing.T) {
 	}
 }
 
+// Else each question about ids that an owner has made up reads all orders of that owner.
+func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // D7
+	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+ofGenerations+" AND "+fmt.Sprintf(whoseOwner, "$2"), `["g1"]`, "studio")
+	if !strings.Contains(plan, "SEARCH orders USING INDEX orders_generation (generation_id=?)") {
+		t.Errorf("the plan is %s", plan)
+	}
+}
+
 // explained is the plan of a statement.
 func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
 	t.Helper()

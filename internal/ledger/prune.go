@@ -71,8 +71,8 @@ func forget(tx *transaction, query string, args ...any) (gone int, err error) {
 		return 0, err
 	}
 	for _, statement := range []string{
-		`DELETE FROM labels WHERE order_id IN ({ids})`,
-		`DELETE FROM orders WHERE id IN ({ids})`,
+		`DELETE FROM labels WHERE order_id {in ids}`,
+		`DELETE FROM orders WHERE id {in ids}`,
 	} {
 		if _, err := tx.exec(statement, string(list)); err != nil {
 			return 0, err
