@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/torture":               {},                                 // so is this
 	"internal/clients":               {},                                 // and this
 	"internal/systemtest":            {},                                 // and this
+	"internal/siege":                 {},                                 // and this
 	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib"}, // which only tests and the bench import
 }
 

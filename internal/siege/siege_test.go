@@ -1,0 +1,268 @@
+package siege
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// The limits of the chart, and the floor below which a neighbour's p99 says nothing: the attacker, the server, the
+// catalog and the neighbour share the processors of one machine, which alone makes a call wait so long now and then.
+const (
+	chartMemory = "1800MiB" // GOMEMLIMIT
+	podMemory   = 2 << 30
+	collected   = 16 << 20 // what the collector has not looked at yet, of a process that is this small
+	noiseFloor  = 100 * time.Millisecond
+)
+
+// inFull reports whether attacks are made at their full size, alone on the machine, so that times can be compared.
+func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
+
+// sizeOf is the full size where the environment asks for it, else the short one.
+func sizeOf[T any](full, short T) T {
+	if inFull() {
+		return full
+	}
+	return short
+}
+
+// siege is a server with the chart's limits in a process of its own, a catalog in this one, an attacker, and a neighbour
+// that calls from another address.
+type siege struct {
+	attacked
+	t                   *testing.T
+	box                 *sandbox.Sandbox
+	attacker, neighbour string // credentials
+	admin               string
+	served              *proctest.Process
+	near                *grpc.ClientConn // the neighbour's
+	// call is what the neighbour does again and again, once in so long.
+	call  func(ctx context.Context) error
+	every time.Duration
+}
+
+// siegeConfig is how a siege is set up.
+type siegeConfig struct {
+	// before stands in front of the catalog; nil: nothing does.
+	before func(catalog http.Handler) http.Handler
+	// ledger is the book behind a held API key, with two teams: the attacker's and the neighbour's. Empty: API keys are
+	// forwarded.
+	ledger string
+	// settings are those of the server beside.
+	settings map[string]string
+}
+
+func newSiege(t *testing.T, c siegeConfig) *siege {
+	t.Helper()
+	if !inFull() {
+		t.Parallel()
+	}
+	box, err := sandbox.Open(sandbox.Config{Seed: 7, Speed: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = box.Close() })
+	s := &siege{t: t, box: box, every: 10 * time.Millisecond}
+	s.attacker, s.neighbour = s.newKey(), s.newKey()
+	catalog := http.Handler(box)
+	if c.before != nil {
+		catalog = c.before(box)
+	}
+	upstream := httptest.NewServer(catalog)
+	t.Cleanup(upstream.Close)
+	env := map[string]string{"EASEL_UPSTREAM_URL": upstream.URL + sandbox.BasePath, "GOMEMLIMIT": chartMemory}
+	maps.Copy(env, c.settings)
+	if c.ledger != "" {
+		maps.Copy(env, twoTeams(t, s.attacker))
+		env["EASEL_LEDGER_URL"] = c.ledger
+		s.attacker, s.neighbour = "attacker", "neighbour"
+	}
+	s.served = serve(t, env)
+	s.pid, s.grpc, s.rest, s.admin = s.served.Pid(), address(t, s.served, "grpc"), address(t, s.served, "http"), address(t, s.served, "admin")
+	s.near = s.dialFrom("127.0.0.2")
+	s.call = func(ctx context.Context) error {
+		_, err := easelv1.NewAccountServiceClient(s.near).GetAccount(ctx, &easelv1.GetAccountRequest{})
+		return err
+	}
+	return s
+}
+
+// twoTeams are the settings of a held API key, and of two teams whose callers have their names for tokens.
+func twoTeams(t *testing.T, held string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	key, callers := filepath.Join(dir, "key"), filepath.Join(dir, "callers.yaml")
+	text := "teams: {many: {}, few: {}}\ncallers:\n"
+	for name, team := range map[string]string{"attacker": "many", "neighbour": "few"} {
+		text += fmt.Sprintf("- {name: %s, team: %s, tokens: [\"sha256:%x\"]}\n", name, team, sha256.Sum256([]byte(name)))
+	}
+	for file, content := range map[string]string{key: held, callers: text} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers}
+}
+
+func (s *siege) newKey() string {
+	s.t.Helper()
+	key, err := s.box.CreateKey(s.t.Context(), sandbox.KeyConfig{BalanceCents: 100_000_000})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return key
+}
+
+// dialFrom connects from an address of this machine.
+func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.ClientConn {
+	s.t.Helper()
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := grpc.NewClient(s.grpc, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// measure has the neighbour call at a steady rate, whether the calls before were answered or not, and gives the 99th
+// percentile of how long that takes. Each must be answered.
+func (s *siege) measure(length time.Duration) time.Duration {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(as(s.t.Context(), s.neighbour), length+time.Minute)
+	defer cancel()
+	took := make([]time.Duration, length/s.every)
+	var calls sync.WaitGroup
+	ticker := time.NewTicker(s.every)
+	defer ticker.Stop()
+	failed := atomic.Int64{}
+	for n := range took {
+		due := <-ticker.C
+		calls.Go(func() {
+			if err := s.call(ctx); err != nil && failed.Add(1) < 5 {
+				s.t.Errorf("a neighbour's call: %v", err)
+			}
+			took[n] = time.Since(due)
+		})
+	}
+	calls.Wait()
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+// cpu is how long the processors have worked for the server.
+func (s *siege) cpu() time.Duration {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+	if err != nil {
+		s.t.Skipf("this system does not tell the time of a process: %v", err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	ticks := 0
+	for _, field := range fields[11:13] { // of the program and of the system
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// assault is what an attacker does, and what it may cost.
+type assault struct {
+	// workers do one thing again and again, each as soon as the last is over. They get their numbers.
+	workers int
+	one     func(ctx context.Context, worker int) error
+	// hold is done before the neighbour is measured, and lasts until ctx ends. It gives how often it got through.
+	hold func(ctx context.Context) int64
+	// least is how often it must get through, for the test to prove anything.
+	least int64
+	// memory is what it may add, in bytes, and cpu what one may cost; 0 is not looked at.
+	memory int
+	cpu    time.Duration
+}
+
+// beside makes an attack beside the neighbour's calls, and looks at what they take, and at the memory.
+func (s *siege) beside(a assault) {
+	s.t.Helper()
+	length := sizeOf(10*time.Second, time.Second)
+	s.measure(length / 4) // makes connections
+	quiet := s.measure(length)
+	before := s.forgetPeak()
+	ctx, stop := context.WithCancel(s.t.Context())
+	var working sync.WaitGroup
+	through := atomic.Int64{}
+	if a.hold != nil {
+		through.Add(a.hold(ctx))
+	}
+	worked := s.cpu()
+	for n := range a.workers {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				if err := a.one(ctx, n); err == nil || ctx.Err() == nil {
+					through.Add(1)
+				}
+			}
+		})
+	}
+	attacked := s.measure(length)
+	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
+		time.Sleep(10 * time.Millisecond) // the machine is busy
+	}
+	worked = s.cpu() - worked
+	stop()
+	working.Wait()
+	left := s.measure(length / 4)
+	_, highest := s.resident(s.t)
+	s.t.Logf("quiet / attacked / after it: neighbour p99 %v / %v / %v; %d of the attack; memory %d MB, %+d MB at most; processors %v",
+		quiet, attacked, left, through.Load(), before>>20, (highest-before)>>20, worked)
+	s.judge(a, quiet, max(attacked, left), through.Load(), highest-before, worked)
+}
+
+func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more int, worked time.Duration) {
+	s.t.Helper()
+	if inFull() && worst > max(2*quiet, noiseFloor) {
+		s.t.Errorf("the neighbour's p99 is %v, and %v when it is quiet", worst, quiet)
+	}
+	if through < a.least {
+		s.t.Errorf("%d of the attack got through, which proves nothing", through)
+	}
+	if more > a.memory {
+		s.t.Errorf("the memory rises by %d MB, and may by %d", more>>20, a.memory>>20)
+	}
+	if each := worked / time.Duration(max(through, 1)); a.cpu > 0 && each > a.cpu {
+		s.t.Errorf("each costs %v of the processors, and may cost %v", each, a.cpu)
+	}
+}
+
+// forgetPeak lets the highest memory of the server be that of now, which it gives.
+func (s *siege) forgetPeak() (now int) {
+	s.t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {
+		s.t.Logf("the highest memory is that since the start: %v", err)
+	}
+	now, _ = s.resident(s.t)
+	return now
+}

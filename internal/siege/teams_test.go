@@ -1,0 +1,333 @@
+package siege
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	_ "modernc.org/sqlite" // the book of a siege
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// spliced adds JSON behind the last record of a list of the catalog.
+func spliced(catalog http.Handler, path, more string) http.Handler {
+	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
+		at := bytes.LastIndexByte(body, ']')
+		if before := bytes.TrimSpace(body[:at]); !bytes.HasSuffix(before, []byte("[")) {
+			return bytes.Join([][]byte{body[:at], body[at:]}, []byte(","+more))
+		}
+		return bytes.Join([][]byte{body[:at], body[at:]}, []byte(more))
+	})
+}
+
+// changed changes what the catalog answers to a GET of some paths.
+func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
+			catalog.ServeHTTP(w, r)
+			return
+		}
+		r.Header.Del("If-None-Match")
+		answer := httptest.NewRecorder()
+		catalog.ServeHTTP(answer, r)
+		body := answer.Body.Bytes()
+		if answer.Code == http.StatusOK {
+			body = change(body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(body) // a server that has gone needs none
+	})
+}
+
+func newBook(t *testing.T) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+}
+
+// order places an order of whoever the context says, and gives the id of its generation.
+func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
+	created, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
+		ModelId: "studio/haiku", IdempotencyKey: key, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt),
+	})
+	return created.GetGeneration().GetGenerationId(), err
+}
+
+// readsOwn has the neighbour read a generation of its own.
+func (s *siege) readsOwn() {
+	s.t.Helper()
+	id, err := s.order(as(s.t.Context(), s.neighbour), s.near, "own", "rain")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.call = func(ctx context.Context) error {
+		_, err := easelv1.NewGenerationServiceClient(s.near).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)})
+		return err
+	}
+}
+
+// placesOrders has the neighbour order.
+func (s *siege) placesOrders() {
+	n := atomic.Int64{}
+	s.every = 50 * time.Millisecond
+	s.call = func(ctx context.Context) error {
+		_, err := s.order(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
+		return err
+	}
+}
+
+// foreign are records of a list that no order of ours has, of so many bytes together.
+func foreign(size int) string {
+	var all strings.Builder
+	for n := 0; all.Len() < size; n++ {
+		fmt.Fprintf(&all, `{"id":"gen_foreign_%d","modelId":"studio/haiku","status":"succeeded","costCents":2,"inputs":{"prompt":"%s","steps":[1,2,3,4,5,6,7,8]},"seed":%d},`,
+			n, strings.Repeat("words ", 100), n)
+	}
+	return strings.TrimSuffix(all.String(), ",")
+}
+
+func TestAttackByListsOfALongCatalog(t *testing.T) { // D5
+	long := foreign(6_800_000)
+	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
+		return spliced(catalog, "/generations", long)
+	}})
+	s.readsOwn()
+	conn := s.dialFrom("127.0.0.1")
+	for n := range 10 {
+		if _, err := s.order(as(t.Context(), s.attacker), conn, fmt.Sprint("k", n), "rain"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
+	s.beside(assault{
+		workers: sizeOf(150, 20), least: 20, memory: 300 << 20,
+		one: func(ctx context.Context, _ int) error {
+			return invoke(ctx, conn, s.attacker, easelv1.GenerationService_ListGenerations_FullMethodName, list)
+		},
+	})
+}
+
+func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // D8
+	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
+	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
+		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox takes no such prompt
+		})
+	}})
+	conn := s.dialFrom("127.0.0.1")
+	for n := range 10 {
+		if _, err := s.order(as(t.Context(), s.attacker), conn, fmt.Sprint("long-", n), "long"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(as(t.Context(), s.neighbour), time.Minute)
+	defer cancel()
+	watch, err := easelv1.NewGenerationServiceClient(s.near).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		id, err := s.order(ctx, s.near, fmt.Sprint("short-", n), "rain")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ended := false; !ended; {
+			m, err := watch.Recv()
+			if err != nil {
+				t.Fatalf("the watch of the neighbour says nothing of the end of %s: %v", id, err)
+			}
+			g := m.GetUpdate().GetGeneration()
+			ended = g.GetGenerationId() == id && g.GetTerminal()
+		}
+	}
+}
+
+func TestAttackByReportsOnALongBook(t *testing.T) { // D7
+	for name, size := range map[string]struct{ orders, reports int }{
+		"100 of 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
+		"8 of 300,000 orders":  {sizeOf(300_000, 10_000), 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book := newBook(t)
+			s := newSiege(t, siegeConfig{ledger: book})
+			conn := s.dialFrom("127.0.0.1")
+			if _, err := s.order(as(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
+				t.Fatal(err)
+			}
+			multiply(t, book, "many", size.orders)
+			s.placesOrders()
+			report := mustMarshal(t, &easelv1.ListUsageRequest{
+				StartTime: timestamppb.New(time.Now().AddDate(-1, 0, 0)), GroupBy: []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_DAY, easelv1.UsageDimension_USAGE_DIMENSION_MODEL},
+			})
+			s.beside(assault{
+				workers: size.reports, least: 5, memory: 200 << 20,
+				one: func(ctx context.Context, _ int) error {
+					return invoke(ctx, conn, s.attacker, easelv1.AccountService_ListUsage_FullMethodName, report)
+				},
+			})
+		})
+	}
+}
+
+// multiply copies the one order of an owner until there are so many.
+func multiply(t *testing.T, book, owner string, count int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(book, "sqlite:")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, placed_time, retry_time,
+			generation_id, status, settled, reserved_cents, cost_cents)
+		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time - i * 60000000, placed_time, retry_time,
+			generation_id || i, 4, 1, 0, 2 FROM orders, n WHERE owner = ?`, count, owner); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
+	s := newSiege(t, siegeConfig{ledger: newBook(t)})
+	s.placesOrders()
+	conn := s.dialFrom("127.0.0.1")
+	requests := make([][]byte, sizeOf(900, 50))
+	for n := range requests {
+		watch := &easelv1.WatchGenerationsRequest{}
+		for i := range 1000 {
+			watch.GenerationIds = append(watch.GenerationIds, fmt.Sprintf("gen_made_up_%d_%d", n, i))
+		}
+		requests[n] = mustMarshal(t, watch)
+	}
+	s.beside(assault{
+		workers: len(requests), least: 50, memory: 300 << 20,
+		one: func(ctx context.Context, worker int) error {
+			stream, err := s.watchMany(ctx, conn, requests[worker])
+			for err == nil {
+				err = stream.RecvMsg(encoded(nil))
+			}
+			return err
+		},
+	})
+}
+
+// watchMany opens a watch of many of the attacker, with a request that is encoded already.
+func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
+	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
+		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
+	if err != nil {
+		return nil, err
+	}
+	return stream, errors.Join(stream.SendMsg(encoded(request)), stream.CloseSend())
+}
+
+func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // D9
+	s := newSiege(t, siegeConfig{ledger: newBook(t)})
+	s.readsOwn()
+	for n := range sizeOf(200, 10) {
+		if _, err := s.order(as(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := s.dialFrom("127.0.0.1")
+	request := mustMarshal(t, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
+	defer s.heartbeats()()
+	s.beside(assault{
+		least: 10, memory: 200 << 20,
+		hold: func(ctx context.Context) (through int64) {
+			for range sizeOf(1000, 50) {
+				stream, err := s.watchMany(ctx, conn, request)
+				if err != nil {
+					continue
+				}
+				through++
+				go func() {
+					for stream.RecvMsg(encoded(nil)) == nil {
+					}
+				}()
+			}
+			return through
+		},
+	})
+}
+
+// heartbeats keeps a watch of everything of the neighbour open, whose heartbeats must come in time.
+func (s *siege) heartbeats() (stop func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(as(s.t.Context(), s.neighbour))
+	watch, err := easelv1.NewGenerationServiceClient(s.near).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for last := time.Now(); ; last = time.Now() {
+			_, err := watch.Recv()
+			switch silence := time.Since(last); {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				s.t.Errorf("a neighbour's watch: %v", err)
+				return
+			case silence > sizeOf(3*time.Second, 15*time.Second): // small attacks run side by side
+				s.t.Errorf("a neighbour's watch was silent for %v", silence)
+			}
+		}
+	})
+	return func() { cancel(); watching.Wait() }
+}
+
+func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // D10
+	book := newBook(t)
+	s := newSiege(t, siegeConfig{ledger: book, before: func(catalog http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && r.Header.Get("X-Refuse") == "" && r.ContentLength > 100 && strings.HasSuffix(r.URL.Path, "/generations") {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"code":"INVALID_INPUT","message":"no","details":[{"field":"prompt"}]}`))
+				return
+			}
+			catalog.ServeHTTP(w, r)
+		})
+	}})
+	s.placesOrders()
+	conn := s.dialFrom("127.0.0.1")
+	labels := map[string]string{}
+	for n := range 16 {
+		labels[fmt.Sprintf("label%d%s", n, strings.Repeat("x", 50))] = strings.Repeat("y", 256)
+	}
+	n := atomic.Int64{}
+	s.beside(assault{
+		workers: sizeOf(50, 10), least: sizeOf[int64](3000, 50), memory: 200 << 20,
+		one: func(ctx context.Context, _ int) error {
+			_, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(as(ctx, s.attacker), &easelv1.CreateGenerationRequest{
+				ModelId: "studio/haiku", IdempotencyKey: fmt.Sprint("refused-", n.Add(1)), InputsJson: fmt.Sprintf(`{"prompt":%q}`, strings.Repeat("no ", 50)), Labels: labels,
+			})
+			return err
+		},
+	})
+	size := int64(0)
+	for _, part := range []string{"", "-wal"} {
+		if info, err := os.Stat(strings.TrimPrefix(book, "sqlite:") + part); err == nil {
+			size += info.Size()
+		}
+	}
+	t.Logf("%d orders; the book has %d KB", n.Load(), size>>10)
+	if size > 20<<20 {
+		t.Errorf("the book has %d MB", size>>20)
+	}
+}
