@@ -64,10 +64,9 @@ func (cfg Config) withDefaults() Config {
 // attempts, within the caller's deadline, and fewer when many calls fail, so that an
 // outage is not made worse.
 type Client struct {
-	upstream  retrier
-	lists     *lists
-	unchanged *unchanged
-	idle      time.Duration // the longest silence in a body of content
+	upstream retrier
+	lists    *lists
+	idle     time.Duration // the longest silence in a body of content
 }
 
 // New checks the configuration and makes a client. It sends nothing.
@@ -89,10 +88,9 @@ func New(cfg Config) (*Client, error) {
 		jitter:   newJitter(cfg.Seed),
 	}
 	return &Client{
-		upstream:  upstream,
-		lists:     &lists{all: map[Tenant]*shelf{}},
-		unchanged: newUnchanged(),
-		idle:      cfg.BodyIdleTimeout,
+		upstream: upstream,
+		lists:    &lists{all: map[Tenant]*shelf{}},
+		idle:     cfg.BodyIdleTimeout,
 	}, nil
 }
 
@@ -152,22 +150,17 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 	return fetch(ctx, c.upstream, cred, request{op: opQuote, body: body}, readQuote)
 }
 
-// Generation reads one generation. It does not decode an unchanged answer again.
+// Generation reads one generation.
 func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
 		return Version{}, err
 	}
 	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id}, func(a answer) (Version, error) {
-		if last, ok := c.unchanged.single(cred.Tenant, id, a); ok {
-			return last, nil
-		}
 		g, err := readGeneration(a, id)
 		if err != nil {
 			return Version{}, err
 		}
-		newest := g.Version()
-		c.unchanged.keepSingle(cred.Tenant, id, a, newest)
-		return newest, nil
+		return g.Version(), nil
 	})
 }
 
