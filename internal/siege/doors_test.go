@@ -113,8 +113,10 @@ func TestAttackByAnswersThatNobodyReads(t *testing.T) { // D3
 		path       string
 		body       []byte
 	}{
-		"of reflection": {false, grpc_reflection_v1.ServerReflection_ServerReflectionInfo_FullMethodName,
-			mustMarshal(t, &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "easel.v1.GenerationService"}})},
+		"of reflection": {
+			false, grpc_reflection_v1.ServerReflection_ServerReflectionInfo_FullMethodName,
+			mustMarshal(t, &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "easel.v1.GenerationService"}}),
+		},
 		"of models": {true, easelv1.ModelService_ListModels_FullMethodName, nil},
 		"of lists":  {true, easelv1.GenerationService_ListGenerations_FullMethodName, nil},
 	} {

@@ -34,8 +34,11 @@ func (s *siege) frames(credential string, window uint32) *framed {
 	f := &framed{conn: conn, window: map[uint32]int{0: 65535}, first: 65535, enemy: enemy{t: s.t}}
 	f.changed = sync.NewCond(&f.mu)
 	f.headers = []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "easel.test"},
-		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":authority", Value: "easel.test"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
 	}
 	if credential != "" {
 		f.headers = append(f.headers, hpack.HeaderField{Name: "authorization", Value: "Bearer " + credential})
