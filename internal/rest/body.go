@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -106,8 +107,31 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON, and takes no body in which something follows the request.
+// wholeJSON is the gateway's JSON, decodes large answers late, and takes no body in which something follows the request.
 type wholeJSON struct{ *runtime.JSONPb }
+
+// Marshal writes an answer.
+func (wholeJSON) Marshal(v any) ([]byte, error) {
+	_, body, err := toJSON(v.(proto.Message))
+	return body, err
+}
+
+// toJSON writes a message as JSON, and gives it decoded. A large one comes as the bytes that it was, and is decoded for as
+// long as it is written: on at most half of the processors.
+func toJSON(m proto.Message) (whole proto.Message, body []byte, err error) {
+	wire := m.ProtoReflect().GetUnknown()
+	err = rawjson.Bounded(len(wire), func() (err error) {
+		if whole = m; len(wire) > 0 {
+			whole = m.ProtoReflect().New().Interface()
+			err = proto.Unmarshal(wire, whole)
+		}
+		if err == nil {
+			body, err = jsonOut.Marshal(whole)
+		}
+		return err
+	})
+	return whole, body, err
+}
 
 // NewDecoder reads a request from a body. A body of spaces alone is none, for which the gateway knows io.EOF.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {

@@ -75,7 +75,7 @@ func (e *eventWriter) message(m proto.Message) error {
 			return err
 		}
 	}
-	body, err := jsonOut.Marshal(m)
+	m, body, err := toJSON(m)
 	if err != nil {
 		return err
 	}

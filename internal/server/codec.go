@@ -103,3 +103,17 @@ func (c *call) Get(n int) *[]byte { b := make([]byte, n); return &b }
 
 // Put implements mem.BufferPool: a piece of an answer has left, or never will.
 func (c *call) Put(*[]byte) { c.count(0, -1) }
+
+// lateCodec is that of the REST form: it leaves a large answer in a message as the bytes that it is. Whoever writes it as
+// JSON decodes it then, since decoded it takes many times as much memory.
+type lateCodec struct{ encoding.CodecV2 }
+
+// Unmarshal implements encoding.CodecV2.
+func (c lateCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	message, ok := v.(protobuf.Message)
+	if !ok || data.Len() < largeResponse {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	message.ProtoReflect().SetUnknown(data.Materialize())
+	return nil
+}

@@ -31,8 +31,9 @@ const (
 	localStreamWindow = 128 << 10
 	// localConnWindow is the same for all of them together.
 	localConnWindow = 16 << 20
-	// localResponse is the largest response that is turned into JSON.
-	localResponse = 64 << 20
+	// localResponse is the largest response, and largeResponse is from where on one is decoded late.
+	localResponse = 4 << 20
+	largeResponse = 64 << 10
 )
 
 // Local is the way into the server from within its process, for the REST form of the contract. It is a
@@ -53,7 +54,7 @@ func newLocal(pipe *bufconn.Listener, door *door, bodyLimit int) (*Local, error)
 		grpc.WithStreamInterceptor(allowMetadataStream),
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse), grpc.ForceCodecV2(lateCodec{newCodec().CodecV2})),
 		grpc.WithDisableRetry(), // every attempt is the caller's own
 		grpc.WithIdleTimeout(0),
 	)

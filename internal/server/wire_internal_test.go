@@ -53,7 +53,7 @@ func part(number protowire.Number, parts ...[]byte) []byte {
 }
 
 // decode decodes a message, and gives why it was refused, what was allocated for it and how long it took.
-func decode(t *testing.T, wire []byte, message proto.Message) (refused error, bytes uint64, took time.Duration) {
+func decode(t *testing.T, wire []byte, message proto.Message) (bytes uint64, took time.Duration, refused error) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -64,7 +64,7 @@ func decode(t *testing.T, wire []byte, message proto.Message) (refused error, by
 	}
 	took = time.Since(begin)
 	runtime.ReadMemStats(&after)
-	return in.err, after.TotalAlloc - before.TotalAlloc, took
+	return after.TotalAlloc - before.TotalAlloc, took, in.err
 }
 
 func TestAListIsCountedBeforeAnythingIsBuiltOfIt(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAListIsCountedBeforeAnythingIsBuiltOfIt(t *testing.T) {
 			if plain := proto.Clone(row.message); proto.Unmarshal(row.wire, plain) != nil {
 				t.Fatal("it is no such message")
 			}
-			refused, bytes, took := decode(t, row.wire, row.message)
+			bytes, took, refused := decode(t, row.wire, row.message)
 			if refused == nil || !strings.Contains(refused.Error(), row.field+":") || proto.Size(row.message) > 1<<10 {
 				t.Errorf("it was refused with %v", refused)
 			}
@@ -116,7 +116,7 @@ func TestWhatIsWithinTheRulesIsDecodedAsEver(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := message.ProtoReflect().New().Interface()
-		if refused, _, _ := decode(t, wire, got); refused != nil || !proto.Equal(message, got) {
+		if _, _, refused := decode(t, wire, got); refused != nil || !proto.Equal(message, got) {
 			t.Errorf("%v became %v: %v", message, got, refused)
 		}
 	}
@@ -130,7 +130,7 @@ func FuzzAMessageIsDecodedOrRefused(f *testing.F) {
 		plain := &easelv1.CreateGenerationRequest{}
 		valid := proto.Unmarshal(wire, plain) == nil
 		if got := (&easelv1.CreateGenerationRequest{}); len(wire) < 1<<10 {
-			if refused, _, _ := decode(t, wire, got); valid && refused == nil && !proto.Equal(plain, got) {
+			if _, _, refused := decode(t, wire, got); valid && refused == nil && !proto.Equal(plain, got) {
 				t.Errorf("%x became %v", wire, got)
 			}
 		}
