@@ -72,7 +72,8 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 		upstream := &limited{status: 429, retryAfter: "1", until: time.Now().Add(time.Second)}
 		c := newTestClient(t, upstream)
 		held := Held(func() Secret { return NewSecret(testKey) })
-		if _, err := c.Polls().Account(t.Context(), held); KindOf(err) != KindRateLimited {
+		first := Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: "first"}
+		if _, _, err := c.Post(t.Context(), held, first); KindOf(err) != KindRateLimited {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
