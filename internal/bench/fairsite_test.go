@@ -109,7 +109,7 @@ func fairCallers() string {
 	teams, callers := "teams:\n", "callers:\n"
 	for _, one := range append(slices.Clone(fairTeams), neighbour) {
 		token := sha256.Sum256([]byte(one.name))
-		teams += fmt.Sprintf("  %s: {}\n", one.name)
+		teams += fmt.Sprintf("  %s: {weight: %v}\n", one.name, one.weight)
 		callers += fmt.Sprintf("  - {name: %[1]s-caller, team: %[1]s, tokens: [\"sha256:%[2]s\"]}\n", one.name, hex.EncodeToString(token[:]))
 	}
 	return teams + callers
