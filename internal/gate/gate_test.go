@@ -18,6 +18,7 @@ import (
 type catalog struct {
 	rate, burst float64
 	retryAfter  time.Duration
+	latency     time.Duration // of a request that is taken
 	tokens      float64
 	filled      time.Time
 	closedUntil time.Time
@@ -50,6 +51,9 @@ func (c *catalog) ask(owner string) gate.Answer {
 		c.closedUntil = now.Add(c.retryAfter)
 	}
 	c.mu.Unlock()
+	if answer.Outcome == gate.Passed {
+		time.Sleep(c.latency)
+	}
 	time.Sleep(5 * time.Millisecond) // and back
 	return answer
 }

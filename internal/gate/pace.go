@@ -27,7 +27,10 @@ type pace struct {
 	guess  bool    // there was one refusal only
 	paused time.Time
 	opened time.Time // after that
-	count  int       // turns passed since the pause began
+	count  int       // turns passed since the last refusal
+	slowed bool      // the gate is closed since a refusal
+	shared bool      // other processes have met refusals too
+	began  time.Time // the last refusal
 	bucket bucket
 	recent recent
 }
@@ -45,6 +48,8 @@ func (p *pace) rate(now time.Time) float64 {
 		rate *= math.Exp2(since.Seconds() / guessing.Seconds())
 	case since < approach:
 		rate = p.safe + (rate-p.safe)*since.Seconds()/approach.Seconds()
+	case p.shared: // whoever has less than its part finds that out soon
+		rate *= math.Exp2((since - approach).Seconds() / doubling.Seconds())
 	case since > plateau:
 		rate *= math.Exp2((since - plateau).Seconds() / doubling.Seconds())
 	}
@@ -80,24 +85,37 @@ func (p *pace) slow(busy bool, now time.Time) {
 		p.tooBig, p.safe, p.fresh = recent, recent, true
 		return
 	}
-	open := now.Sub(p.opened)
+	open := max(now.Sub(p.opened), time.Millisecond)
 	p.tooBig = was
-	if !p.guess && open <= plateau { // it was not being tried
-		p.tooBig = max(min(passed/max(open, time.Millisecond).Seconds(), was*less), was/2)
+	if !p.guess && !p.isTried(open) {
+		p.tooBig = max(min(passed/open.Seconds(), was*less), was/2)
 	}
 	p.guess = false
-	p.safe = min(max(passed/max(now.Sub(p.paused), time.Millisecond).Seconds(), was/2), p.tooBig*almost)
+	p.safe = min(max(passed/max(now.Sub(p.began), time.Millisecond).Seconds(), was/2), p.tooBig*almost)
 }
 
-// pause notes that the gate closes.
-func (p *pace) pause(now time.Time) { p.paused, p.count = now, 0 }
+// isTried reports whether the pace was being tried, so long after the gate has opened.
+func (p *pace) isTried(open time.Duration) bool { return open > plateau || p.shared && open > approach }
+
+// pause notes that the gate closes, for a refusal of this pace or for another reason.
+func (p *pace) pause(refused bool, now time.Time) {
+	p.paused = now
+	if refused {
+		p.slowed, p.began, p.count = true, now, 0
+	}
+}
 
 // open notes that it opens, a request having passed. The next token is there a whole interval later.
 func (p *pace) open(now time.Time) {
 	if p.fresh {
 		p.tooBig, p.fresh, p.guess = p.tooBig+float64(p.count), false, true
 	}
-	p.opened, p.bucket.tokens, p.bucket.filled = now, 0, now
+	if p.slowed {
+		p.opened, p.slowed = now, false
+	} else {
+		p.opened = p.opened.Add(now.Sub(p.paused)) // a pause for another reason takes no time
+	}
+	p.bucket.tokens, p.bucket.filled = 0, now
 }
 
 // bucket has tokens, which a rate fills. A rate of 0 has no end of them.

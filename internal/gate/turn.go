@@ -72,10 +72,12 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 	switch a.Outcome {
 	case Throttled, Paused:
 		late := t.pauses != g.pause.count // it began before the last pause
+		refused := Classes                // the class whose pace was too fast
 		if a.Outcome == Throttled && !late && !t.first {
-			g.slow(paceOf(t.class), now)
+			refused = paceOf(t.class)
+			g.slow(refused, now)
 		}
-		g.close(a.RetryAfter, late, now)
+		g.close(a.RetryAfter, late, refused, now)
 	case Capped:
 		g.cap.reached(now)
 	case Passed:
@@ -93,10 +95,10 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 }
 
 // close closes the gate for everybody.
-func (g *Gate) close(asked time.Duration, late bool, now time.Time) {
+func (g *Gate) close(asked time.Duration, late bool, refused Class, now time.Time) {
 	if !late {
-		g.paces[Order].pause(now)
-		g.paces[Read].pause(now)
+		g.paces[Order].pause(refused == Order, now)
+		g.paces[Read].pause(refused == Read, now)
 	}
 	g.pause.begins(asked, late, now)
 }
@@ -132,11 +134,8 @@ func (g *Gate) Pause(until time.Time) {
 	if until.Sub(g.pause.until) < samePause || !until.After(now) {
 		return
 	}
-	if !g.pause.closed {
-		g.slow(Order, now)
-		g.slow(Read, now)
-	}
-	g.close(until.Sub(now), g.pause.closed, now)
+	g.paces[Order].shared, g.paces[Read].shared = true, true
+	g.close(until.Sub(now), g.pause.closed, Classes, now)
 	g.review(now)
 	g.give(now)
 }
