@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ func TestLargeRendersOfOneTeamSilenceNoOther(t *testing.T) { // D8
 				len(ids), ended.Load(), own.Load(), foreign.Load(), large.Fired())
 		}
 		for _, g := range listAll(t, grpcCaller{s, "team-0"}, nil, 0) {
-			if !ids[g.GetGenerationId()] || g.GetState() != easelv1.State_STATE_SUCCEEDED {
+			if !ids[g.GetGenerationId()] || g.GetState() != easelv1.State_STATE_SUCCEEDED || g.GetInputs() != nil || !slices.Contains(g.GetOmittedFields(), "inputs") {
 				t.Errorf("the list has %.300v", g)
 			}
 		}

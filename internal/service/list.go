@@ -148,7 +148,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
 			s.cfg.Orders.ListedLater(credential(ctx), r, newest)
-			g.Inputs = newest.Inputs
+			g.Inputs, g.Shortened = newest.Inputs, newest.Shortened
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}

@@ -203,8 +203,8 @@ class GenerationServiceServicer(object):
         """ListGenerations lists the renders that were ordered through Easel: the caller's own, an
         operator's list those of all owners, and with a forwarded API key those of that API key. They
         go back to the first, the newest order first, each in the state that the ledger has recorded;
-        result and inputs come where the catalog still lists the render. Where the
-        catalog does not answer, those are missing and the list is not. A deleted
+        result and inputs come where the catalog's list, which is up to a second old, has the render. Where
+        the catalog does not answer, those are missing and the list is not. A deleted
         render comes only where the filter asks for STATE_DELETED. The lists of those who see
         everything of an API key (an operator, its forwarder, and callers of a server on which
         nobody has a name), without labels in the filter, end with what the

@@ -922,7 +922,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -936,7 +937,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -949,7 +951,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -963,7 +966,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4150,7 +4154,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4165,7 +4170,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4178,7 +4184,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4192,7 +4199,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4207,7 +4215,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4228,7 +4237,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4248,7 +4258,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4268,7 +4279,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4285,7 +4297,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. Not part of the etag.
+     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+     * etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>

@@ -482,7 +482,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -494,7 +495,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -505,7 +507,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -517,7 +520,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. Not part of the etag.
+   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
+   * etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
