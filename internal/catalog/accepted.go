@@ -52,11 +52,8 @@ func (a *accepted) record(cred Credential, err error) {
 	delete(a.rejected, cred.Tenant)
 }
 
-// Accepted reports whether the catalog has accepted the API key of a tenant lately: it has answered
-// a request under the API key, and rejected none since.
-func (c *Client) Accepted(t Tenant) bool { return !c.upstream.accepted.at(t).IsZero() }
-
-// AcceptedWithin reports whether it did so within a time.
+// AcceptedWithin reports whether the catalog has accepted the API key of a tenant within a time: it has answered a request
+// under the API key, and rejected none since.
 func (c *Client) AcceptedWithin(t Tenant, within time.Duration) bool {
 	return time.Since(c.upstream.accepted.at(t)) < within
 }

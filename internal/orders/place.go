@@ -78,9 +78,6 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
 	}
-	if err := o.Proven(ctx, cred); err != nil {
-		return Receipt{}, &Error{NotPlacedByThisCall, err}
-	}
 	digest, err := digestOf(r.ModelID, r.Inputs)
 	if err != nil {
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: catalog.OpCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}
@@ -316,26 +313,6 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 		request.Inputs = string(r.Inputs)
 	}
 	return request
-}
-
-// provenTime is how long the catalog's acceptance of a forwarded API key opens the ledger.
-const provenTime = time.Minute
-
-// Proven makes sure that the catalog has accepted the API key lately: a made-up one never reaches the ledger.
-func (o *Orders) Proven(ctx context.Context, cred catalog.Credential) error {
-	if o.IsProven(cred) {
-		return nil
-	}
-	_, err := o.Catalog.Account(ctx, cred)
-	if o.IsProven(cred) { // the answer may be unreadable
-		return nil
-	}
-	return err
-}
-
-// IsProven reports whether the catalog has accepted the API key lately.
-func (o *Orders) IsProven(cred catalog.Credential) bool {
-	return cred.Held || o.Catalog.AcceptedWithin(cred.Tenant, provenTime)
 }
 
 // newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read

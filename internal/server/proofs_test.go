@@ -59,6 +59,7 @@ func TestARejectedAPIKeyIsRememberedForSeconds(t *testing.T) { // D12
 			servertest.WantError(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
 			servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
 		}
+		synctest.Wait()
 		if asked != 1 || s.taken() != 0 {
 			t.Errorf("the catalog was asked %d times; %d places are taken", asked, s.taken())
 		}

@@ -153,9 +153,6 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 
 // recorded is what the ledger has of a generation that a read has not found.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
-	if !s.cfg.Orders.IsProven(credential(ctx)) {
-		return catalog.Version{}, false
-	}
 	return s.cfg.Orders.NotFound(ctx, credential(ctx), viewer(ctx), id, err)
 }
 
@@ -189,9 +186,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 // deleted notes a deletion.
 func (s *generations) deleted(ctx context.Context, id string) {
 	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
-	if s.cfg.Orders.IsProven(credential(ctx)) {
-		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
-	}
+	s.cfg.Orders.Deleted(ctx, credential(ctx), id)
 }
 
 // finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a

@@ -28,9 +28,6 @@ func ownEvery(from *orders.Orders) time.Duration {
 // ownOrdersOf joins those who watch everything of an owner, and waits for what the ledger knows by now.
 func (s *Service) ownOrdersOf(ctx context.Context, owner *string) (own *orders.OwnOrders, leave func(), err error) {
 	cred := credential(ctx)
-	if err := s.cfg.Orders.Proven(ctx, cred); err != nil {
-		return nil, nil, err
-	}
 	began := time.Now()
 	joined := s.own.join(viewerOf(owner), s.cfg.Orders.OwnOrders(cred, owner).Read)
 	for {
