@@ -219,7 +219,7 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	deleted := func(t *tenant, e *entry) {
 		now := time.Now()
-		t.authenticate(now)
+		t.authenticated = true
 		t.deleted(e, found, now)
 		t.sharing.foundGone(e)
 	}

@@ -328,7 +328,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	swept := t.list.endSweep()
 	if err == nil {
 		t.health.read = now
-		swept = append(swept, p.succeeded(now)...)
+		p.succeeded(now)
 		t.merge(swept, list, result, now)
 		t.sharing.of(j.apiKey).foundList(t, list.Records, now)
 		return
@@ -362,11 +362,10 @@ func (p *poller) accountAnswered(j *job, answer accountAnswer) {
 	}
 }
 
-// succeeded notes that the catalog has answered, and gives the entries of newcomers, which are subscribed
-// only now.
-func (p *poller) succeeded(now time.Time) []*entry {
+// succeeded notes that the catalog has answered.
+func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
-	return p.tenant.authenticate(now)
+	p.tenant.authenticated = true
 }
 
 // failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.

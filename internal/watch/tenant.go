@@ -9,10 +9,6 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// newcomerLimit is how many generations a watch subscribes to before the catalog has answered under its API
-// key: as many as lead to a list call.
-const newcomerLimit = sweepFrom
-
 // forgetAfter is how long a settled generation that is no longer listed stays in watches of everything.
 const forgetAfter = 5 * time.Minute
 
@@ -29,17 +25,9 @@ type tenant struct {
 
 	gone       bool       // it has ended: the hub makes another
 	everything []*watcher // watchers of all that the catalog lists
-	newcomers  []newcomer // wait until the tenant is authenticated
 
 	inFlight    int // reads on their way
 	accountRead accountRead
-}
-
-// newcomer is a watcher under an API key that the catalog has not accepted yet. It subscribes to few ids,
-// so that invented ids and API keys cost little.
-type newcomer struct {
-	*watcher
-	remaining []string // ids of the request that wait until then
 }
 
 // begin subscribes a watcher to the generations that its request names. It does so before anything is read, so that no
@@ -47,12 +35,7 @@ type newcomer struct {
 func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
 	t.watches++
-	first := req.IDs
-	if !t.authenticated && !w.everything && len(first) > newcomerLimit {
-		first, w.initialKnown = first[:newcomerLimit], false
-		t.newcomers = append(t.newcomers, newcomer{w, req.IDs[newcomerLimit:]})
-	}
-	w.subscribe(first, now)
+	w.subscribe(req.IDs, now)
 	if w.chosen != nil {
 		for _, id := range w.chosen.Unsettled() {
 			w.addOrdered(id, now)
@@ -73,24 +56,8 @@ func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 func (t *tenant) end(w *watcher, now time.Time) {
 	t.watches--
 	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
-	t.newcomers = slices.DeleteFunc(t.newcomers, func(one newcomer) bool { return one.watcher == w })
 	w.unsubscribe(now)
 	t.queue.wakeBy(now.Add(linger))
-}
-
-// authenticate notes that the catalog has answered under the API key, and subscribes the newcomers to their
-// remaining ids. It gives the entries of these.
-func (t *tenant) authenticate(now time.Time) (added []*entry) {
-	for _, n := range t.newcomers {
-		n.subscribe(n.remaining, now)
-		for _, id := range n.remaining {
-			added = append(added, t.entries[id])
-		}
-		n.initialKnown, n.known, n.ordered = true, nil, nil
-		n.notify()
-	}
-	t.authenticated, t.newcomers = true, nil
-	return added
 }
 
 // heard notes that the catalog has answered another process. An old answer does not say how it behaves now, nor that it
@@ -98,14 +65,14 @@ func (t *tenant) authenticate(now time.Time) (added []*entry) {
 func (t *tenant) heard(at, now time.Time) {
 	if now.Sub(at) <= 2*t.cfg.MaxInterval {
 		t.health.heard(at)
-		t.authenticate(now)
+		t.authenticated = true
 	}
 }
 
 // observe applies a record that a call has read. Where no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
 func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
-	t.authenticate(now)
+	t.authenticated = true
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
 		t.scheduleNext(e, now)

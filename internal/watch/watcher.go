@@ -36,7 +36,7 @@ type watcher struct {
 	dirty         []int32 // places whose entry has changed since its last delivery
 	unreached     int     // goals not reached
 	pending       int     // of the initial set, not delivered yet
-	initialKnown  bool    // the initial set is known: the first list has come, or the tenant is authenticated
+	initialKnown  bool    // the initial set is known: the first list has come
 	caughtUp      bool
 	known         map[string]string // etags that the caller has, of generations without a subscription yet
 	modelID       string            // of the generations that are wanted; "": of any model
