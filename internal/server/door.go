@@ -113,10 +113,11 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 	if public(c.method) {
 		return ctx, c.sit(d.public.take(host(c.peer), 1))
 	}
-	ctx, err := d.service.Authenticate(ctx, c.certificate)
+	known, err := d.service.Authenticate(ctx, c.certificate)
 	if err != nil {
 		return ctx, err
 	}
+	ctx = known
 	if c.unproved = !d.service.Proven(ctx); !c.unproved {
 		return ctx, c.takePlace(ctx)
 	}
@@ -174,9 +175,6 @@ func (c *call) await(ctx context.Context, class gate.Class) error {
 
 // refuse refuses a call. It is counted, logged and traced as every other; a made-up method is not, as its name would be.
 func (d *door) refuse(ctx context.Context, c *call, cause error) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	c.stand()
 	if cause == errUnknownMethod { //nolint:errorlint // it is our own
 		return service.Status(cause).Err()

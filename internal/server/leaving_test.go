@@ -138,9 +138,13 @@ func crumbs(conn net.Conn, frames int, padded bool) error {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "easel.test"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":authority", Value: "easel.test"},
 		{Name: ":path", Value: easelv1.GenerationService_CreateGeneration_FullMethodName},
-		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}, {Name: "authorization", Value: "Bearer key"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+		{Name: "authorization", Value: "Bearer key"},
 	} {
 		_ = encoder.WriteField(f)
 	}

@@ -1,11 +1,12 @@
 package server
 
 import (
-	"github.com/easel-grpc/easel/internal/gate"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"

@@ -105,7 +105,7 @@ func (p *proofs) join(ctx context.Context, apiKey, address string) *proof {
 func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)()
+	defer context.AfterFunc(p.ctx, cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
 	err := p.inTurn(ctx, address)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -202,7 +202,8 @@ type Usage struct {
 func (s *Server) Usage() []Usage {
 	usage := func(limit string, of *places) Usage { return Usage{limit, of.inUse(), of.all} }
 	return []Usage{
-		usage("streams", s.door.streams), usage("generations of watches", s.door.generations), {"calls", s.door.underWay(), s.config.Limits.calls()},
+		usage("streams", s.door.streams), usage("generations of watches", s.door.generations),
+		{"calls", s.door.underWay(), s.config.Limits.calls()},
 		usage("gRPC connections", s.grpcConns), usage("HTTP connections", s.httpConns),
 	}
 }
