@@ -70,18 +70,29 @@ func crowd(t *testing.T, n int) (file string) {
 	return file
 }
 
+// delivered counts what watches were told: updates, and the generations of each watch.
+type delivered struct {
+	atomic.Int64
+	generations atomic.Int64
+}
+
 // everythingOf opens watches of everything, and waits until they have caught up.
-func everythingOf(t *testing.T, c caller, n int) (updates *atomic.Int64) {
+func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	t.Helper()
-	updates = new(atomic.Int64)
+	updates = new(delivered)
 	caughtUp := make(chan int32, n)
 	for range n {
 		ctx, leave := context.WithCancel(t.Context())
 		t.Cleanup(leave)
 		go func() {
+			seen := map[string]bool{}
 			_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
-				if m.GetUpdate() != nil {
+				if update := m.GetUpdate(); update != nil {
 					updates.Add(1)
+					if id := update.GetGeneration().GetGenerationId(); !seen[id] {
+						seen[id] = true
+						updates.generations.Add(1)
+					}
 				}
 				if m.GetCaughtUp() != nil {
 					caughtUp <- m.GetCaughtUp().GetGenerationCount()
@@ -105,7 +116,7 @@ func TestAWatchOfEverythingAsksNobodyAboutForeignGenerations(t *testing.T) { // 
 	synctest.Test(t, func(t *testing.T) {
 		asked := new(atomic.Int64)
 		s := heldStackFrom(t, file, func(o *options) { o.memory, o.asked, o.sandbox.Speed = true, asked, 0.001 })
-		var foreign []*atomic.Int64
+		var foreign []*delivered
 		for i := range 20 {
 			foreign = append(foreign, everythingOf(t, grpcCaller{s, fmt.Sprint("team-", i+1)}, 5))
 		}

@@ -61,9 +61,9 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 		for _, id := range ids {
 			settledElsewhere(s, writtenElsewhere(s, "team-0"), id)
 		}
-		waits("both watches are told of each", func() bool { return own.Load() >= 2*moreThanAPage })
-		if own.Load() != 2*moreThanAPage || foreign.Load() != 0 {
-			t.Errorf("two watches are told %d updates, and those of another team %d", own.Load(), foreign.Load())
+		waits("both watches are told of each", func() bool { return own.generations.Load() >= 2*moreThanAPage })
+		if own.generations.Load() != 2*moreThanAPage || foreign.Load() != 0 {
+			t.Errorf("two watches are told of %d generations, and those of another team %d updates", own.generations.Load(), foreign.Load())
 		}
 	}
 	t.Run("SQLite", func(t *testing.T) {
