@@ -17,6 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
@@ -47,9 +48,15 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer closed()
 
+	gates := gate.NewSet(gate.Config{})
+	unmeasureGates, err := telemetry.MeasureGates(gates.States)
+	if err != nil {
+		return err
+	}
+	defer unmeasureGates()
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
-	upstream, err := c.catalog(telemetry.UpstreamTransport(transport), observed.Logger)
+	upstream, err := c.catalog(telemetry.UpstreamTransport(transport), gates, observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -58,7 +65,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer begin(context.WithoutCancel(ctx), recorder.Record)()
 	polls, unshare := c.sharedPolls(ctx, book, observed.Logger)
 	defer unshare()
-	hub, err := c.hub(upstream, observed, polls, recorder)
+	hub, err := c.hub(upstream, gates, observed, polls, recorder)
 	if err != nil {
 		return err
 	}
@@ -114,7 +121,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
+	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
 	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Logger: observed.Logger}
 	if held != nil {
 		resolving.APIKey = held.APIKeySum()
@@ -167,8 +174,8 @@ func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 }
 
 // catalog makes the client of the catalog.
-func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*catalog.Client, error) {
-	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport})
+func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger *slog.Logger) (*catalog.Client, error) {
+	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport, Gates: gates})
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
@@ -179,9 +186,9 @@ func (c *serveCmd) catalog(transport http.RoundTripper, logger *slog.Logger) (*c
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, observed *telemetry.Telemetry, polls *ledger.Polls, recorder *orders.Recorder) (*watch.Hub, error) {
+func (c *serveCmd) hub(upstream *catalog.Client, gates *gate.Set, observed *telemetry.Telemetry, polls *ledger.Polls, recorder *orders.Recorder) (*watch.Hub, error) {
 	cfg := watch.Config{
-		Upstream: upstream.Polls(), MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
+		Upstream: upstream.Polls(), Gates: gates, MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
 		Sighted: recorder.Sighted,
 	}

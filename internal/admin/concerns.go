@@ -22,7 +22,7 @@ const (
 
 // apiKeyConcerns are the sentences about the API keys in a condition: how many they are, and which.
 var apiKeyConcerns = [...]string{
-	watch.ConditionThrottled:          "The catalog has told %s (%s) to slow down: fewer polls a second are made.",
+	watch.ConditionThrottled:          "The catalog has told %s (%s) to slow down: all requests wait in turn until it takes more.",
 	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s (%s). Watches stay open and catch up by themselves.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s (%s).",
 }
@@ -102,6 +102,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	if r.Replicas != nil && r.Replicas.Away > 0 {
 		add(false, "%s polled under for this replica alone, at its part of EASEL_POLL_RATE: the ledger does not answer.", are(r.Replicas.Away))
 	}
+	r.Gates.concerns(r.Time, add)
 	r.Ledger.concerns(r.Time, add)
 	for _, file := range r.brokenFiles {
 		add(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails: %s.", file)

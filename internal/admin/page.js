@@ -98,6 +98,22 @@ const numbers = ({ watching: w, usage }) => {
   at('numbers').replaceChildren(...tiles);
 };
 
+const reasons = { rate_limited: 'it has asked for fewer requests (429)', unavailable: 'it has asked to be left alone (503)', daily_cap: 'the daily cap is reached, for orders' };
+
+// gates shows who waits for the catalog, and why.
+const gates = ({ gates: g }) => {
+  at('gates').hidden = !g.closed.length && !g.waiting.length;
+  at('closed').replaceChildren(...g.closed.map(c => make('li', `${c.key}: ${reasons[c.reason]}${c.till ? ', ' + ahead(c.till) : ''}.`)));
+  some('waiting', g.waiting.length, g.lines);
+  table('waiting', [
+    ['owner', l => l.owner || '(whoever brings the key)'],
+    ['class', l => l.class],
+    ['requests', l => count(l.count), 'number'],
+    ['the oldest', l => ago(l.oldest)],
+    ['key', l => make('code', l.key)],
+  ], g.waiting, 'Nobody waits.');
+};
+
 // replicas says in a line how polls are shared with others.
 const replicas = ({ replicas: r, watching: w }) => {
   const line = at('replicas');
@@ -142,6 +158,7 @@ const show = status => {
   verdict(status);
   numbers(status);
   replicas(status);
+  gates(status);
   ledger(status);
   some('keys', status.keys.length, status.watching.keys);
   table('keys', [
@@ -149,7 +166,6 @@ const show = status => {
     ['catalog', k => make('span', k.condition.replace('_', ' '), health[k.condition])],
     ['answered', k => ago(k.answered)],
     ['polls a second', k => k.rate < k.limit ? `${k.rate.toPrecision(2)} of ${k.limit.toPrecision(2)}` : k.limit.toPrecision(2), 'number'],
-    ['budget', k => k.level.toFixed(1), 'number'],
     ['next polls', k => k.pausedTill ? ahead(k.pausedTill) + ' (paused)' : 'any time'],
     ['renders', k => count(k.active), 'number'],
     ['watches', k => count(k.watches), 'number'],

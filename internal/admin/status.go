@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -19,6 +20,7 @@ type Status struct {
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
 	Shares            bool                            // its polls, with other replicas
+	Gates             func() map[string]gate.State    // by tenant
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
@@ -53,6 +55,7 @@ type report struct {
 	Usage       []usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
+	Gates       gates        `json:"gates"`
 	Ledger      book         `json:"ledger"`
 	Keys        []apiKey     `json:"keys"`        // at most 100, those in trouble first
 	Generations []generation `json:"generations"` // at most 100, the one that has waited longest first
@@ -103,7 +106,7 @@ type apiKey struct {
 	Failures   int        `json:"failures"`
 	LastError  string     `json:"lastError"`
 	Answered   *time.Time `json:"answered"`
-	Level      float64    `json:"level"`
+	Ready      float64    `json:"ready"` // polls that may be made at once
 	Rate       float64    `json:"rate"`
 	Limit      float64    `json:"limit"`
 	PausedTill *time.Time `json:"pausedTill"`
@@ -146,6 +149,7 @@ func (s Status) report(ctx context.Context) report {
 	if s.Shares {
 		r.Replicas = replicasOf(hub.Stats)
 	}
+	r.Gates = gatesOf(s.Gates(), hub.Time)
 	r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
 	for _, u := range s.Usage() {
 		r.Usage = append(r.Usage, usage(u))
@@ -181,7 +185,7 @@ func replicasOf(s watch.Stats) *replicas {
 func apiKeyOf(k watch.PolledCredential, now time.Time) apiKey {
 	shown := apiKey{
 		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
-		Answered: when(k.Answered), Level: k.Level, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
+		Answered: when(k.Answered), Ready: k.Ready, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
 	}
 	if k.Paused.After(now) {
 		shown.PausedTill = when(k.Paused)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -20,11 +23,21 @@ func quiet() (*watch.Snapshot, Status) {
 	return hub, Status{
 		Version: "v1", Began: time.Now(),
 		Hub:        func() watch.Snapshot { return *hub },
+		Gates:      func() map[string]gate.State { return nil },
 		Troubles:   func() []telemetry.Trouble { return nil },
 		Unanswered: func() map[string]time.Duration { return nil },
 		Usage:      func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
 		Serving:    func(context.Context) bool { return true },
 		Ledger:     func(context.Context) ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
+	}
+}
+
+// waiting is a gate before which seven orders wait.
+func waiting(since time.Time) func() map[string]gate.State {
+	return func() map[string]gate.State {
+		return map[string]gate.State{"aa": {Waiting: []gate.Waiting{
+			{Owner: "studio", Class: gate.Order, Count: 5, Since: since.Add(time.Millisecond)}, {Owner: "poster", Class: gate.Order, Count: 2, Since: since},
+		}}}
 	}
 }
 
@@ -73,6 +86,15 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams", true},
+		"an order that waits for a moment": {func(_ *watch.Snapshot, s *Status) {
+			s.Gates = waiting(time.Now().Add(-time.Second))
+		}, "", false},
+		"orders that wait for long": {func(_ *watch.Snapshot, s *Status) {
+			s.Gates = waiting(time.Now().Add(-time.Minute))
+		}, "7 requests wait for their turn, the first for 1m0s", false},
+		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
+			s.Gates = func() map[string]gate.State { return map[string]gate.State{"aa": {Capped: true}} }
+		}, "daily cap of the API key aa", true},
 		"replicas that share polls": {func(_ *watch.Snapshot, s *Status) { s.Shares = true }, "", false},
 		"polls that are not shared for a while": {func(h *watch.Snapshot, s *Status) {
 			s.Shares, h.Stats.Away = true, 2
@@ -108,5 +130,20 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown": null`, "") // of times null is none
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(said, "null") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+func TestClosedGatesAndWhoWaitsAreShown(t *testing.T) {
+	now := time.Now()
+	shown := gatesOf(map[string]gate.State{
+		"bb": {Paused: now.Add(9 * time.Second), Why: gate.Throttled, Waiting: []gate.Waiting{{Owner: "studio", Class: gate.Order, Count: 2, Since: now}}},
+		"aa": {Paused: now, Probing: true, Why: gate.Paused},
+	}, now)
+	want := []closedGate{{"aa", "unavailable", nil}, {"bb", "rate_limited", when(now.Add(9 * time.Second))}}
+	if diff := cmp.Diff(want, shown.Closed); diff != "" {
+		t.Error(diff)
+	}
+	if len(shown.Waiting) != 1 || shown.Waiting[0] != (line{"bb", "studio", "order", 2, now.UTC()}) {
+		t.Errorf("%+v", shown.Waiting)
 	}
 }

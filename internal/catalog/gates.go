@@ -8,15 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// pollsOwner is who all polls of an API key belong to at its gate: they go beside the owners.
-const pollsOwner = "(polls)"
+// PollsOwner is who all polls of an API key belong to at its gate: they go beside the owners.
+const PollsOwner = "(polls)"
 
 // Gate is the gate of an API key, for one use. All requests under the API key pass it.
 func (c *Client) Gate(t Tenant) *gate.Gate { return c.upstream.gate(t) }
 
 func (q requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
 
-// enter waits for the turn of a request, unless its context has one. A caller without a deadline waits no longer than an
+// enter waits for the turn of a request, unless its context has one that holds. A caller without a deadline waits no longer than an
 // answer may take.
 func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
 	turn := gate.TurnOf(ctx)
@@ -25,12 +25,12 @@ func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate
 	case err != nil:
 		turn.End(gate.Answer{Outcome: gate.Unused})
 		return nil, err
-	case turn != nil:
+	case turn.Holds():
 		return turn, nil
 	}
 	wish := gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
 	if q.class == gate.Poll {
-		wish.Owner, wish.Weight = pollsOwner, 1
+		wish.Owner, wish.Weight = PollsOwner, 1
 	}
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
@@ -68,14 +68,14 @@ func notEntered(op string, err error) error {
 
 // leave ends the turn of a request with its error, and tells the caller of a 429 how long the gate makes it wait.
 func (q requester) leave(turn *gate.Turn, cred Credential, err error) {
-	turn.End(endOf(err))
+	turn.End(EndOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
 		e.RetryAfter = max(e.RetryAfter, q.gate(cred.Tenant).Estimate(gate.Request{Owner: cred.Owner, Class: q.class}))
 	}
 }
 
-// endOf is what the end of a request says to the gate.
-func endOf(err error) gate.Answer {
+// EndOf is what the end of a request says to the gate.
+func EndOf(err error) gate.Answer {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil:

@@ -14,8 +14,9 @@ const (
 type pause struct {
 	closed bool // until one has passed
 	until  time.Time
-	count  int   // of pauses
-	failed int   // of them in a row, without an answer
+	count  int // of pauses
+	failed int // of them in a row, without an answer
+	why    Outcome
 	first  *Turn // on its way
 }
 

@@ -11,6 +11,8 @@ import (
 type State struct {
 	// Paused is until when the other side wants to be left alone; in the past, or zero, where it does not.
 	Paused time.Time
+	// Why is what has asked for the pause: [Throttled] or [Paused].
+	Why Outcome
 	// Probing means that the pause is over, and that the others wait until the first has passed.
 	Probing bool
 	// Capped means that the daily cap is reached, as far as is known.
@@ -24,6 +26,9 @@ type State struct {
 	// Waiting is who waits, the longest first.
 	Waiting []Waiting
 }
+
+// Closed reports whether all wait for the end of a pause, or for the one that goes first after it.
+func (s State) Closed(now time.Time) bool { return s.Probing || s.Paused.After(now) }
 
 // Waiting is the line of one owner and class.
 type Waiting struct {
@@ -39,7 +44,7 @@ func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := State{
-		Paused: g.pause.until, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
+		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
 		OrderPace: g.paces[Order].rate(now), ReadPace: g.paces[Read].rate(now), Held: g.held,
 	}
 	g.polls.fill(g.cfg.PollRate, now)

@@ -67,6 +67,16 @@ func (t *Turn) End(a Answer) {
 	g.forget()
 }
 
+// Holds reports whether there is a turn that may still be used: it has not ended, and no pause has begun since it was given.
+func (t *Turn) Holds() bool {
+	if t == nil {
+		return false
+	}
+	t.gate.mu.Lock()
+	defer t.gate.mu.Unlock()
+	return !t.ended && t.pauses == t.gate.pause.count
+}
+
 // learn takes in what the other side has said.
 func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 	switch a.Outcome {
@@ -77,7 +87,7 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 			refused = paceOf(t.class)
 			g.slow(refused, now)
 		}
-		g.close(a.RetryAfter, late, refused, now)
+		g.close(a, late, refused, now)
 	case Capped:
 		g.cap.reached(now)
 	case Passed:
@@ -95,12 +105,13 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 }
 
 // close closes the gate for everybody.
-func (g *Gate) close(asked time.Duration, late bool, refused Class, now time.Time) {
+func (g *Gate) close(a Answer, late bool, refused Class, now time.Time) {
 	if !late {
 		g.paces[Order].pause(refused == Order, now)
 		g.paces[Read].pause(refused == Read, now)
 	}
-	g.pause.begins(asked, late, now)
+	g.pause.begins(a.RetryAfter, late, now)
+	g.pause.why = a.Outcome
 }
 
 // slow makes a pace slower, which has been too fast.
@@ -135,7 +146,7 @@ func (g *Gate) Pause(until time.Time) {
 		return
 	}
 	g.paces[Order].shared, g.paces[Read].shared = true, true
-	g.close(until.Sub(now), g.pause.closed, Classes, now)
+	g.close(Answer{Throttled, until.Sub(now)}, g.pause.closed, Classes, now)
 	g.review(now)
 	g.give(now)
 }

@@ -148,7 +148,17 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
-	seen = append(seen, scrape())
+	late := make(chan error, 1)
+	go func() { // it waits for its turn
+		late <- c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
+	}()
+	eventually(t, "a call waits for its turn", func() bool {
+		seen = append(seen, scrape())
+		return total(seen[len(seen)-1], "easel_gate_waiting") > 0
+	})
+	if err := <-late; err != nil {
+		t.Errorf("the call that waits is answered %v", err)
+	}
 	wait(t, c, slow.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	muddle(t, s)
 	leave()

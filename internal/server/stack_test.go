@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
@@ -89,8 +90,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	observer, err := telemetry.NewObserver()
 	must(err)
 	up := s.upstream(o.memory)
+	o.hub.Gates = gate.NewSet(gate.Config{})
 	client, err := catalog.New(catalog.Config{
-		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
+		Gates: o.hub.Gates, BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
@@ -101,6 +103,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
+	unmeasureGates, err := telemetry.MeasureGates(o.hub.Gates.States)
+	must(err)
+	t.Cleanup(unmeasureGates)
 	unmeasure, err := telemetry.Measure(s.hub.Stats)
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub

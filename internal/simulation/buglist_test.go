@@ -6,6 +6,7 @@ import "slices"
 const (
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
+	gateDir      = "internal/gate"
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
 	ordersDir    = "internal/orders"
@@ -14,12 +15,11 @@ const (
 	serverDir    = "internal/server"
 	serviceDir   = "internal/service"
 	watchDir     = "internal/watch"
-	budgetDir    = "internal/watch/budget"
 )
 
 // bugs are what the simulation must catch. Each has been a real bug of some program of this
 // kind, or is what a hasty change would make.
-var bugs = slices.Concat(stackBugs, pollBugs)
+var bugs = slices.Concat(stackBugs, pollBugs, gateBugs)
 
 var stackBugs = []bug{
 	{
@@ -101,7 +101,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		name:   "Retry-After is read as nothing",
 		edits:  []edit{{catalogDir, "ParseRetryAfter", "time.Duration(s)", "time.Duration(0 * s)"}},
 		jobs:   seeds("only-U5", 1, 2, 3),
-		breaks: []string{"no poll in a pause that the catalog asked for"},
+		breaks: []string{"no request in a pause that the catalog asked for"},
 	},
 	{
 		name:   "a body that was cut is a whole file",
@@ -248,7 +248,7 @@ func firstToken(token string) string {
 		name: "polls run on the first caller's context",
 		edits: []edit{
 			{watchDir, "Hub.Watch", "h.cfg.Observer.TraceRef(c)", "h.cfg.Observer.TraceRef(rememberFirst(h, c))"},
-			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, t)", "context.WithTimeout(firstContext(h), t)"},
+			{watchDir, "poller.execute", "context.WithTimeout(j.turn.Context(h.ctx), t)", "context.WithTimeout(firstContext(h), t)"},
 			addition(watchDir, `import (
 	"context"
 	"sync"
@@ -269,18 +269,6 @@ func firstContext(h *Hub) context.Context {
 		},
 		jobs:   seeds("short", 1, 2),
 		breaks: []string{"everybody is served in the end", "the end of a generation is detected in time"},
-	},
-	{
-		name:   "polls have no budget",
-		edits:  []edit{{watchDir, "poller.situation", "if n <= l { l, r = n, a }", "if n <= l && n < 0 { l, r = n, a }"}},
-		jobs:   seeds("busy", 5, 9),
-		breaks: []string{"polls keep to the budget"},
-	},
-	{
-		name:   "a pause that the catalog asked for is forgotten",
-		edits:  []edit{{budgetDir, "Budget.Pause", "b.paused = _", ""}},
-		jobs:   seeds("only-U5", 1, 2, 3),
-		breaks: []string{"no poll in a pause that the catalog asked for"},
 	},
 	{
 		name:   "an outage is polled as always",
@@ -317,12 +305,6 @@ func firstContext(h *Hub) context.Context {
 		edits:  []edit{{watchDir, "situation.singleReads", "!c.swept || !s.sweeps", "true"}},
 		jobs:   seeds("chaos", 40012, 1, 2, 3),
 		breaks: []string{"a generation is polled once, whoever watches"},
-	},
-	{
-		name:   "calls and polls have a bucket each",
-		edits:  []edit{{watchDir, "Hub.Called", "t.budget.Spend(n)", "_ = n"}},
-		jobs:   seeds("busy", 1, 2, 3, 4, 5),
-		breaks: []string{"polls keep to the budget"},
 	},
 	{
 		name:   "streams are not counted",

@@ -46,75 +46,33 @@ func (o *outcome) pollsOfAll() map[account][]request {
 	return polls
 }
 
-// bucket is what the budget of polls promises. Calls come first: they take tokens and wait for
-// none, but for a quarter of the rate, which is the polls' own.
+// bucket has the tokens of polls: those of a second at most.
 type bucket struct {
-	at       time.Duration
-	all, own float64
+	at     time.Duration
+	tokens float64
 }
-
-// What is owed for calls, and how long after the last poll a bucket is surely still the same one.
-const (
-	mostOwed  = pollRate - 2
-	sureAfter = 10 * time.Second
-)
 
 func (b *bucket) fill(at time.Duration) {
-	passed := (at - b.at).Seconds()
+	b.tokens = min(pollRate, b.tokens+(at-b.at).Seconds()*pollRate)
 	b.at = at
-	b.all = min(pollRate, b.all+passed*pollRate)
-	b.own = min(1, b.own+passed*pollRate/4)
 }
 
-// take takes a token for a poll, if there is one.
-func (b *bucket) take() bool {
-	const rounding = 1e-6
-	switch {
-	case b.all >= 1-rounding:
-		b.all--
-	case b.own >= 1-rounding:
-		b.own--
-		b.all = max(b.all-1, -mostOwed)
-	default:
-		return false
-	}
-	return true
-}
-
-// pollsKeepToBudget lets every poll and every call take a token from the bucket that is
-// promised to each process and key, or to all processes that share their polls.
-func pollsKeepToBudget(o *outcome, say func(event, string, ...any)) {
+// pollsKeepToRate lets every poll take a token from the bucket of its process and key, or of all processes that share
+// their polls.
+func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 	if o.plan.Ledger {
-		pollsOfAllKeepToBudget(o, say)
+		pollsOfAllKeepToRate(o, say)
 		return
 	}
-	list := slices.Clone(o.requests)
-	when := func(r request) time.Duration { // a call counts when it is answered
-		if r.poll {
-			return r.at
-		}
-		return r.end
-	}
-	slices.SortStableFunc(list, func(a, b request) int { return cmp.Compare(when(a), when(b)) })
-	buckets, polled := map[account]*bucket{}, map[account]time.Duration{}
-	for _, r := range list {
-		who := account{r.process, r.tenant}
-		b, at := buckets[who], when(r)
-		if b == nil || at-polled[who] > sureAfter {
-			if !r.poll {
-				continue // there may be no bucket
+	const rounding = 1e-6
+	for who, list := range o.polls() {
+		b := bucket{tokens: pollRate}
+		for _, r := range list {
+			if b.fill(r.at); b.tokens < 1-rounding {
+				say(event{at: r.at, actor: who.process}, "more polls than %v a second for %s", pollRate, who.tenant)
+				break
 			}
-			b = &bucket{at: at, all: pollRate, own: 1}
-			buckets[who] = b
-		}
-		b.fill(at)
-		if !r.poll {
-			b.all = max(b.all-1, -mostOwed)
-			continue
-		}
-		if polled[who] = at; !b.take() {
-			say(event{at: at, actor: who.process}, "more polls than %v a second beside the calls for %s", pollRate, who.tenant)
-			return
+			b.tokens--
 		}
 	}
 }
@@ -180,32 +138,6 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 				if most := int((f.to-f.from-settle)/(maxInterval*8/10)) + 2; n > most {
 					say(event{at: f.from, actor: who.process, gen: gen}, "%d polls of a generation that stays queued for %v, more than %d", n, f.to-f.from, most)
 				}
-			}
-		}
-	}
-}
-
-func pollsWait(o *outcome, say func(event, string, ...any)) {
-	for who, list := range o.polls() {
-		waitIn(list, who, 0, say)
-	}
-	for who, list := range o.pollsOfAll() {
-		waitIn(list, who, knownBy, say)
-	}
-}
-
-// waitIn is pollsWait of some requests. It may take a while until all who ask know.
-func waitIn(list []request, who account, known time.Duration, say func(event, string, ...any)) {
-	for i, asked := range list {
-		if asked.status != 429 || asked.after == 0 {
-			continue
-		}
-		for _, r := range list[i+1:] {
-			if r.at > asked.end+known && r.at < asked.end+asked.after {
-				say(event{at: r.at, actor: who.process}, "a poll %v after the catalog asked to wait %v", r.at-asked.end, asked.after)
-			}
-			if r.at > asked.end+asked.after {
-				break
 			}
 		}
 	}

@@ -42,32 +42,33 @@ func (o *outcome) crashed(at time.Duration) bool {
 	return slices.ContainsFunc(o.crashes, func(crash time.Duration) bool { return near(at, crash) })
 }
 
-// pollsOfAllKeepToBudget lets every poll of all processes together take a token from one bucket, of which calls take three
-// quarters at most. A process tells of its calls when it claims a poll, so that it may be late. While the ledger is away,
-// and was for a minute, each process has its part of the rate, and those that are left have all of it.
-func pollsOfAllKeepToBudget(o *outcome, say func(event, string, ...any)) {
+// pollsOfAllKeepToRate lets every poll of all processes together take a token from one bucket, of which reads of the
+// account take three quarters at most. A process tells of these when it claims a poll, so that it may be late. While the
+// ledger is away, and was for a minute, each process has its part of the rate, and those that are left have all of it.
+func pollsOfAllKeepToRate(o *outcome, say func(event, string, ...any)) {
 	late := pollRate*float64(o.plan.Replicas) + 1
-	b, calls := bucketOfAll{tokens: pollRate}, map[string]float64{}
+	b, unclaimed := bucketOfAll{tokens: pollRate}, map[string]float64{}
 	for _, r := range o.sent() {
 		rate, free := o.rateOfAll(r.at)
 		b.fill(r.at, rate)
 		switch {
 		case free:
 			b.tokens = pollRate
+		case !r.poll:
 		case !r.isShared():
-			calls[r.process]++
+			unclaimed[r.process]++
 		default:
-			b.owed, b.tokens = min(b.owed+calls[r.process], pollRate), b.tokens-1
-			calls[r.process] = 0
+			b.owed, b.tokens = min(b.owed+unclaimed[r.process], pollRate), b.tokens-1
+			unclaimed[r.process] = 0
 		}
 		if b.tokens < -late {
-			say(event{at: r.at, actor: r.process}, "more polls of all replicas than %v a second beside their calls", rate)
+			say(event{at: r.at, actor: r.process}, "more polls of all replicas than %v a second", rate)
 			return
 		}
 	}
 }
 
-// bucketOfAll is the budget that all processes have together.
+// bucketOfAll has the tokens of all processes together.
 type bucketOfAll struct {
 	at           time.Duration
 	tokens, owed float64
@@ -103,7 +104,7 @@ func claimsEnd(o *outcome, say func(event, string, ...any)) {
 				continue
 			}
 			by := s.at + soon
-			if o.foundBefore(c.id, s.at) {
+			if o.foundBefore(c.id, s.at) || o.toldElsewhere(c.id, s) {
 				by = s.at + pollAgain
 			}
 			if next, ok := o.nextPoll(c.id, s); !ok || next > by {
@@ -116,6 +117,14 @@ func claimsEnd(o *outcome, say func(event, string, ...any)) {
 // foundBefore reports whether a poll of a generation was answered before a time.
 func (o *outcome) foundBefore(id string, at time.Duration) bool {
 	return slices.ContainsFunc(o.polled, func(c pollChange) bool { return c.what == "found" && c.id == id && c.at < at })
+}
+
+// toldElsewhere reports whether another process has told a state of a generation before one stops, as it has placed the
+// order: its schedule begins with that.
+func (o *outcome) toldElsewhere(id string, s stop) bool {
+	return slices.ContainsFunc(o.streams(), func(stream *toldStream) bool {
+		return stream.gen == id && stream.process != s.process && len(stream.updates) > 0 && stream.updates[0].at < s.at
+	})
 }
 
 // watchedElsewhere reports whether a generation that goes on is watched through another process when one stops, and until

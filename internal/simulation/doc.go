@@ -15,6 +15,7 @@
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
 //	database  the ledger's database, that is slow, away, full, or loses a commit
 //	polls     what it has of polls that replicas share: its notifications, and a crash that empties it
+//	gate      teams that want more than the catalog gives, and the turns that they are given
 //	network   connections in memory that can be cut, frozen and lost
 //	traffic   the requests to the catalog
 //	plan      the decisions of a seed

@@ -39,7 +39,8 @@ type plan struct {
 	Budget  int64         `json:"budget,omitempty"`  // of the thrifty team for a day, in cents
 	Events  bool          `json:"events,omitempty"`  // teams are told
 
-	Everywhere bool `json:"everywhere,omitempty"` // most generations are watched through every replica
+	Everywhere bool    `json:"everywhere,omitempty"` // most generations are watched through every replica
+	OrderRate  float64 `json:"orderRate,omitempty"`  // orders a second that the catalog takes; 0: any number
 }
 
 // trouble is one entry of the fault catalogue at a time.
@@ -89,6 +90,7 @@ var (
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
 	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m", "M1", "M2", "M2j", "M3", "M4", "M5", "M7", "M8", "M12"}
 	ofPolls    = []string{"P1", "P1", "P2", "P2", "P3", "P4", "P4", "P5"}
+	ofTheGate  = []string{"G1", "G2", "G3"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
@@ -102,7 +104,7 @@ func minutes(r *rand.Rand, least, most int) time.Duration {
 
 var kinds = []kind{
 	{
-		name: "week", weight: 20, count: either(10, 16),
+		name: "week", weight: 17, count: either(10, 16),
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
 		shape: func(r *rand.Rand, p *plan) {
 			p.Length = time.Duration(5+r.IntN(5)) * 24 * time.Hour
@@ -184,6 +186,26 @@ var kinds = []kind{
 			p.Length = minutes(r, 90, 100)
 			p.Workers, p.Pause = 1, 4*time.Minute
 			p.watchEverywhere(r)
+		},
+	},
+	{
+		name: "gate", weight: 3, count: either(3, 6),
+		troubles: slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 15, 25)
+			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
+			p.share(r)
+			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(3)
+		},
+	},
+	{
+		name: "gate-short", count: either(1, 2),
+		troubles: ofTheGate,
+		shape: func(r *rand.Rand, p *plan) {
+			p.Length = minutes(r, 4, 5)
+			p.Workers, p.Pause = 1, 15*time.Second
+			p.share(r)
+			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(2)
 		},
 	},
 	{
@@ -288,6 +310,9 @@ func planOf(seed uint64, name string) plan {
 	if id, ok := strings.CutPrefix(name, "polls-only-"); ok {
 		return onlyOfPolls(id).plan(seed, r)
 	}
+	if id, ok := strings.CutPrefix(name, "gate-only-"); ok {
+		return onlyOfTheGate(id).plan(seed, r)
+	}
 	at := r.IntN(100)
 	for _, k := range kinds {
 		if at -= k.weight; name == k.name || name == "" && at < 0 {
@@ -295,87 +320,6 @@ func planOf(seed uint64, name string) plan {
 		}
 	}
 	panic("simulation: there is no kind " + name)
-}
-
-// only is a short run with one sort of trouble.
-func only(id string) kind {
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "short" })
-	k := kinds[at]
-	k.name, k.troubles = "only-"+id, []string{id}
-	k.shape = func(r *rand.Rand, p *plan) {
-		kinds[at].shape(r, p)
-		switch id {
-		case "A11":
-			p.rotate()
-		case "U7":
-			p.Held, p.Tenants = true, 1
-		case "U19", "U21":
-			p.Length = 40 * time.Minute
-			if id == "U21" {
-				p.Length = 4 * time.Hour
-			}
-		}
-		if !p.takes(id) {
-			p.Dialect, p.Held, p.Replicas = "default", false, 1
-		}
-	}
-	return k
-}
-
-// onlyOfTeams is a short run of a world with a ledger, with one sort of trouble.
-func onlyOfTeams(id string) kind {
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "teams-short" })
-	k := kinds[at]
-	k.name, k.troubles = "ledger-"+id, []string{id}
-	k.shape = func(r *rand.Rand, p *plan) {
-		kinds[at].shape(r, p)
-		switch id {
-		case "T10":
-			p.Rotates = true
-		case "A10m":
-			p.Poor = true
-		case "M5":
-			p.Events, p.Failures = true, 0.3
-		case "T12": // without others: a young order is known to its own replica alone
-			p.Workers, p.Skew = 0, []time.Duration{24 * time.Hour, -24 * time.Hour}[r.IntN(2)]
-		case "T11", "M8", "M12":
-			p.forget()
-			p.Length = 8 * time.Minute
-			if id == "M12" { // whose replica stands still for half of that
-				p.Length *= 2
-			}
-		case "U19":
-			p.Length = 20 * time.Minute
-		}
-		if !p.takes(id) {
-			p.Dialect = "default"
-		}
-	}
-	return k
-}
-
-// onlyOfPolls is a short run of a world whose polls are shared, with one sort of trouble.
-func onlyOfPolls(id string) kind {
-	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "polls-short" })]
-	shape := k.shape
-	k.name, k.troubles = "polls-only-"+id, []string{id}
-	k.shape = func(r *rand.Rand, p *plan) {
-		shape(r, p)
-		p.Replicas = max(p.Replicas, 2)
-		p.Rotates = id == "T10"
-		switch id {
-		case "P3", "P4": // whose generations last
-			p.Speed = 0.1
-		case "P5", "P6":
-			p.Length, p.Speed = 10*time.Minute, 0.05
-		case "U21":
-			p.Length, p.Pause = 100*time.Minute, 4*time.Minute
-		}
-		if !p.takes(id) {
-			p.Dialect = "default"
-		}
-	}
-	return k
 }
 
 func (k kind) plan(seed uint64, r *rand.Rand) plan {
@@ -465,6 +409,8 @@ func (p *plan) takes(id string) bool {
 		return p.Forgets > 0
 	case "M5":
 		return p.Events
+	case "G1":
+		return p.OrderRate > 0
 	case "U11", "U13", "U21", "M7": // they change members of the record, which must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
 	case "L7":

@@ -54,18 +54,18 @@ var pollBugs = []bug{
 		name:   "reads take nothing from the rate of all",
 		edits:  []edit{{ledgerDir, "Polls.Claim", "float64(len(claim.Reads))", "0 * float64(len(claim.Reads))"}},
 		jobs:   seeds("polls-only-P5", 1, 2, 3),
-		breaks: []string{"polls keep to the budget"},
+		breaks: []string{"polls keep to their rate"},
 	},
 	{
 		name:   "each replica has all of the rate while the ledger is away",
 		edits:  []edit{{watchDir, "agenda.rate", "a.cfg.Rate / float64(_)", "a.cfg.Rate / float64(cmp.Or(1))"}},
 		jobs:   seeds("polls-only-P6", 1, 2, 3, 4),
-		breaks: []string{"polls keep to the budget"},
+		breaks: []string{"polls keep to their rate"},
 	},
 	{
 		name:   "a pause that the catalog asks of one replica is nobody else's",
 		edits:  []edit{{ledgerDir, "sharedKey.found", "max(k.PausedUntil, k.Now+min(time.Until(f.Pause).Microseconds(), shared.PauseMicros))", "k.PausedUntil"}},
 		jobs:   seeds("polls-only-U5", 1, 2, 3, 4),
-		breaks: []string{"no poll in a pause that the catalog asked for"},
+		breaks: []string{"no request in a pause that the catalog asked for"},
 	},
 }

@@ -29,7 +29,7 @@ var journalOfPolls = []string{
 		INSERT INTO simulated_polls VALUES ({now}, 'found', NEW.id, NEW.claimed_time, NEW.seen_time); END`,
 	`CREATE TRIGGER simulated_deletion AFTER DELETE ON shared_states BEGIN
 		INSERT INTO simulated_polls VALUES ({now}, 'deleted', OLD.id, OLD.claimed_time, OLD.seen_time); END`,
-	`CREATE TRIGGER simulated_notice AFTER UPDATE ON shared_keys WHEN NEW.version <> OLD.version BEGIN
+	`CREATE TRIGGER simulated_notice AFTER UPDATE ON shared_keys WHEN NEW.version <> OLD.version OR NEW.paused_until > OLD.paused_until BEGIN
 		INSERT INTO simulated_notices VALUES (NEW.api_key); END`,
 }
 

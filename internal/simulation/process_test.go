@@ -11,6 +11,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
@@ -82,7 +83,9 @@ func (r *replica) boot() error {
 		return p.uplink.dial(ctx, &w.address)
 	}
 	p.transport = catalog.NewTransportPools(transport)
+	gates := gate.NewSet(gate.Config{})
 	upstream, err := catalog.New(catalog.Config{
+		Gates:   gates,
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),
 		Transport: &tap{
 			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
@@ -97,7 +100,7 @@ func (r *replica) boot() error {
 	}
 	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
-		Upstream: polls{upstream.Polls()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
+		Upstream: polls{upstream.Polls()}, Gates: gates, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
 		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Book: p.sharePolls(w),
 	})
 	if err != nil {

@@ -56,6 +56,17 @@ func TestPollsAreSharedAsPromised(t *testing.T) {
 	}
 }
 
+// TestTheGateServesAllInTurn runs short seeds of a catalog that takes few orders.
+func TestTheGateServesAllInTurn(t *testing.T) {
+	var jobs []job
+	for _, id := range ofTheGate {
+		jobs = append(jobs, seeds("gate-only-"+id, 1, 2)...)
+	}
+	for _, j := range few(1, jobs...) {
+		keeps(t, j)
+	}
+}
+
 // TestTeamsAreToldWhatWasRecorded runs short seeds with events.
 func TestTeamsAreToldWhatWasRecorded(t *testing.T) {
 	for _, j := range few(1, seeds("events-short", 1, 2, 3)...) {

@@ -176,6 +176,7 @@ func newWorld(p plan, dir string) (*world, error) {
 func (w *world) openCatalog() (err error) {
 	w.box, err = sandbox.Open(sandbox.Config{
 		Seed: w.seed("sandbox"), Speed: w.plan.Speed, FailureRate: w.plan.Failures, Dialect: dialect(w.plan.Dialect),
+		RateLimit: w.plan.OrderRate, RateRoute: routePlace,
 		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates, MoneyFirst: w.plan.Poor, Forget: w.plan.Forgets},
 	})
 	if err != nil {

@@ -51,6 +51,9 @@ var (
 	money        = Label{Name: "money", Values: []string{"spent", "refunded", "reserved", "unconfirmed"}}
 	window       = Label{Name: "window", Values: []string{"day", "month"}}
 	eventOutcome = Label{Name: "outcome", Values: []string{"sent", "failed", "given_up"}}
+	waiter       = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
+	class        = Label{Name: "class", Values: []string{"order", "read", "poll"}}
+	closedBy     = Label{Name: "reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
 	pollKind     = Label{Name: "kind", Values: []string{"read", "sweep", "account"}}
 )
 
@@ -116,12 +119,28 @@ var Table = []Metric{
 		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
 	},
 	{
-		Name: "easel.budget.level", Kind: Gauge, Unit: "{request}",
-		Text: "Polls that the API key with the emptiest budget may make at once; below 0 its calls have spent future tokens.",
+		Name: "easel.gate.waiting", Kind: Gauge, Unit: "{request}", Labels: []Label{waiter, class},
+		Text: "Requests to the catalog that wait for their turn at the gate of their API key.",
 	},
 	{
-		Name: "easel.budget.rate", Kind: Gauge, Unit: "{request}/s",
-		Text: "The lowest rate of polls of an API key: halved by each 429, back to EASEL_POLL_RATE within a minute.",
+		Name: "easel.gate.wait", Kind: Gauge, Unit: "s",
+		Text: "How long the request has waited that has waited longest for its turn.",
+	},
+	{
+		Name: "easel.gate.closed", Kind: Gauge, Unit: "{credential}", Labels: []Label{closedBy},
+		Text: "API keys whose gate is closed: the catalog has asked for a pause by a 429, or by a 503 with Retry-After; or the daily cap is reached, for orders.",
+	},
+	{
+		Name: "easel.gate.opens", Kind: Gauge, Unit: "s",
+		Text: "The time until the last pause is over that the catalog has asked for; 0: there is none.",
+	},
+	{
+		Name: "easel.polls.ready", Kind: Gauge, Unit: "{request}",
+		Text: "Polls that the API key with the fewest may make at once.",
+	},
+	{
+		Name: "easel.polls.rate", Kind: Gauge, Unit: "{request}/s",
+		Text: "The lowest rate of polls of an API key: EASEL_POLL_RATE, or less after a 429.",
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",

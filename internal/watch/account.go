@@ -39,6 +39,11 @@ func (r *accountRead) begin() (asking []chan<- accountAnswer) {
 	return asking
 }
 
+// askAgain has a read made again that was not made.
+func (r *accountRead) askAgain(asking []chan<- accountAnswer) {
+	*r = accountRead{wanted: true, asking: append(asking, r.asking...)}
+}
+
 // Attendance is a stream under a credential that watches no generations. It keeps the poller of the credential, counts as
 // a watch, and has to end with the others.
 type Attendance struct {
@@ -64,7 +69,7 @@ func (a *Attendance) Standing() *Heartbeat {
 	a.agenda.mu.Lock()
 	defer a.agenda.mu.Unlock()
 	beat := a.agenda.newHeartbeat(a.agenda.health.answered)
-	beat.NextPoll = a.agenda.budget.Paused()
+	beat.NextPoll = a.agenda.opens(time.Now())
 	return beat
 }
 

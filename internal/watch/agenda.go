@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// agenda is what is to be polled under one credential, and when: the entries, the list, and how much the catalog allows.
+// agenda is what is to be polled under one credential, and when: the entries, the list, and how the catalog behaves.
 // Its mutex guards them all, and all that knows the agenda.
 type agenda struct {
 	cfg     *Config
@@ -26,7 +26,6 @@ type agenda struct {
 
 	queue   queue
 	list    list
-	budget  *budget.Budget
 	health  health
 	sharing *sharing // nil where this process shares with nobody
 
@@ -39,10 +38,9 @@ type agenda struct {
 
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
 	cred.Owner = "" // polls are for all
-	b := budget.New(cfg.Rate, now)
 	a := &agenda{
-		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now), budget: b,
-		health: health{budget: b, least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
+		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now),
+		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 	if cfg.Book != nil {
 		a.sharing = newSharing(cfg)
@@ -232,7 +230,34 @@ func (a *agenda) accepted() bool {
 // is the operator's.
 func (a *agenda) proven() bool { return a.cred.Held || a.authenticated }
 
-// rate is how many requests a second this process may make now.
+// gate is where the polls wait for their turn, with all other requests under the API key.
+func (a *agenda) gate() *gate.Gate { return a.cfg.Gates.Of(string(a.cred.Tenant)) }
+
+// wish is what polls ask of the gate: they are for all, and so have a share of their own.
+var wish = gate.Request{Owner: catalog.PollsOwner, Weight: 1, Class: gate.Poll}
+
+// opens is when a poll may be made, by what the gate expects and what the failures of polls ask for.
+func (a *agenda) opens(now time.Time) time.Time {
+	return latest(a.health.held, now.Add(a.gate().Estimate(wish)))
+}
+
+// paused is until when no poll is made: the catalog has asked for it, is away, or rejects the API key.
+func (a *agenda) paused() time.Time { return latest(a.health.held, a.gate().State().Paused) }
+
+// condition is how the catalog behaves now: it may have told a call, or another process, to slow down.
+func (a *agenda) condition() Condition {
+	closed := a.gate().State().Closed(time.Now())
+	switch c := a.health.condition; {
+	case closed && c <= ConditionHealthy:
+		return ConditionThrottled
+	case !closed && c == ConditionThrottled:
+		return ConditionHealthy
+	default:
+		return c
+	}
+}
+
+// rate is how many polls a second this process may make now.
 func (a *agenda) rate() float64 {
 	if s := a.sharing; s != nil && (s.away || !a.accepted()) {
 		return a.cfg.Rate / float64(cmp.Or(s.key.Replicas, a.cfg.replicas.number()))
@@ -254,7 +279,7 @@ func (a *agenda) heartbeat(e *entry, now time.Time) *Heartbeat {
 		beat.Failures, beat.LastError, beat.Own = e.polling.failures, e.polling.lastErr, true
 	}
 	if a.wanted(e, now) {
-		beat.NextPoll = latest(a.nextPoll(e), a.budget.Paused())
+		beat.NextPoll = latest(a.nextPoll(e), a.opens(now))
 	}
 	if !e.state.State.Terminal() {
 		beat.TypicalRemaining, beat.HasTypical = a.history.Remaining(a.historyOf(e), now.Sub(e.startTime()))
@@ -263,5 +288,9 @@ func (a *agenda) heartbeat(e *entry, now time.Time) *Heartbeat {
 }
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
-	return &Heartbeat{ObserveTime: observed, Condition: a.health.condition, Failures: a.health.failures, LastError: a.health.lastErr}
+	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
+	if beat.Condition == ConditionHealthy { // also where a call was the first to pass after a pause
+		beat.Failures, beat.LastError = 0, ""
+	}
+	return beat
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
@@ -11,22 +12,6 @@ const (
 	claimTimeout = 500 * time.Millisecond // after it a book counts as away
 	bookTimeout  = 5 * time.Second        // of the first reading of a book that is not known to be away
 )
-
-// start makes the requests of some jobs: polls that others could make too after the book has granted them.
-func (p *poller) start(jobs []*job) {
-	var polls []*job
-	for _, j := range jobs {
-		j.cred = p.tenant.cred
-		if p.tenant.sharing == nil || j.Account {
-			p.hub.work.Go(func() { p.execute(j) })
-		} else {
-			polls = append(polls, j)
-		}
-	}
-	if len(polls) > 0 {
-		p.hub.work.Go(func() { p.share(polls) })
-	}
-}
 
 // question is what is asked of the book before some polls.
 type question struct {
@@ -43,11 +28,11 @@ func (p *poller) share(polls []*job) {
 	if !q.alone && !q.first {
 		var granted []*job
 		granted, polls = p.claim(&q, polls)
-		p.makeAll(granted)
+		p.makeAll(p.inTurn(granted))
 	}
 	switch {
 	case q.alone:
-		p.makeAll(polls)
+		p.makeAll(p.inTurn(polls))
 	case q.first || q.unread != nil:
 		p.readBook(q.unread, polls...)
 	default:
@@ -55,10 +40,20 @@ func (p *poller) share(polls []*job) {
 	}
 }
 
-func (p *poller) makeAll(polls []*job) {
+// inTurn gives the polls whose turn still holds, and has the others planned anew: a pause has begun while the book was asked.
+func (p *poller) inTurn(polls []*job) (held []*job) {
+	var late []*job
 	for _, j := range polls {
-		p.hub.work.Go(func() { p.execute(j) })
+		if j.turn.Holds() {
+			held = append(held, j)
+		} else {
+			late = append(late, j)
+		}
 	}
+	if len(late) > 0 {
+		p.putBack(late)
+	}
+	return held
 }
 
 // subscribe has the poller told of news under the API key of now.
@@ -91,7 +86,7 @@ func (p *poller) question(polls []*job) (q question) {
 		return q
 	}
 	s.tryAt = now.Add(tryEvery)
-	q.ask = shared.Ask{Replica: s.replica, Rate: t.budget.State(now).Rate, Spent: s.spent, Everything: len(t.everything) > 0, LastSweep: s.sweep}
+	q.ask = shared.Ask{Replica: s.replica, Rate: t.gate().State().PollRate, Spent: s.spent, Everything: len(t.everything) > 0, LastSweep: s.sweep}
 	for _, j := range polls {
 		for _, e := range p.entriesOf(j) {
 			if !e.polling.asked {
@@ -131,7 +126,7 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 	if err != nil {
 		if !s.away {
 			p.lost(err, now)
-			t.budget.SetLimit(t.rate(), now)
+			t.gate().SetPollRate(t.rate())
 			return nil, polls // which were planned at the rate of all
 		}
 		p.lost(err, now)
@@ -195,7 +190,7 @@ func (p *poller) found(now time.Time) {
 		return
 	}
 	s.away = false
-	p.tenant.budget.SetLimit(p.tenant.rate(), now)
+	p.tenant.gate().SetPollRate(p.tenant.rate())
 	s.send()
 	if p.hub.bookAway.CompareAndSwap(true, false) {
 		p.hub.cfg.Logger.Info("the ledger answers again: polls are shared")
@@ -210,6 +205,7 @@ func (p *poller) putBack(polls []*job) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
 	for _, j := range polls {
+		j.turn.End(gate.Answer{Outcome: gate.Unused})
 		if j.refused {
 			t.stats.Refused++
 		}
@@ -233,8 +229,7 @@ func (p *poller) putBack(polls []*job) {
 			t.pollAt(e, e.polling.due)
 		}
 	}
-	t.budget.GiveBack(len(polls))
-	t.queue.blocked = false // the budget has what was not used
+	t.queue.blocked = false // the rate has what was not used
 	t.queue.wakeBy(now)
 }
 

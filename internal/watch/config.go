@@ -9,12 +9,14 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
 // Config says how the hub polls.
 type Config struct {
 	Upstream     Upstream      // required
+	Gates        *gate.Set     // of all requests to the catalog; nil = of the polls alone
 	MinInterval  time.Duration // shortest time between two polls of a generation; 0 = 1 s
 	MaxInterval  time.Duration // longest; 0 = 10 s
 	Rate         float64       // polls a second and credential, at most; 0 = 5
@@ -38,6 +40,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Rate = cmp.Or(c.Rate, 5)
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
 	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
+	c.Gates = cmp.Or(c.Gates, gate.NewSet(gate.Config{}))
 	c.replica, c.replicas = rand.Text(), &replicas{}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {

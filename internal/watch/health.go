@@ -1,11 +1,9 @@
 package watch
 
 import (
-	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/budget"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
@@ -15,10 +13,11 @@ const (
 	maxPause       = 30 * time.Second // of our own in an outage
 )
 
-// health is how the catalog behaves towards a credential. It slows the budget down.
+// health is how the catalog behaves towards a credential, as its polls have met it. What the catalog asks for is the
+// gate's to know.
 type health struct {
-	budget *budget.Budget
 	least  time.Duration // the shortest interval
+	held   time.Time     // no poll before: the catalog is away, or rejects the API key
 	random schedule.Source
 
 	condition Condition
@@ -30,19 +29,16 @@ type health struct {
 	read      time.Time // when it has last answered a read with what was asked for
 }
 
-// succeeded notes that the catalog answered. An answer to a request from before a pause does not end the
-// pause.
+// succeeded notes that the catalog answered.
 func (h *health) succeeded(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
-	if h.condition != ConditionThrottled || !now.Before(h.budget.Paused()) {
-		h.condition, h.lastErr = ConditionHealthy, ""
-	}
+	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
 // heard notes that the catalog has answered another process. Failures from before are over, unless they have asked for
 // a pause.
 func (h *health) heard(at time.Time) {
-	if h.answered = latest(h.answered, at); at.After(h.failedAt) && !at.Before(h.budget.Paused()) {
+	if h.answered = latest(h.answered, at); at.After(h.failedAt) && !at.Before(h.held) {
 		h.succeeded(h.answered)
 	}
 }
@@ -57,37 +53,24 @@ func (h *health) failed(err error, held bool, now time.Time) {
 	h.condition, h.lastErr = ConditionUnreachable, err.Error()
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited:
-		h.throttled(err, now)
+		h.condition = ConditionThrottled
 	case catalog.KindCredentialRejected:
 		h.condition = ConditionCredentialRejected
 		if held {
-			h.budget.Pause(now, now.Add(probeEvery))
+			h.held = now.Add(probeEvery)
 		}
 	case catalog.KindUnavailable:
 		h.backOff(now)
 	}
 }
 
-// throttled slows down after a 429 of a poll or a call.
-func (h *health) throttled(err error, now time.Time) {
-	h.condition, h.lastErr = ConditionThrottled, err.Error()
-	var detail *catalog.Error
-	errors.As(err, &detail)
-	wait := detail.RetryAfter
-	if wait == 0 {
-		wait = schedule.Backoff(max(h.failures, 1), h.least, maxPause)
-	}
-	// Later than asked, never sooner: a tenth is the jitter.
-	h.budget.Throttled(now, wait+time.Duration(h.random.Draw()*float64(wait)/10))
-}
-
 // backOff pauses in an outage, each time for longer. The failure of a request from before the pause tells
 // nothing new.
 func (h *health) backOff(now time.Time) {
-	if h.failures < outageFailures || now.Before(h.budget.Paused()) {
+	if h.failures < outageFailures || now.Before(h.held) {
 		return
 	}
 	h.pauses++
 	pause := schedule.Backoff(h.pauses, h.least, maxPause)
-	h.budget.Pause(now, now.Add(schedule.Jitter(pause, h.random.Draw())))
+	h.held = now.Add(schedule.Jitter(pause, h.random.Draw()))
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -60,11 +60,10 @@ func (h *Hub) Snapshot() Snapshot {
 // snapshot visits all tenants. The generations are listed where they are asked for.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
-	full := budget.New(h.cfg.Rate, now).State(now)
 	h.mu.Lock()
 	s, tenants := Snapshot{Time: now, Stats: h.ended}, slices.Collect(maps.Values(h.tenants))
 	h.mu.Unlock()
-	s.Stats.Rate, s.Stats.Budget = full.Rate, full.Level
+	s.Stats.Rate, s.Stats.Ready = h.cfg.Rate, max(1, h.cfg.Rate)
 	for _, t := range tenants {
 		t.mu.Lock()
 		s.add(t, listed)
@@ -135,7 +134,7 @@ func (h *Hub) Attend(ctx context.Context, cred catalog.Credential) *Attendance {
 	return a
 }
 
-// ReadAccount reads the account behind a credential as a poll: when the budget of requests allows it, on no caller's
+// ReadAccount reads the account behind a credential as a poll: when the rate of polls allows it, on no caller's
 // context. ctx ends the wait for the answer.
 func (h *Hub) ReadAccount(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
 	t := h.find(cred, true)
@@ -261,22 +260,19 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	h.sighted(result.sighted...)
 }
 
-// Called notes a request that a call has made, and its error. Calls do not wait for the budget: polls
-// yield to them, and slow down after a 429 of a call.
+// Called notes the error of a call's request: where the catalog has asked for a pause, the processes that share polls
+// pause too. Of a caller's own API key somebody has to watch something: it may be made up.
 func (h *Hub) Called(cred catalog.Credential, err error) {
-	throttled := catalog.KindOf(err) == catalog.KindRateLimited
-	t := h.find(cred, throttled)
+	if end := catalog.EndOf(err).Outcome; end != gate.Throttled && end != gate.Paused {
+		return
+	}
+	t := h.find(cred, cred.Held && h.cfg.Book != nil)
 	if t == nil {
 		return
 	}
 	defer t.mu.Unlock()
-	now := time.Now()
-	t.budget.Spend(now)
-	t.sharing.called()
-	if throttled {
-		t.health.throttled(err, now)
-		t.sharing.foundThrottled(t.budget.Paused())
-	}
+	t.health.lastErr = err.Error()
+	t.sharing.foundThrottled(t.gate().State().Paused)
 }
 
 // with calls f with an entry, if there is one, under the mutex of its tenant.

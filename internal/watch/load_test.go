@@ -241,7 +241,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
-		b.hub.Called(tenant, throttled)
+		b.hub.Call(b.ctx, tenant, throttled)
 		pass(40 * time.Second)
 		s := b.watch("g")
 		pass(59 * time.Second)
@@ -250,26 +250,6 @@ func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
 		}
 		pass(20 * time.Second)
 		b.wantStates(s, "queued")
-	})
-}
-
-func TestCallsAreCountedAndPollsYieldToThem(t *testing.T) {
-	states, ids := generations(100)
-	inBubble(t, states, func(b *bench) {
-		b.up.listed = func(string) bool { return false }
-		for _, id := range ids {
-			b.watch(id)
-		}
-		pass(2 * time.Minute)
-		before := b.up.calls()
-		for range 600 { // five calls a second, which is the rate
-			b.hub.Called(tenant, nil)
-			pass(200 * time.Millisecond)
-		}
-		perSecond := float64(b.up.calls()-before) / 120
-		if perSecond > 2 || perSecond < 1 {
-			t.Errorf("%.2f polls a second beside five calls, want about a quarter of 5", perSecond)
-		}
 	})
 }
 

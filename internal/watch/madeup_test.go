@@ -24,7 +24,7 @@ func TestAnAPIKeyThatTheCatalogNeverAcceptsLeavesNothingInTheBook(t *testing.T) 
 				cred := catalog.Forwarded(catalog.NewSecret(fmt.Sprint("made-up-", n)))
 				sums = append(sums, cred.APIKeySum())
 				g.replicas[n%2].watchWith(g.ctx, watch.Request{Credential: cred, IDs: []string{"a", "b"}})
-				g.replicas[n%2].hub.Called(cred, says)
+				g.replicas[n%2].hub.Call(g.ctx, cred, says)
 			}
 			pass(time.Minute)
 			if g.requests(time.Time{}) < len(sums) {

@@ -216,7 +216,7 @@ func TestSharingSavesThePollsOfAllWatchesButOne(t *testing.T) {
 			if ratio := s.Unshared / float64(s.Reads+s.Sweeps); math.Abs(ratio-float64(watches)) > 0.1*float64(watches) {
 				t.Errorf("%d watches would have made %.1f requests, and the hub made %d", watches, s.Unshared, s.Reads+s.Sweeps)
 			}
-			if s.Watches != watches || s.Active != 1 || s.Conditions[ConditionHealthy] != 1 || s.Stalest > 11*time.Second || s.Budget <= 0 {
+			if s.Watches != watches || s.Active != 1 || s.Conditions[ConditionHealthy] != 1 || s.Stalest > 11*time.Second || s.Ready <= 0 {
 				t.Errorf("the hub has %+v", s)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/budget"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
@@ -39,6 +39,7 @@ type job struct {
 	apiKey   string                 // under which it was claimed
 	refused  bool                   // the book has refused it
 	since    time.Time              // a list that began before serves nobody
+	turn     *gate.Turn             // nil until its turn comes
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -69,26 +70,26 @@ func (p *poller) run() {
 }
 
 // plan decides the requests of now and when to plan again. A tenant without entries and watchers ends, once
-// its budget has recovered from every pause.
+// its polls need not wait for the catalog to come back.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.budget.SetLimit(t.rate(), now)
+	t.gate().SetPollRate(t.rate())
 	next = t.prune(now)
 	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted {
-		if t.budget.Recovered(now) {
+		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
 		}
-		next = latest(t.budget.Paused(), now).Add(budget.Recovery)
+		next = t.health.held
 	}
 	jobs, again := p.jobs(now)
 	t.queue.planAt = earliest(earliest(again, next), t.sharing.writeAgain(now))
 	return jobs, t.queue.planAt, false
 }
 
-// jobs makes the due requests that the budget allows, and says when there may be more; zero: after the next
+// jobs makes the due requests that the gate allows, and says when there may be more; zero: after the next
 // change.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
@@ -106,23 +107,20 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	for _, e := range plan.reads {
 		jobs = append(jobs, p.read(e, now))
 	}
-	for range jobs {
-		t.budget.Take()
-	}
-	if t.sharing == nil {
-		p.countAll(jobs)
-	}
 	if plan.more {
 		return jobs, refill
 	}
 	return jobs, plan.next
 }
 
-// situation gives the situation of now, and when the budget allows more; zero: an answer comes before.
+// situation gives the situation of now, and when the gate allows more; zero: an answer comes before.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
-	n, again := t.budget.Available(now)
+	n, again := t.gate().Polls()
+	if now.Before(t.health.held) {
+		n, again = 0, t.health.held
+	}
 	if t.sharing != nil && now.Before(t.sharing.again) {
 		n, again = 0, latest(again, t.sharing.again)
 	}
@@ -261,26 +259,33 @@ func (j *job) account(e *entry) {
 // execute makes one request, outside the lock, and takes in the answer.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, j.cred
-	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
+	ctx, cancel := context.WithTimeout(j.turn.Context(h.ctx), pollTimeout)
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
 	switch {
 	case j.Account:
 		account, err := h.cfg.Upstream.Account(ctx, cred)
-		result.Err = err
+		j.end(err, result)
 		p.accountAnswered(j, accountAnswer{account, err})
 	case j.ID == "":
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
-		result.Err = err
+		j.end(err, result)
 		p.swept(j, list, err, result)
 	default:
 		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
-		result.Err, result.State = err, read.State
+		j.end(err, result)
+		result.State = read.State
 		p.answered(j, read, err, result)
 	}
 	h.sighted(result.sighted...)
 	ended(result.Outcome)
+}
+
+// end ends the turn of a request that has not done so.
+func (j *job) end(err error, result *pollResult) {
+	j.turn.End(catalog.EndOf(err))
+	result.Err = err
 }
 
 // answered takes in the answer to a read.
@@ -372,8 +377,8 @@ func (p *poller) succeeded(now time.Time) {
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.Held, now)
-	if catalog.KindOf(err) == catalog.KindRateLimited {
-		t.sharing.foundThrottled(t.budget.Paused())
+	if end := catalog.EndOf(err).Outcome; end == gate.Throttled || end == gate.Paused {
+		t.sharing.foundThrottled(t.gate().State().Paused)
 	}
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
 		t.endAll(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 var (
@@ -72,7 +73,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
 	}
 	c.cfg = Config{
-		Upstream: c.all, Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
+		Upstream: c.all, Gates: gate.NewSet(gate.Config{}), Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
 		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.random.IntN(2)], RefundWindow: time.Minute,
 	}
 	hub, err := New(c.cfg)
@@ -220,7 +221,12 @@ func (c *chaos) get(w *world) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	c.work.Go(func() {
 		defer cancel()
+		turn, err := c.cfg.Gates.Of(string(w.cred.Tenant)).Enter(ctx, gate.Request{Class: gate.Read})
+		if err != nil {
+			return
+		}
 		g, err := w.read(ctx, id, 20*time.Millisecond)
+		turn.End(catalog.EndOf(err))
 		c.hub.Called(w.cred, err)
 		if err == nil {
 			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version()))
@@ -247,15 +253,15 @@ func (c *chaos) create(w *world) {
 
 // call notes calls of another kind, one of which may have met a 429.
 func (c *chaos) call(w *world) {
-	for range 1 + c.random.IntN(10) {
-		c.hub.Called(w.cred, nil)
-	}
-	if c.random.IntN(3) == 0 {
+	var err error
+	if c.random.IntN(3) == 0 && c.cfg.Gates.Of(string(w.cred.Tenant)).Estimate(gate.Request{}) == 0 {
 		w.mu.Lock()
-		err := w.throttle()
+		err = w.throttle()
 		w.mu.Unlock()
-		c.hub.Called(w.cred, err)
 	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	c.hub.Call(ctx, w.cred, err)
 }
 
 // remove deletes a generation, by a call or elsewhere.

@@ -91,7 +91,7 @@ func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (sha
 		}
 	}
 	written, err := book.Write(ctx, apiKey, found)
-	if written.Last > 0 {
+	if written.Last > 0 || !found.Pause.IsZero() {
 		for _, other := range r.group.replicas {
 			other.mu.Lock()
 			if !other.deaf && !other.away {

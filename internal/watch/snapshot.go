@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch/budget"
 )
 
 // maxListed is how many credentials, and how many generations, a snapshot has.
@@ -22,16 +21,18 @@ type Snapshot struct {
 
 // PolledCredential is a credential with a poller.
 type PolledCredential struct {
-	Tenant    catalog.Tenant
-	Held      bool
-	Condition Condition
-	Failures  int    // polls in a row
-	LastError string // "" when healthy
-	Answered  time.Time
-	budget.State
-	Active  int // generations that are polled
-	Watches int
-	Swept   time.Time // beginning of the last list call; zero: none yet
+	Tenant      catalog.Tenant
+	Held        bool
+	Condition   Condition
+	Failures    int    // polls in a row
+	LastError   string // "" when healthy
+	Answered    time.Time
+	Rate, Limit float64   // polls a second, now and as allowed
+	Ready       float64   // polls that may be made at once
+	Paused      time.Time // no poll before; in the past where there is no pause
+	Active      int       // generations that are polled
+	Watches     int
+	Swept       time.Time // beginning of the last list call; zero: none yet
 }
 
 // PolledGeneration is a generation that is polled.
@@ -49,24 +50,25 @@ type PolledGeneration struct {
 	waiting time.Time // since when it waits for an answer
 }
 
-func newPolledCredential(t *tenant, now time.Time) PolledCredential {
+func newPolledCredential(t *tenant) PolledCredential {
+	beat, state := t.newHeartbeat(t.health.answered), t.gate().State()
 	return PolledCredential{
-		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: t.health.condition, Failures: t.health.failures, LastError: t.health.lastErr,
-		Answered: t.health.answered, State: t.budget.State(now), Watches: t.watches, Swept: t.list.sweptAt,
+		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: beat.Condition, Failures: beat.Failures, LastError: beat.LastError,
+		Answered: t.health.answered, Rate: state.PollRate, Limit: t.cfg.Rate, Ready: state.Polls, Paused: t.paused(), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 }
 
-func newPolledGeneration(t *tenant, e *entry) PolledGeneration {
+func newPolledGeneration(t *tenant, e *entry, now time.Time) PolledGeneration {
 	return PolledGeneration{
 		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
-		NextPoll: latest(t.nextPoll(e), t.budget.Paused()), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
+		NextPoll: latest(t.nextPoll(e), t.opens(now)), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
 		waiting: e.waitingSince(),
 	}
 }
 
 // add adds a tenant, and its generations where they are to be listed; the tenant's mutex is held.
 func (s *Snapshot) add(t *tenant, listed bool) {
-	c := newPolledCredential(t, s.Time)
+	c := newPolledCredential(t)
 	for _, e := range t.order {
 		if !t.wanted(e, s.Time) {
 			continue
@@ -74,7 +76,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 		c.Active++
 		s.Stats.Stalest = max(s.Stats.Stalest, s.Time.Sub(e.waitingSince()))
 		if listed {
-			s.Generations = append(s.Generations, newPolledGeneration(t, e))
+			s.Generations = append(s.Generations, newPolledGeneration(t, e, s.Time))
 		}
 	}
 	s.Credentials = append(s.Credentials, c)
@@ -97,7 +99,7 @@ func (s *Snapshot) count() {
 		if s.Time.Before(c.Paused) {
 			stats.Paused++
 		}
-		stats.Budget, stats.Rate = min(stats.Budget, c.Level), min(stats.Rate, c.Rate)
+		stats.Ready, stats.Rate = min(stats.Ready, c.Ready), min(stats.Rate, c.Rate)
 	}
 }
 

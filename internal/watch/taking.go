@@ -54,10 +54,7 @@ func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	}
 	s.key = key
 	s.replicas.seen(key.Replicas, now)
-	if until := s.local(key.PausedUntil, now); until.After(latest(now, t.budget.Paused())) {
-		t.budget.Throttled(now, until.Sub(now))
-		t.health.condition = ConditionThrottled
-	}
+	t.gate().Pause(s.local(key.PausedUntil, now))
 	if s.found.fullList == nil && t.list.fullRecords != key.FullList {
 		t.list.fullRecords = key.FullList
 		t.applyHints(&pollResult{}, now)

@@ -7,7 +7,8 @@
 //
 //	hub         the API of the package; snapshot is what an operator sees of it
 //	dispatcher  lets the ready watchers deliver, in turn
-//	poller      polls for one credential; claiming asks the book first, where others poll for it too
+//	poller      polls for one credential; turns waits at the gate for each poll, and claiming asks the book, where others
+//	            poll too
 //	planner     decides the next requests: a pure function
 //	tenant      takes in the answers for one credential, and publishes them; taking does so with the answers of others
 //	watcher     the subscriptions of one stream, and its next event; account is for streams about no generation
@@ -17,7 +18,7 @@
 //	sharing     what is known of the book, and what waits to be written there, under its seal
 //
 // [Book] is where processes share polls; package ledger has it. The packages below are pure: when to poll (schedule), how
-// long generations took (history), how often (budget).
+// long generations took (history).
 //
 // Each credential has a mutex of its own, and no I/O is done under it.
 package watch
@@ -31,7 +32,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Upstream is the catalog of a poller. Each call is one request: the poller has a back-off of its own.
+// Upstream is the catalog of a poller. Each call is one request, which has its turn at the gate in its context: the
+// poller has a back-off of its own.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
@@ -158,8 +160,8 @@ type Stats struct {
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that wait after a 429 or an outage
 	Away       int                                  // pollers that poll for themselves, as their book does not answer
-	Budget     float64                              // requests that the poller with the emptiest budget may make now; below 0 it is in debt
-	Rate       float64                              // the lowest rate of a poller, in requests a second
+	Ready      float64                              // polls that the poller with the fewest may make at once
+	Rate       float64                              // the lowest rate of a poller, in polls a second
 	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
 
 	Reads       int64   // polls of one generation

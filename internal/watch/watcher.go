@@ -362,7 +362,7 @@ func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 		}
 	}
 	if !beat.NextPoll.IsZero() {
-		beat.NextPoll = latest(beat.NextPoll, a.budget.Paused())
+		beat.NextPoll = latest(beat.NextPoll, a.opens(now))
 	}
 	return beat
 }

@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// turnBy is how long an order of a small team may take beside a team that floods, in turns of the catalog's rate: one
+	// of each owner and what a pause holds up.
+	turnBy = 15 * time.Second
+	// gateMargin is how much before its deadline an order may be refused whose turn comes after a pause.
+	gateMargin = 5 * time.Second
+	// longestPause is the longest pause that the catalog can ask for.
+	longestPause = 2 * time.Minute
+)
+
+// noRequestInAPause lets at most one request under an API key leave between a 429 and the end of the pause that it asks
+// for. Another replica may need a moment to hear of it.
+func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
+	last := map[account]request{} // which has asked for a pause
+	for _, r := range o.sent() {
+		for who, asked := range last {
+			known := time.Duration(0)
+			if who.process != r.process {
+				known = knownBy
+			}
+			if who.tenant == r.apiKey && (who.process == r.process || o.tells(r)) && r.at > asked.end+known && r.at < asked.end+asked.after-2*time.Microsecond { // which the database counts in
+				say(event{at: r.at, actor: r.process}, "%s %v after %s was asked to wait %v", r.op, r.at-asked.end, asked.process, asked.after)
+				return
+			}
+		}
+		if who := (account{r.process, r.apiKey}); r.asksForPause() && r.end+r.after > last[who].end+last[who].after {
+			last[who] = r
+		}
+	}
+}
+
+// tells reports whether the process of a request hears of the pauses of others. Without notifications it does when it
+// claims a poll.
+func (o *outcome) tells(r request) bool {
+	return o.plan.Ledger && !o.apart(r.at) && (r.isShared() || !o.troubled("P1", r.at, time.Minute))
+}
+
+// oneGoesFirst lets one request of a process leave when a pause of its API key is over, and the others when that one is
+// answered.
+func oneGoesFirst(o *outcome, say func(event, string, ...any)) {
+	asked, first := map[account]request{}, map[account]request{}
+	for _, r := range o.sent() {
+		who := account{r.process, r.apiKey}
+		opens := asked[who].end + asked[who].after
+		switch one, gone := first[who]; {
+		case asked[who].after == 0 || r.at < opens || r.at < asked[who].end:
+		case !gone:
+			first[who] = r
+		case r.at < one.end:
+			say(event{at: r.at, actor: r.process}, "%s before the first request after a pause was answered at %v", r.op, one.end)
+			return
+		}
+		if r.asksForPause() && r.end+r.after > opens {
+			asked[who] = r
+			delete(first, who)
+		}
+	}
+}
+
+// asksForPause reports whether the catalog has asked to wait for a time that can be told.
+func (r request) asksForPause() bool { return (r.status == 429 || r.status == 503) && r.after > 0 }
+
+// noOrderIsLostByWaiting lets no order be refused for a 429 whose turn would have come before its deadline: where the
+// last pause is over by then, and the catalog takes more.
+func noOrderIsLostByWaiting(o *outcome, say func(event, string, ...any)) {
+	lasts := map[string]map[time.Duration]time.Duration{} // of orders, by idempotency key and when they were sent
+	for _, e := range o.events {
+		if e.kind == sawOrder {
+			if lasts[e.text] == nil {
+				lasts[e.text] = map[time.Duration]time.Duration{}
+			}
+			lasts[e.text][e.at] = e.lasts
+		}
+		if e.kind != sawError || e.order == "" || !strings.HasSuffix(e.text, " UPSTREAM_RATE_LIMITED") || o.flooded(e) {
+			continue
+		}
+		until := e.since + lasts[e.order][e.since]
+		if opens, told := o.opens(e.at); told && opens+gateMargin < until {
+			say(e, "refused for a 429 at %v, and its caller waits until %v: the pause ends at %v", e.at, until, opens)
+			return
+		}
+	}
+}
+
+// opens is when the last pause ends that the catalog had asked for at a time. It is not told where an answer asks to wait
+// and does not say for how long.
+func (o *outcome) opens(at time.Duration) (opens time.Duration, told bool) {
+	for _, r := range o.requests {
+		if r.status != 429 && r.status != 503 || r.end > at || at-r.end > longestPause {
+			continue
+		}
+		if r.after == 0 {
+			return 0, false
+		}
+		opens = max(opens, r.end+r.after)
+	}
+	return max(opens, at), true
+}
+
+// flooded reports whether the team of an order floods: its turn may lie beyond its deadline.
+func (o *outcome) flooded(e event) bool {
+	return slices.ContainsFunc(o.events, func(other event) bool {
+		return other.kind == sawOrder && strings.Contains(other.actor, "flood") && other.tenant() == e.tenant() && other.at <= e.at && e.since-other.at < time.Minute
+	})
+}
+
+// noOwnerStarves lets each order of a small team be placed soon beside a team that floods.
+func noOwnerStarves(o *outcome, say func(event, string, ...any)) {
+	sent := map[string]event{}
+	for _, e := range o.events {
+		if !strings.Contains(e.actor, "small") || !strings.Contains(e.actor, ".G1") {
+			continue
+		}
+		switch first, seen := sent[e.text]; {
+		case e.kind == sawOrder && !seen:
+			sent[e.text] = e
+		case e.kind == sawPlaced && e.at-first.at > turnBy && !o.excused(first.at, e.at, "", "", reachReplica, reachLedger, reachOutage, reachCallers, reachRejected):
+			say(e, "placed %v after it was sent, beside a team that floods", e.at-first.at)
+		}
+	}
+}
+
+// capIsProbed lets one order a minute and replica look whether the daily cap is over.
+func capIsProbed(o *outcome, say func(event, string, ...any)) {
+	for _, f := range o.faults {
+		if f.id != "G2" {
+			continue
+		}
+		sent := map[string]int{}
+		for _, r := range o.sent() {
+			if r.op != routePlace || r.at < f.from || r.at > f.to || r.undialed {
+				continue
+			}
+			if sent[r.process]++; sent[r.process] > capOrdersAtOnce+int((f.to-f.from)/time.Minute)+1 {
+				say(event{at: r.at, actor: r.process}, "%d orders sent past the daily cap in %v", sent[r.process], r.at-f.from)
+				return
+			}
+		}
+	}
+}

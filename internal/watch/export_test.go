@@ -1,0 +1,18 @@
+package watch
+
+import (
+	"context"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// Call makes a call that passes the gate beside the polls, and ends with err.
+func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
+	turn, late := h.cfg.Gates.Of(string(cred.Tenant)).Enter(ctx, gate.Request{Class: gate.Read})
+	if late != nil {
+		return
+	}
+	turn.End(catalog.EndOf(err))
+	h.Called(cred, err)
+}
