@@ -16,8 +16,8 @@ func (c *Client) Gate(t Tenant) *gate.Gate { return c.upstream.gate(t) }
 
 func (q requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
 
-// enter waits for the turn of a request, unless its context has one that holds. A caller without a deadline waits no longer than an
-// answer may take.
+// enter waits for the turn of a request, unless its context has one that holds. A caller without a deadline waits no
+// longer than an answer may take.
 func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
 	turn := gate.TurnOf(ctx)
 	err := mayEnter(ctx, cred, op)
@@ -28,6 +28,7 @@ func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate
 	case turn.Holds():
 		return turn, nil
 	}
+	turn.End(gate.Answer{Outcome: gate.Unused}) // a pause has begun since
 	wish := gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
 	if q.class == gate.Poll {
 		wish.Owner, wish.Weight = PollsOwner, 1
