@@ -117,7 +117,7 @@ func (p *Polls) writePiece(ctx context.Context, apiKey string, f shared.Found) (
 		}
 		pausedUntil := k.PausedUntil
 		k.found(f)
-		return k.writeFound(tx, apiKey, written.Last > 0 || k.PausedUntil > pausedUntil)
+		return k.writeFound(tx, apiKey, written.Last > 0 || k.PausedUntil > max(pausedUntil, k.Now))
 	})
 	return written, err
 }
