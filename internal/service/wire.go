@@ -60,10 +60,11 @@ func (r *room) add(to proto.Message, path string, values ...rawjson.Value) {
 	to.ProtoReflect().SetUnknown(wire)
 }
 
-// appendField appends a field with a Struct or a Value. It gives up when the whole is larger than the limit.
+// appendField appends a field with a Struct or a Value. It gives up when the whole is larger than the limit. A list of digits
+// grows most: nearly to six times its length.
 func appendField(dst []byte, number protowire.Number, v rawjson.Value, isStruct bool, limit int) []byte {
 	w := valueWriter{rawjson.NewCursor(v), limit}
-	dst = slices.Grow(protowire.AppendTag(dst, number, protowire.BytesType), min(2*len(v), max(limit, 0))+16)
+	dst = slices.Grow(protowire.AppendTag(dst, number, protowire.BytesType), min(6*len(v), max(limit, 0))+16)
 	if isStruct {
 		return enclose(dst, w.object)
 	}
