@@ -112,7 +112,6 @@ func (s *checkedStream) SendMsg(message any) error {
 	bytes := bytesOf(message) // before SendMsg, which owns the message from then on
 	s.call.out.message = message
 	err := s.ServerStream.SendMsg(&s.call.out)
-	s.call.out.message = nil // or it would be kept until the next
 	if err == nil {
 		s.call.span.message(bytes)
 	}

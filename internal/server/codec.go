@@ -63,6 +63,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if err != nil || !counted {
 		return data, err
 	}
+	out.message = nil // its bytes are what leaves
 	return out.call.counted(data), nil
 }
 

@@ -105,6 +105,13 @@ func limits() []limit {
 			nil,
 		},
 		{
+			"memory of all calls under way",
+			fmt.Sprintf("%d places of %s: %s MiB", server.CallMemory/server.PlaceBytes, inBytes(server.PlaceBytes), number(server.CallMemory>>20)),
+			"there are no more",
+			[]string{"TestTheDearestRequestCostsNoMoreThanAPlace", "TestAllPlacesFitIntoTheMemoryOfAPod"},
+			nil,
+		},
+		{
 			"calls that wait for the proof of an API key: under one; from one address; all",
 			fmt.Sprintf("%d; %d; %s", server.UnprovedKey, server.UnprovedAddress, number(server.Unproved)),
 			fmt.Sprintf("`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429: at once, or after %s without a proof; a rejection is remembered for %s", long(server.ProofWait), long(server.RejectedFor)),

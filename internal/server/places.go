@@ -32,6 +32,13 @@ const (
 	unprovedKeyCalls, unprovedAddressCalls, unprovedCalls = 100, 500, 1000
 )
 
+// placeBytes is the highest price of the place of a call in memory: a request of the largest size as it has come, in one
+// piece and decoded; or, when that is gone, the largest answer.
+const placeBytes = 6 << 20
+
+// callMemory is what all calls may take that have their turn at once, where so many orders may.
+func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }
+
 // places are what the calls that hold one have in common: those of each caller are counted, and those of all. A call
 // that finds none is refused at once.
 type places struct {
