@@ -39,6 +39,14 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 	return known, nil
 }
 
+// weightOf gives the weights of the callers file that is in force; nil: there is none.
+func weightOf(known *service.Callers) func(owner string) float64 {
+	if known == nil {
+		return nil
+	}
+	return func(owner string) float64 { return known.List().Team(owner).Weight }
+}
+
 // warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It
 // stops nothing, since the file of before is not known. It names none: an owner may be the digest of an API key.
 func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *callers.List, logger *slog.Logger) {

@@ -108,7 +108,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unmeasureLedger()
 
-	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst}, held, observed, clock)
+	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst, Weight: weightOf(known)}, held, observed, clock)
 	defer leave()
 	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
 

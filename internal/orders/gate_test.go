@@ -172,3 +172,19 @@ func TestAnOrderThatWaitsKeepsItsClaim(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 500}, until: time.Now().Add(time.Minute)}
+		c := newTestClient(t, upstream)
+		var asked atomic.Value
+		c.Weight = func(owner string) float64 { asked.Store(owner); return 3 }
+		placeMany(t, c, 1, 30*time.Second, func(*order) {})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		c.Recover(ctx, testCredential)
+		if asked.Load() != testCredential.Owner {
+			t.Errorf("the weight was asked of %v", asked.Load())
+		}
+	})
+}

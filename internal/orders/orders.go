@@ -23,6 +23,8 @@ type Config struct {
 	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
 	// exist says that it does not.
 	KeyFirst bool
+	// Weight is that of an owner at the gate, for orders that are sent again without their caller. Nil is 1 for all.
+	Weight func(owner string) float64
 }
 
 // Orders takes orders through the ledger to the catalog.

@@ -1,9 +1,9 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -20,7 +20,7 @@ const (
 
 // Recover sends the orders of unknown outcome again that nobody comes back for, until ctx ends: each by
 // one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt, and each owner
-// in its turn. While the catalog does not answer, one order at a time asks for all.
+// in its turn. While the catalog does not answer, one order at a time asks for all. While the gate is closed none is begun.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -42,6 +42,9 @@ type recovery struct {
 
 // next begins to send one order again. It reports whether another may follow at once.
 func (r *recovery) next(ctx context.Context) bool {
+	if r.orders.Catalog.Gate(r.held.Tenant).State().Paused.After(time.Now()) {
+		return false
+	}
 	select {
 	case r.places <- struct{}{}:
 	case <-ctx.Done():
@@ -66,15 +69,11 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether the catalog does not answer, or wants to be left alone. One that fails with an order may
-// answer all else: then the order alone has to wait.
+// meetsOutage reports whether the catalog does not answer. One that fails with an order may answer all else: then the
+// order alone has to wait.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
-	}
-	var upstream *catalog.Error
-	if errors.As(failed, &upstream) && upstream.Status == http.StatusTooManyRequests {
-		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
@@ -112,6 +111,9 @@ func inPieces(ctx context.Context, most int, do func(ctx context.Context, most i
 // resend sends an order again whose claim was taken under an API key.
 func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner
+	if o.Weight != nil {
+		held.Weight = o.Weight(order.Owner)
+	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
 	s := o.submission(ctx, held, order, asked)
@@ -139,10 +141,17 @@ func (o *outage) note(lasts bool) {
 	o.failures = 0
 }
 
-// isOutage reports whether an error says that the catalog does not answer, or wants to be left alone.
+// isOutage reports whether an error says that the catalog does not answer, and not that the gate lets nobody through.
 func isOutage(err error) bool {
-	var upstream *catalog.Error
-	return errors.As(err, &upstream) && (upstream.Status == 0 || upstream.Status == http.StatusTooManyRequests || upstream.Status >= 500)
+	upstream, ok := errors.AsType[*catalog.Error](err)
+	if !ok {
+		return false
+	}
+	switch cmp.Or(upstream.Withheld, upstream.Kind) {
+	case catalog.KindRateLimited, catalog.KindDailyCap, catalog.KindBusy:
+		return false
+	}
+	return upstream.Status == 0 || upstream.Status >= 500
 }
 
 func (o *outage) lasts() bool {
