@@ -12,5 +12,5 @@
 // one of raw HTTP/2 frames (client.go, h2.go), as the stock one costs more than the facades do.
 //
 // What teams share is measured by a test beside them (fairness_test.go): a catalog that limits, replicas over
-// PostgreSQL, and ten teams that ask for more than there is.
+// PostgreSQL, and ten teams that ask for more than there is. make test has its short form.
 package main

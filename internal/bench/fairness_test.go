@@ -25,16 +25,15 @@ type fairness struct {
 	pause    time.Duration // that the catalog asks for once
 }
 
-// The limits are those of the full form. The short one has too few orders to tell a share to the percent.
+// The limits are those of the full form. The short one, of one replica, has too few orders to tell a share to the percent,
+// and no quiet machine to tell times.
 func TestTheCatalogIsSharedFairly(t *testing.T) {
-	f, slack := fairness{replicas: []int{1, 2}, alone: 5 * time.Second, warmUp: 3 * time.Second, shared: 10 * time.Second, pause: 3 * time.Second}, 1.0
-	if *fairnessInFull {
-		f = fairness{replicas: []int{1, 4}, alone: 30 * time.Second, warmUp: 10 * time.Second, shared: time.Minute, pause: 10 * time.Second}
-	} else {
-		slack = 0.9
+	if testing.Short() {
+		t.Skip("it takes half a minute of real time")
 	}
-	if !*fairnessInFull {
-		t.Skip("make bench-fairness measures it")
+	f, slack := fairness{replicas: []int{1}, alone: 3 * time.Second, warmUp: 5 * time.Second, shared: 10 * time.Second, pause: 3 * time.Second}, 0.85
+	if *fairnessInFull {
+		f, slack = fairness{replicas: []int{1, 4}, alone: 30 * time.Second, warmUp: 10 * time.Second, shared: time.Minute, pause: 10 * time.Second}, 1
 	}
 	for _, n := range f.replicas {
 		s := newFairSite(t, n)
@@ -52,18 +51,21 @@ type fairRow struct {
 	figure  float64
 	limit   float64
 	atLeast bool // the limit is the least that will do, and not the most
-	timed   bool // a figure that a busy machine changes
+	counted bool // a figure of many orders, which few tell less exactly
+	timed   bool // a time, which the full form alone looks at
 }
 
-// missed reports whether the limit is missed. What is timed may miss it by a share.
+// missed reports whether the limit is missed. What is counted may miss it by a share.
 func (r fairRow) missed(slack float64) bool {
-	if !r.timed {
-		slack = 1
-	}
-	if r.atLeast {
+	switch {
+	case r.timed && !*fairnessInFull:
+		return false
+	case r.counted:
 		return r.figure < r.limit*slack
+	case r.atLeast:
+		return r.figure < r.limit
 	}
-	return r.figure > r.limit/slack
+	return r.figure > r.limit
 }
 
 // report prints the table, and fails where a limit is missed.
@@ -74,6 +76,9 @@ func (s *fairSite) report(slack float64) {
 		sign, verdict := "≤", "reached"
 		if r.atLeast {
 			sign = "≥"
+		}
+		if r.timed && !*fairnessInFull {
+			verdict = "not looked at"
 		}
 		if r.missed(slack) {
 			verdict = missed

@@ -133,7 +133,7 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 		p.countAll(polls)
 		return polls, nil
 	}
-	p.found(now)
+	p.found()
 	s.spent = max(s.spent-q.ask.Spent, 0)
 	if s.apiKey == q.apiKey {
 		s.isAnother(t, claim.Key)
@@ -184,7 +184,7 @@ func (p *poller) lost(err error, now time.Time) {
 }
 
 // found notes that the book answers claims in time.
-func (p *poller) found(now time.Time) {
+func (p *poller) found() {
 	s := p.tenant.sharing
 	if !s.away {
 		return
