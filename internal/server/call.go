@@ -130,8 +130,8 @@ func (c *call) stand() {
 }
 
 // receive receives a request. Its caller has to send it within its time. A call that holds no place of calls needs one of
-// those that read: until then it has no more than the window of a stream.
-func (c *call) receive(ctx context.Context, message any, receive func(any) error) error {
+// those that read, until check has looked at the request: before that it has no more than the window of a stream.
+func (c *call) receive(ctx context.Context, message any, receive func(any) error, check func() error) error {
 	if c.conn != nil && longLived[c.method] || c.conn != nil && public(c.method) {
 		turn, err := c.read(ctx)
 		if err != nil {
@@ -150,7 +150,10 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 		err = errSlowRequest
 	}
 	c.in.message = nil // it is the handler's alone from here on
-	return err
+	if err != nil {
+		return err
+	}
+	return check()
 }
 
 // read waits for a turn to receive a request.

@@ -61,7 +61,7 @@ func unary(handler grpc.MethodHandler) grpc.MethodHandler {
 			if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
 				ctx = service.WithAdmission(ctx, c.hold)
 			}
-			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive) }, check)
+			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive, func() error { return nil }) }, check)
 			return err
 		})
 		if err != nil {
@@ -120,8 +120,5 @@ func (s *checkedStream) SendMsg(message any) error {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	if err := s.call.receive(s.Context(), message, s.ServerStream.RecvMsg); err != nil {
-		return err
-	}
-	return s.call.check(s.Context(), message)
+	return s.call.receive(s.Context(), message, s.ServerStream.RecvMsg, func() error { return s.call.check(s.Context(), message) })
 }
