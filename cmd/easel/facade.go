@@ -90,7 +90,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer unguard()
 	if polls != nil && held != nil {
-		defer begin(ctx, followPauses(polls, client, *held))()
+		defer begin(ctx, followGates(polls, client, *held))()
 	}
 	known, err := c.callers(ctx, book, telling, observed.Logger)
 	if err != nil {

@@ -109,6 +109,30 @@ func (c *limitedCatalog) mostInPauses(from, to time.Time, grace time.Duration) (
 	return most, pauses
 }
 
+// paused is how much of a time the catalog has asked not to be asked: no order can be served then.
+func (c *limitedCatalog) paused(from, to time.Time) (d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.pauses {
+		begins, ends := p.from, p.until
+		if begins.Before(from) {
+			begins = from
+		}
+		if ends.After(to) {
+			ends = to
+		}
+		d, from = d+max(0, ends.Sub(begins)), maxTime(from, ends)
+	}
+	return d
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // posts counts all orders that came, taken or not.
 func (c *limitedCatalog) posts() int { return c.box.Requests()[orderRoute] }
 

@@ -33,7 +33,7 @@ func TestTheCatalogIsSharedFairly(t *testing.T) {
 	}
 	f, slack := fairness{replicas: []int{1}, alone: 3 * time.Second, warmUp: 5 * time.Second, shared: 10 * time.Second, pause: 3 * time.Second}, 0.85
 	if *fairnessInFull {
-		f, slack = fairness{replicas: []int{1, 4}, alone: 30 * time.Second, warmUp: 10 * time.Second, shared: time.Minute, pause: 10 * time.Second}, 1
+		f, slack = fairness{replicas: []int{1, 4}, alone: 30 * time.Second, warmUp: 30 * time.Second, shared: time.Minute, pause: 10 * time.Second}, 1
 	}
 	for _, n := range f.replicas {
 		s := newFairSite(t, n)

@@ -64,7 +64,8 @@ type fairSite struct {
 	counts  bool // whether what is served counts
 	served  map[string]int
 	reasons map[string]int
-	times   []float64 // of the neighbour's orders, in seconds
+	times   []float64 // of the neighbour's orders, in seconds, without pauses
+	whole   []float64 // with them
 	late    int       // orders that were refused for a 429
 }
 
@@ -164,17 +165,20 @@ func (s *fairSite) visit(ctx context.Context, work *sync.WaitGroup) {
 				began := time.Now()
 				reason := s.order(ctx, neighbour.name)
 				s.note(ctx, neighbour.name, reason)
-				s.time(ctx, time.Since(began))
+				s.time(ctx, began)
 			})
 		}
 	})
 }
 
-func (s *fairSite) time(ctx context.Context, took time.Duration) {
+// time notes how long an order of the neighbour took, and how long without the time in which the catalog took none.
+func (s *fairSite) time(ctx context.Context, began time.Time) {
+	now := time.Now()
+	took, paused := now.Sub(began), s.catalog.paused(began, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts && ctx.Err() == nil {
-		s.times = append(s.times, took.Seconds())
+		s.times, s.whole = append(s.times, (took-paused).Seconds()), append(s.whole, took.Seconds())
 	}
 }
 
@@ -224,7 +228,7 @@ func (s *fairSite) row(r fairRow) { s.rows = append(s.rows, r) }
 // measureNeighbour times the orders of the neighbour, who is alone.
 func (s *fairSite) measureNeighbour(f fairness) {
 	s.during(time.Second, f.alone, s.visit)
-	s.alone, s.times = quantile(s.times, 0.99), nil
+	s.alone, s.times, s.whole = quantile(s.times, 0.99), nil, nil
 }
 
 // measureShares lets all teams ask.
@@ -234,7 +238,7 @@ func (s *fairSite) measureShares(f fairness) {
 	s.row(fairRow{title: "orders refused for a 429", figure: float64(s.late)})
 	s.row(fairRow{title: "Jain's index of orders served by weight", figure: jain(s.byWeight()), limit: 0.98, atLeast: true, counted: true})
 	s.row(fairRow{title: "use of what the catalog allows", figure: float64(s.catalog.taken(from, to)) / catalogRate / to.Sub(from).Seconds(), limit: 0.95, atLeast: true, counted: true})
-	s.row(fairRow{title: fmt.Sprintf("a light team's p99 (%.0f ms) beside that alone (%.0f ms)", 1000*quantile(s.times, 0.99), 1000*s.alone), figure: quantile(s.times, 0.99) / s.alone, limit: 2, timed: true})
+	s.row(fairRow{title: fmt.Sprintf("a light team's p99 (%.0f ms; with pauses %.0f ms) by that alone (%.0f ms)", 1000*quantile(s.times, 0.99), 1000*quantile(s.whole, 0.99), 1000*s.alone), figure: quantile(s.times, 0.99) / s.alone, limit: 2, timed: true})
 	s.row(fairRow{title: fmt.Sprintf("most requests in one of %d pauses", pauses), figure: float64(inPauses), limit: 1})
 }
 
@@ -272,6 +276,7 @@ func (s *fairSite) measureCap() {
 	}
 	before := s.catalog.posts()
 	reasons := map[string]int{capped.order(s.t.Context(), fairTeams[0].name): 1}
+	time.Sleep(time.Second) // until every replica knows
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	for _, team := range fairTeams {
@@ -288,7 +293,7 @@ func (s *fairSite) measureCap() {
 	if len(reasons) != 1 || reasons["API_KEY_DAILY_CAP"] == 0 {
 		s.t.Errorf("past the daily cap orders were answered %v", reasons)
 	}
-	s.row(fairRow{title: fmt.Sprintf("POSTs of %d orders past the daily cap", capOrders), figure: float64(s.catalog.posts() - before), limit: 2 * float64(len(s.replicas))})
+	s.row(fairRow{title: fmt.Sprintf("POSTs of %d orders past the daily cap", capOrders), figure: float64(s.catalog.posts() - before), limit: 2})
 }
 
 // byWeight is what each team was served, by its weight.

@@ -91,7 +91,9 @@ type Gate struct {
 	pause   pause
 	cap     dailyCap
 	repeats repeats
-	timer   *time.Timer // until the next turn, where that is a matter of time
+	told    Report            // what this process has given
+	heard   map[string]Report // what others have told last
+	timer   *time.Timer       // until the next turn, where that is a matter of time
 }
 
 // owner is who shares the turns, as long as it waits, holds one, or has had more than its part.
@@ -115,7 +117,7 @@ type waiter struct {
 
 // New makes a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{cfg: cfg, owners: map[string]*owner{}, repeats: repeats{tokens: mostRepeats}}
+	g := &Gate{cfg: cfg, owners: map[string]*owner{}, heard: map[string]Report{}, repeats: repeats{tokens: mostRepeats}}
 	g.polls.fill(cfg.PollRate, time.Now())
 	return g
 }
@@ -370,17 +372,18 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	w.owner.held++
 	g.share = max(g.share, w.owner.share)
 	w.owner.share += 1 / w.owner.weight
+	g.told.had(w.owner, 1)
 	return t
 }
 
-// forget forgets owners that neither wait nor hold a turn: all where nobody waits, else those that have had no more than
+// forget forgets owners that neither wait nor hold a turn: all where nobody waits in any process, else those that have had no more than
 // their part, once there are many.
 func (g *Gate) forget() {
 	if len(g.owners) <= g.waiting+g.inUse() || g.waiting > 0 && len(g.owners) <= 2*(g.waiting+g.inUse())+owners {
 		return
 	}
 	for name, o := range g.owners {
-		if o.held == 0 && !o.waits() && (g.waiting == 0 || o.share <= g.share) {
+		if o.held == 0 && !o.waits() && (g.waiting == 0 && len(g.heard) == 0 || o.share <= g.share) {
 			delete(g.owners, name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -108,6 +109,9 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 				weights := map[string]float64{}
 				ctx, cancel := context.WithCancel(t.Context())
 				var work sync.WaitGroup
+				if len(gates) > 1 {
+					work.Go(func() { exchange(ctx, gates) })
+				}
 				var refused atomic.Int64
 				for n := range 10 {
 					owner, weight, callers := fmt.Sprintf("team %d", n), 1.0, 4
@@ -164,6 +168,22 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 				work.Wait()
 			})
 		})
+	}
+}
+
+// exchange lets gates of several processes tell each other, a while late.
+func exchange(ctx context.Context, gates []*gate.Gate) {
+	for ctx.Err() == nil {
+		reports := map[string]gate.Report{}
+		for n, g := range gates {
+			reports[fmt.Sprint(n)], _ = g.Tell()
+		}
+		time.Sleep(250 * time.Millisecond)
+		for n, g := range gates {
+			others := maps.Clone(reports)
+			delete(others, fmt.Sprint(n))
+			g.Hear(others)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -10,8 +11,10 @@ const (
 	fastest  = 10_000.0         // turns a second, beyond which there is no pace
 	almost   = 0.99             // of what was too fast
 	approach = 10 * time.Second // from what has passed to almost what was too fast
-	plateau  = 30 * time.Second // then the pace is tried again
-	doubling = 5 * time.Second  // of the pace from then on
+	plateau  = 30 * time.Second // then it is tried whether the other side takes more
+	longest  = 10 * time.Minute // before another try, where that has found what was known
+	doubling = 5 * time.Second  // of the pace in a try
+	muchMore = 3.0              // times the pace, which a try does not reach on what was saved up
 	guessing = 2 * time.Second  // of one that is hardly known
 	less     = 0.95             // of what was too fast: too fast, where it had passed for a while
 	ahead    = 0.01             // of a second: a timer that is late by so much loses no token
@@ -19,18 +22,20 @@ const (
 
 // pace is how fast the other side takes requests, as it has shown by refusing one. It never says how many that are: so
 // what has passed is counted, up to a refusal. From there the pace comes close to what was too fast and stays, which
-// wastes little; after a while it is tried again whether the other side takes more.
+// wastes little; after a while it is tried again whether the other side takes more, and ever more seldom while it does
+// not. It is that of all processes together, each of which gives a part of it.
 type pace struct {
 	tooBig float64 // turns a second that were refused; 0: no refusal yet, and no pace
 	safe   float64 // turns a second that have passed
 	fresh  bool    // the first refusal is just over: not all that have passed are counted yet
 	guess  bool    // there was one refusal only
 	paused time.Time
-	opened time.Time // after that
-	count  int       // turns passed since the last refusal
-	slowed bool      // the gate is closed since a refusal
-	shared bool      // other processes have met refusals too
-	began  time.Time // the last refusal
+	opened time.Time     // after that
+	count  int           // turns passed since the last refusal
+	slowed bool          // the gate is closed since a refusal
+	began  time.Time     // the last refusal
+	wait   time.Duration // from there to a try; 0: plateau
+	part   float64       // of this process; 0: all
 	bucket bucket
 	recent recent
 }
@@ -48,10 +53,8 @@ func (p *pace) rate(now time.Time) float64 {
 		rate *= math.Exp2(since.Seconds() / guessing.Seconds())
 	case since < approach:
 		rate = p.safe + (rate-p.safe)*since.Seconds()/approach.Seconds()
-	case p.shared: // whoever has less than its part finds that out soon
-		rate *= math.Exp2((since - approach).Seconds() / doubling.Seconds())
-	case since > plateau:
-		rate *= math.Exp2((since - plateau).Seconds() / doubling.Seconds())
+	case since > p.untilTry():
+		rate *= math.Exp2((since - p.untilTry()).Seconds() / doubling.Seconds())
 	}
 	if rate >= fastest {
 		return 0
@@ -62,18 +65,31 @@ func (p *pace) rate(now time.Time) float64 {
 // limits reports whether there is a pace.
 func (p *pace) limits(now time.Time) bool { return p.rate(now) > 0 }
 
-// opens is when there is a token.
-func (p *pace) opens(now time.Time) time.Time {
-	p.bucket.most = 1 + p.rate(now)*ahead
-	return p.bucket.opens(p.rate(now), now)
+func (p *pace) untilTry() time.Duration { return cmp.Or(p.wait, plateau) }
+
+// own is the part of the pace that this process gives.
+func (p *pace) own(now time.Time) float64 { return p.rate(now) * cmp.Or(p.part, 1) }
+
+// hoped is what becomes of the part as far as is known; 0 is not known.
+func (p *pace) hoped() float64 {
+	if p.guess || p.fresh {
+		return 0
+	}
+	return p.tooBig * cmp.Or(p.part, 1)
 }
 
-func (p *pace) take(now time.Time) { p.bucket.take(p.rate(now), now) }
+// opens is when there is a token.
+func (p *pace) opens(now time.Time) time.Time {
+	p.bucket.most = 1 + p.own(now)*ahead
+	return p.bucket.opens(p.own(now), now)
+}
 
-// passed counts a turn that was not refused.
-func (p *pace) passed(now time.Time) {
-	p.count++
-	p.recent.add(now)
+func (p *pace) take(now time.Time) { p.bucket.take(p.own(now), now) }
+
+// passed counts turns that were not refused.
+func (p *pace) passed(n int, now time.Time) {
+	p.count += n
+	p.recent.add(n, now)
 }
 
 // slow makes the pace slower, which was too fast; but at least half of what it was. busy means that it has held others
@@ -85,17 +101,20 @@ func (p *pace) slow(busy bool, now time.Time) {
 		p.tooBig, p.safe, p.fresh = recent, recent, true
 		return
 	}
-	open := max(now.Sub(p.opened), time.Millisecond)
-	p.tooBig = was
-	if !p.guess && !p.isTried(open) {
-		p.tooBig = max(min(passed/open.Seconds(), was*less), was/2)
+	open, all := max(now.Sub(p.opened), time.Millisecond), max(now.Sub(p.began), time.Millisecond)
+	known, held := p.tooBig, passed/all.Seconds()
+	p.safe = max(held, was/2)
+	switch tried := open > p.untilTry(); {
+	case tried && !p.guess && was < muchMore*known && held > known/2: // what was saved up meanwhile has let it rise
+		p.wait, p.tooBig = min(2*p.untilTry(), longest), max(known, min(was, held))
+		p.safe = p.tooBig
+	case tried || p.guess:
+		p.wait, p.tooBig = 0, was
+	default:
+		p.wait, p.tooBig = 0, max(min(passed/open.Seconds(), was*less), was/2)
 	}
-	p.guess = false
-	p.safe = min(max(passed/max(now.Sub(p.began), time.Millisecond).Seconds(), was/2), p.tooBig*almost)
+	p.guess, p.safe = false, min(p.safe, p.tooBig*almost)
 }
-
-// isTried reports whether the pace was being tried, so long after the gate has opened.
-func (p *pace) isTried(open time.Duration) bool { return open > plateau || p.shared && open > approach }
 
 // pause notes that the gate closes, for a refusal of this pace or for another reason.
 func (p *pace) pause(refused bool, now time.Time) {
@@ -158,9 +177,9 @@ type recent struct {
 	this, was int       // in it, and in the one before
 }
 
-func (r *recent) add(now time.Time) {
+func (r *recent) add(n int, now time.Time) {
 	r.turn(now)
-	r.this++
+	r.this += n
 }
 
 func (r *recent) turn(now time.Time) {

@@ -80,6 +80,7 @@ func (p *pause) ended(t *Turn, o Outcome, now time.Time) (opens bool) {
 type dailyCap struct {
 	since  time.Time // zero: it is not reached
 	probed time.Time // when an order has looked last
+	passed time.Time // when one has passed after it was reached
 }
 
 // closes reports whether the cap refuses a request: it lasts until the day ends in UTC, unless one order a minute, which
@@ -89,7 +90,7 @@ func (d *dailyCap) closes(c Class, now time.Time) bool {
 		return false
 	}
 	if d.isOver(now) {
-		*d = dailyCap{}
+		d.since = time.Time{}
 		return false
 	}
 	return now.Sub(d.probed) < capProbe
@@ -114,5 +115,12 @@ func (d *dailyCap) reached(now time.Time) {
 func (d *dailyCap) begin(c Class, now time.Time) {
 	if c == Order && d.isReached() {
 		d.probed = now
+	}
+}
+
+// heard notes when another process has met the cap, or looked last.
+func (d *dailyCap) heard(met, now time.Time) {
+	if met.After(d.passed) && met.After(d.since) && !(&dailyCap{since: met}).isOver(now) {
+		d.since, d.probed = met, now
 	}
 }

@@ -45,11 +45,12 @@ func (g *Gate) State() State {
 	defer g.mu.Unlock()
 	s := State{
 		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
-		OrderPace: g.paces[Order].rate(now), ReadPace: g.paces[Read].rate(now), Held: g.held,
+		OrderPace: g.paces[Order].own(now), ReadPace: g.paces[Read].own(now), Held: g.held,
 	}
 	g.polls.fill(g.cfg.PollRate, now)
-	if s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens; s.ReadPace > 0 {
-		s.PollRate = min(cmp.Or(s.PollRate, s.ReadPace), s.ReadPace)
+	s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens
+	if pace := g.paces[Read].rate(now); pace > 0 { // polls share a rate of their own in the book
+		s.PollRate = min(cmp.Or(s.PollRate, pace), pace)
 	}
 	for _, o := range g.owners {
 		for c, line := range o.lines {
@@ -116,7 +117,7 @@ func (g *Gate) estimate(w *waiter, now time.Time) (wait time.Duration) {
 	if g.pause.closed {
 		wait = max(0, g.pause.until.Sub(now))
 	}
-	if rate := g.paces[paceOf(w.Class)].rate(now); rate > 0 {
+	if rate := g.paces[paceOf(w.Class)].hoped(); rate > 0 {
 		wait += seconds(before / rate)
 	}
 	if g.cfg.PollRate > 0 && w.Class == Poll {

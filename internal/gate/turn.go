@@ -59,8 +59,10 @@ func (t *Turn) End(a Answer) {
 	switch a.Outcome {
 	case Throttled, Paused, Unused:
 		t.owner.share = max(g.share, t.owner.share-1/t.owner.weight) // it has had nothing
+		g.told.had(t.owner, -1)
 	default:
-		g.paces[paceOf(t.class)].passed(now)
+		g.paces[paceOf(t.class)].passed(1, now)
+		g.told.Passed[paceOf(t.class)]++
 	}
 	g.learn(t, a, now)
 	g.give(now)
@@ -86,13 +88,15 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 		if a.Outcome == Throttled && !late && !t.first {
 			refused = paceOf(t.class)
 			g.slow(refused, now)
+			g.told.Refused[refused]++
 		}
 		g.close(a, late, refused, now)
 	case Capped:
 		g.cap.reached(now)
+		g.told.Capped = now
 	case Passed:
-		if t.class == Order {
-			g.cap = dailyCap{}
+		if t.class == Order && g.cap.isReached() {
+			g.cap = dailyCap{passed: now}
 		}
 	}
 	if g.pause.ended(t, a.Outcome, now) {
@@ -145,7 +149,6 @@ func (g *Gate) Pause(until time.Time) {
 	if until.Sub(g.pause.until) < samePause || !until.After(now) {
 		return
 	}
-	g.paces[Order].shared, g.paces[Read].shared = true, true
 	g.close(Answer{Throttled, until.Sub(now)}, g.pause.closed, Classes, now)
 	g.review(now)
 	g.give(now)

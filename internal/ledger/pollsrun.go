@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -142,19 +143,22 @@ func (p *Polls) Wake(apiKey string) {
 	}
 }
 
-// The two statements of [Polls.Forget]. An index has the states that the first one looks for.
+// The statements of [Polls.Forget]. An index has the states that the first one looks for; reports are few.
 const (
 	forgetStates = `DELETE FROM shared_states WHERE (api_key, id) IN (SELECT api_key, id FROM shared_states
 		WHERE seen_time < $1 AND claimed_time < $1 AND (ended = 1 OR COALESCE(listed, '') = '') LIMIT $2 {take})`
-	forgetKeys = `DELETE FROM shared_keys WHERE api_key IN (SELECT api_key FROM shared_keys WHERE filled_time < $1 AND seen_time < $1 LIMIT 1 {take}) RETURNING api_key`
+	forgetReports = `DELETE FROM shared_reports WHERE told_time < $1`
+	forgetKeys    = `DELETE FROM shared_keys WHERE api_key IN (SELECT api_key FROM shared_keys WHERE filled_time < $1 AND seen_time < $1 LIMIT 1 {take}) RETURNING api_key`
 )
 
 // Forget deletes what nobody has polled or changed for an hour, a piece at a time: states that have ended or that the list
-// does not carry, and API keys with all their states.
+// does not carry, API keys with all their states, and reports.
 func (p *Polls) Forget(ctx context.Context) error {
 	return errors.Join(p.forget(ctx, sharedPage, func(tx *transaction, before int64) (int64, error) {
 		return tx.exec(forgetStates, before, sharedPage)
-	}), p.forget(ctx, 1, forgetKey))
+	}), p.forget(ctx, 1, forgetKey), p.forget(ctx, math.MaxInt64, func(tx *transaction, before int64) (int64, error) {
+		return tx.exec(forgetReports, before)
+	}))
 }
 
 // forget deletes until there are fewer than so many at once.

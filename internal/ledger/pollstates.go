@@ -211,19 +211,6 @@ func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, id
 	return news, err
 }
 
-// PausedFor is how long the catalog still wants to be left alone under an API key, as any process was asked to.
-func (p *Polls) PausedFor(ctx context.Context, apiKey string) (d time.Duration, err error) {
-	err = p.Ledger.reading(ctx, func(tx *transaction) error {
-		k, err := tx.readKey(apiKey, "")
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		d = max(0, time.Duration(k.PausedUntil-k.Now)*time.Microsecond)
-		return err
-	})
-	return d, err
-}
-
 // statesAfter are those of a page: the last one is that with which there are enough bytes.
 const statesAfter = `(SELECT *, SUM(OCTET_LENGTH(record)) OVER (ORDER BY version, id) - OCTET_LENGTH(record) AS bytes_before
 	FROM (SELECT * FROM shared_states WHERE api_key = $1 AND (version, id) > ($2, $3) ORDER BY version, id LIMIT $4) AS newest) AS page

@@ -23,7 +23,7 @@ func TestAPauseOfOneReplicaIsEveryReplicas(t *testing.T) {
 	apiKey := "the-first-key-that-is-held"
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(apiKey) })
 	mine, other := ledger.NewPolls(ledger.PollsConfig{Ledger: book}), ledger.NewPolls(ledger.PollsConfig{Ledger: book})
-	defer begin(t.Context(), followPauses(mine, client, held))()
+	defer begin(t.Context(), followGates(mine, client, held))()
 	if _, err := other.Write(t.Context(), held.APIKeySum(), shared.Found{Pause: time.Now().Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,175 @@
+package gate
+
+import (
+	"cmp"
+	"maps"
+	"time"
+)
+
+// Report is what one of several processes that share an API key tells the others. It counts from the first one.
+type Report struct {
+	Owners  map[string]Part `json:"owners"`
+	Passed  [Classes]int    `json:"passed"`
+	Refused [Classes]int    `json:"refused"` // by pace
+	// Pace is that of all processes, as far as this one knows it; 0: it knows none.
+	Pace   [Classes]float64 `json:"pace"`
+	Capped time.Time        `json:"capped"` // when the daily cap was met last
+}
+
+// Part is an owner in a report.
+type Part struct {
+	Had    float64 `json:"had"` // turns by weight
+	Weight float64 `json:"weight"`
+	Wants  float64 `json:"wants"` // turns, on average of late
+
+	began float64 // turns since the last report
+}
+
+const (
+	wantsNew   = 8                       // one part in so many of what is wanted is that of the last report
+	wantsLeast = 0.01                    // turns on average, below which an owner is not there
+	leastPart  = 8                       // one part in so many of the pace is for a process that wants nothing yet
+	sameSlow   = 1500 * time.Millisecond // after a refusal, others tell of the same one
+)
+
+// had counts a turn of an owner, where anybody is told of it.
+func (r *Report) had(o *owner, turns float64) {
+	if r.Owners == nil {
+		return
+	}
+	p := r.Owners[o.name]
+	p.Had, p.Weight, p.began = p.Had+turns/o.weight, o.weight, p.began+max(0, turns)
+	r.Owners[o.name] = p
+}
+
+// Tell gives the report of this process, which has to be asked for several times a second. active means that it says more
+// than the one before.
+func (g *Gate) Tell() (r Report, active bool) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.told.Owners == nil {
+		g.told.Owners = map[string]Part{}
+	}
+	for name, o := range g.owners {
+		if o.waits() {
+			p := g.told.Owners[name]
+			p.Weight = o.weight
+			for _, line := range o.lines {
+				p.began += float64(len(line))
+			}
+			g.told.Owners[name] = p
+		}
+	}
+	r = g.told
+	r.Owners = map[string]Part{}
+	for name, p := range g.told.Owners {
+		p.Wants, p.began = p.Wants+(p.began-p.Wants)/wantsNew, 0
+		if g.told.Owners[name] = p; p.Wants > wantsLeast {
+			r.Owners[name] = p
+		} else {
+			delete(g.told.Owners, name)
+		}
+	}
+	for c := range g.paces {
+		if p := &g.paces[c]; !p.guess && !p.fresh {
+			r.Pace[c] = p.tooBig
+		}
+	}
+	return r, len(r.Owners) > 0 || now.Sub(r.Capped) < capProbe
+}
+
+// Hear takes in the newest reports of the other processes that are there. What their owners have had counts here too, and
+// the pace is one for all: each has the part of it that those who want turns there weigh.
+func (g *Gate) Hear(others map[string]Report) {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.heard, func(process string, _ Report) bool { _, there := others[process]; return !there })
+	for process, r := range others {
+		was, known := g.heard[process]
+		if g.heard[process] = r; known {
+			g.hearOwners(was, r)
+			g.hearPaces(was, r, now)
+		}
+		for c := range g.paces {
+			if p := &g.paces[c]; p.tooBig == 0 && r.Pace[c] > 0 {
+				p.tooBig, p.safe, p.opened = r.Pace[c], r.Pace[c]*almost, now
+			}
+		}
+		g.cap.heard(r.Capped, now)
+	}
+	part := g.part(others)
+	for c := range g.paces {
+		g.paces[c].part = part
+	}
+	if g.forget(); g.cap.isReached() {
+		g.review(now)
+	}
+	g.give(now)
+}
+
+// hearOwners adds what owners have had elsewhere.
+func (g *Gate) hearOwners(was, is Report) {
+	for name, p := range is.Owners {
+		had := p.Had - was.Owners[name].Had
+		if had < -2/p.Weight {
+			had = p.Had // it has rested, and is counted anew
+		}
+		if had == 0 {
+			continue
+		}
+		o := g.owner(Request{Owner: name, Weight: p.Weight})
+		if g.waiting == 0 {
+			g.share = max(g.share, o.share)
+		}
+		o.share = max(g.share, o.share+had)
+	}
+}
+
+// hearPaces learns from what has passed elsewhere, and was refused.
+func (g *Gate) hearPaces(was, is Report, now time.Time) {
+	for c := range g.paces {
+		p := &g.paces[c]
+		p.passed(max(0, is.Passed[c]-was.Passed[c]), now)
+		if is.Refused[c] <= was.Refused[c] || now.Sub(p.began) < sameSlow {
+			continue
+		}
+		g.slow(Class(c), now)
+		if p.pause(true, now); !g.pause.closed {
+			p.opened, p.slowed = now, false
+		}
+	}
+}
+
+// part is the part of this process in what all are given: of the part of each owner as much as of what it wants is wanted
+// here.
+func (g *Gate) part(others map[string]Report) float64 {
+	if len(others) == 0 {
+		return 1
+	}
+	all := map[string]float64{}
+	for _, r := range others {
+		for name, p := range r.Owners {
+			all[name] += p.Wants
+		}
+	}
+	mine, every := 0.0, 0.0
+	for name, p := range g.told.Owners {
+		if p.Wants > wantsLeast {
+			all[name] += p.Wants
+			mine += p.Weight * p.Wants / all[name]
+			every += p.Weight
+			delete(all, name)
+		}
+	}
+	for _, r := range others {
+		for name, p := range r.Owners {
+			if all[name] > wantsLeast {
+				every += p.Weight
+				delete(all, name)
+			}
+		}
+	}
+	return max(mine/cmp.Or(every, 1), 1/float64(leastPart*(1+len(others))))
+}
