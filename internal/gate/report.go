@@ -148,27 +148,21 @@ func (g *Gate) part(others map[string]Report) float64 {
 	if len(others) == 0 {
 		return 1
 	}
-	all := map[string]float64{}
-	for _, r := range others {
-		for name, p := range r.Owners {
-			all[name] += p.Wants
+	wants, weights := map[string]float64{}, map[string]float64{}
+	count := func(owners map[string]Part) {
+		for name, p := range owners {
+			wants[name], weights[name] = wants[name]+p.Wants, p.Weight
 		}
+	}
+	count(g.told.Owners)
+	for _, r := range others {
+		count(r.Owners)
 	}
 	mine, every := 0.0, 0.0
-	for name, p := range g.told.Owners {
-		if p.Wants > wantsLeast {
-			all[name] += p.Wants
-			mine += p.Weight * p.Wants / all[name]
-			every += p.Weight
-			delete(all, name)
-		}
-	}
-	for _, r := range others {
-		for name, p := range r.Owners {
-			if all[name] > wantsLeast {
-				every += p.Weight
-				delete(all, name)
-			}
+	for name, all := range wants {
+		if all > wantsLeast {
+			mine += weights[name] * g.told.Owners[name].Wants / all
+			every += weights[name]
 		}
 	}
 	return max(mine/cmp.Or(every, 1), 1/float64(leastPart*(1+len(others))))

@@ -17,8 +17,8 @@ type State struct {
 	Probing bool
 	// Capped means that the daily cap is reached, as far as is known.
 	Capped bool
-	// OrderPace and ReadPace are how many turns are given in a second; 0: any number.
-	OrderPace, ReadPace float64
+	// OrderPace is how many turns of orders are given in a second; 0: any number.
+	OrderPace float64
 	// PollRate is how many polls may be made in a second, 0 any number, and Polls how many at once.
 	PollRate, Polls float64
 	// Held is how many turns are under way.
@@ -45,7 +45,7 @@ func (g *Gate) State() State {
 	defer g.mu.Unlock()
 	s := State{
 		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
-		OrderPace: g.paces[Order].own(now), ReadPace: g.paces[Read].own(now), Held: g.held,
+		OrderPace: g.paces[Order].own(now), Held: g.held,
 	}
 	g.polls.fill(g.cfg.PollRate, now)
 	s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens
