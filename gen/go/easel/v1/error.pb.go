@@ -36,7 +36,7 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+	// INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
 	// Again does not help: mend the request.
 	ErrorReason_INVALID_REQUEST ErrorReason = 1
 	// INVALID_ARGUMENT. The catalog refuses an input or the model; BadRequest names the field.

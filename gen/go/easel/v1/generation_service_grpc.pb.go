@@ -48,7 +48,7 @@ const (
 // These may come from every call and are not repeated below:
 // UNAUTHENTICATED (no API key, or the catalog rejects it),
 // INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-// contract is broken; every violation is listed),
+// contract is broken; the first ten violations are listed),
 // UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
 // UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
 // RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
@@ -344,7 +344,7 @@ func (c *generationServiceClient) DeleteGeneration(ctx context.Context, in *Dele
 // These may come from every call and are not repeated below:
 // UNAUTHENTICATED (no API key, or the catalog rejects it),
 // INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-// contract is broken; every violation is listed),
+// contract is broken; the first ten violations are listed),
 // UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
 // UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
 // RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),

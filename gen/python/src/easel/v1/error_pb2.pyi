@@ -25,7 +25,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     INVALID_REQUEST: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+    """INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
     Again does not help: mend the request.
     """
     UPSTREAM_INVALID_INPUT: _ErrorReason.ValueType  # 2
@@ -226,7 +226,7 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 INVALID_REQUEST: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+"""INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
 Again does not help: mend the request.
 """
 UPSTREAM_INVALID_INPUT: ErrorReason.ValueType  # 2

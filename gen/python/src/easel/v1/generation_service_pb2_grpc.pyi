@@ -41,7 +41,7 @@ class GenerationServiceStub:
     These may come from every call and are not repeated below:
     UNAUTHENTICATED (no API key, or the catalog rejects it),
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-    contract is broken; every violation is listed),
+    contract is broken; the first ten violations are listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
@@ -223,7 +223,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     These may come from every call and are not repeated below:
     UNAUTHENTICATED (no API key, or the catalog rejects it),
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-    contract is broken; every violation is listed),
+    contract is broken; the first ten violations are listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
@@ -401,7 +401,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     These may come from every call and are not repeated below:
     UNAUTHENTICATED (no API key, or the catalog rejects it),
     INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-    contract is broken; every violation is listed),
+    contract is broken; the first ten violations are listed),
     UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
     RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),

@@ -32,7 +32,7 @@ export enum ErrorReason {
   ERROR_REASON_UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
    * Again does not help: mend the request.
    *
    * @generated from enum value: INVALID_REQUEST = 1;

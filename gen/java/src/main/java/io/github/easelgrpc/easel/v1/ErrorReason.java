@@ -32,7 +32,7 @@ public enum ErrorReason
   ERROR_REASON_UNSPECIFIED(0),
   /**
    * <pre>
-   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
    * Again does not help: mend the request.
    * </pre>
    *
@@ -495,7 +495,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names every field.
+   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
    * Again does not help: mend the request.
    * </pre>
    *
