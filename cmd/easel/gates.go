@@ -13,7 +13,7 @@ import (
 
 const (
 	gatesTell = 250 * time.Millisecond // between two reports of a gate that gives turns, or beside which another does
-	gatesRest = 2 * time.Second        // else; a pause of another replica may stay unknown for so long where the ledger does not notify
+	gatesRest = 500 * time.Millisecond // else; a pause of another replica may stay unknown for so long where the ledger does not notify
 )
 
 // followGates lets the gate of the held API key and those of other replicas be as one: it closes while the catalog wants

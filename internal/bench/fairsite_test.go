@@ -276,7 +276,7 @@ func (s *fairSite) measureCap() {
 	}
 	before := s.catalog.posts()
 	reasons := map[string]int{capped.order(s.t.Context(), fairTeams[0].name): 1}
-	time.Sleep(time.Second) // until every replica knows
+	time.Sleep(2 * time.Second) // until every replica knows
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	for _, team := range fairTeams {

@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	slowest  = 1.0              // turns a second, at least
-	fastest  = 10_000.0         // turns a second, beyond which there is no pace
-	almost   = 0.99             // of what was too fast
-	approach = 10 * time.Second // from what has passed to almost what was too fast
-	plateau  = 30 * time.Second // then it is tried whether the other side takes more
-	longest  = 10 * time.Minute // before another try, where that has found what was known
-	doubling = 5 * time.Second  // of the pace in a try
-	muchMore = 3.0              // times the pace, which a try does not reach on what was saved up
-	guessing = 2 * time.Second  // of one that is hardly known
-	less     = 0.95             // of what was too fast: too fast, where it had passed for a while
-	ahead    = 0.01             // of a second: a timer that is late by so much loses no token
+	slowest   = 1.0              // turns a second, at least
+	fastest   = 10_000.0         // turns a second, beyond which there is no pace
+	almost    = 0.99             // of what was too fast
+	approach  = 10 * time.Second // from what has passed to almost what was too fast
+	plateau   = 30 * time.Second // then it is tried whether the other side takes more
+	tight     = 0.9              // of what was too fast has passed: the pace is well known
+	wellKnown = 2 * time.Minute  // before a try of such a pace, which doubles
+	longest   = 10 * time.Minute // before a try
+	doubling  = 5 * time.Second  // of the pace in a try
+	muchMore  = 3.0              // times the pace, which a try does not reach on what was saved up
+	guessing  = 2 * time.Second  // of one that is hardly known
+	less      = 0.95             // of what was too fast: too fast, where it had passed for a while
+	ahead     = 0.01             // of a second: a timer that is late by so much loses no token
 )
 
 // pace is how fast the other side takes requests, as it has shown by refusing one. It never says how many that are: so
@@ -112,6 +114,9 @@ func (p *pace) slow(busy bool, now time.Time) {
 		p.wait, p.tooBig = 0, was
 	default:
 		p.wait, p.tooBig = 0, max(min(passed/open.Seconds(), was*less), was/2)
+	}
+	if held > tight*p.tooBig {
+		p.wait = max(p.wait, wellKnown)
 	}
 	p.guess, p.safe = false, min(p.safe, p.tooBig*almost)
 }
