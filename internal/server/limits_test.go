@@ -114,7 +114,7 @@ func limits() []limit {
 		{
 			"calls that wait for the proof of an API key: under one; from one address; all",
 			fmt.Sprintf("%d; %d; %s", server.UnprovedKey, server.UnprovedAddress, number(server.Unproved)),
-			fmt.Sprintf("`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429: at once, or after %s without a proof; a rejection is remembered for %s", long(server.ProofWait), long(server.RejectedFor)),
+			fmt.Sprintf("`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429, at once, or after %[1]s in which there was no turn to ask; `UNAVAILABLE` `UPSTREAM_UNAVAILABLE` after %[1]s without an answer of the catalog; a rejection is remembered for %[2]s", long(server.ProofWait), long(server.RejectedFor)),
 			[]string{"TestCallsUnderANewAPIKeyWaitForOneProof", "TestCallsThatWaitForAProofAreBounded"},
 			nil,
 		},

@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -35,8 +37,9 @@ type proofs struct {
 
 // proof is that of one API key.
 type proof struct {
-	done chan struct{}
-	err  error // once it is done
+	asked atomic.Bool // the catalog was
+	done  chan struct{}
+	err   error // once it is done
 }
 
 func newProofs(prove func(context.Context) error) *proofs {
@@ -84,8 +87,16 @@ func (p *proofs) wait(ctx context.Context, apiKey, address string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-late.C:
-		return overload("the catalog has not yet accepted this API key, which is new here", time.Second)
+		return one.missed()
 	}
+}
+
+// missed is the error of a call that has waited in vain: for an answer of the catalog, or for a turn to ask it.
+func (p *proof) missed() error {
+	if p.asked.Load() {
+		return service.Fail(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog has not answered whether it accepts this API key, which is new here", retryInfo(time.Second))
+	}
+	return overload("too many API keys are new here", time.Second)
 }
 
 // join gives the proof of an API key that is under way, or begins one.
@@ -106,7 +117,7 @@ func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
-	err := p.inTurn(ctx, address)
+	err := p.inTurn(ctx, one, address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.err = err; service.Status(err).Code() == codes.Unauthenticated {
@@ -117,12 +128,13 @@ func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	close(one.done)
 }
 
-func (p *proofs) inTurn(ctx context.Context, address string) error {
+func (p *proofs) inTurn(ctx context.Context, one *proof, address string) error {
 	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address, Class: gate.Read})
 	if err != nil {
 		return overload("too many API keys are new here", time.Second)
 	}
 	defer turn.End(gate.Answer{})
+	one.asked.Store(true)
 	return p.prove(ctx)
 }
 

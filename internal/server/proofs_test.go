@@ -84,11 +84,13 @@ func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
 		began := time.Now()
 		for range unprovedKeyCalls + 10 {
 			calls.Go(func() {
-				servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.ResourceExhausted, "OVERLOADED")
+				err := openWatch(t.Context(), s.Generations())
 				switch time.Since(began) {
 				case 0:
+					servertest.WantError(t, err, codes.ResourceExhausted, "OVERLOADED")
 					refused.Add(1)
 				case proofWait:
+					servertest.WantError(t, err, codes.Unavailable, "UPSTREAM_UNAVAILABLE")
 					late.Add(1)
 				}
 			})
