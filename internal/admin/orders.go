@@ -110,7 +110,7 @@ func (o Orders) record(ctx context.Context, asked Resolution, from string) (hind
 			return hindrance, err
 		}
 	}
-	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, asked.Placed)
+	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: asked.By})
 	switch {
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		return "another order has placed " + asked.Placed, nil

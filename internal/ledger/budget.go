@@ -44,10 +44,10 @@ func exceeded(tx *transaction, o Order, b Budget) error {
 
 // move records what the money of an order has become, in its row, with what else changes there, and in the
 // budgets of its time, which count placed orders too: these rows, for which others wait, come last. Each %s of the
-// changes is an argument.
-func move(tx *transaction, o Order, to lifecycle.Money, placed int, changes string, args ...any) error {
+// changes is an argument. The row writes the lines of the journal, by actor.
+func move(tx *transaction, o Order, to lifecycle.Money, actor string, placed int, changes string, args ...any) error {
 	c := &clauses{}
-	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents)
+	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents, actor)
 	if changes != "" {
 		c.add(changes, args...)
 	}
@@ -69,10 +69,13 @@ func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int
 		return nil, nil
 	}
 	c := &clauses{}
-	for _, b := range limits.periods(o.Time) {
-		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, b.Period, b.Start.UnixMicro(), placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
+	for _, b := range limits.periods(o.Time) { // a new row has none of what is taken back, and a constraint looks at it before the conflict
+		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, b.Period, b.Start.UnixMicro(), max(0, placed), max(0, by.ReservedCents), max(0, spent), max(0, by.UnconfirmedCents), max(0, by.RefundedCents))
 	}
 	rows, room := c.take(), ""
+	c.add(`orders = budgets.orders + %s, reserved_cents = budgets.reserved_cents + %s, spent_cents = budgets.spent_cents + %s,
+		unconfirmed_cents = budgets.unconfirmed_cents + %s, refunded_cents = budgets.refunded_cents + %s`, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
+	sums := c.take()
 	if limits != (Limits{}) {
 		for _, b := range limits.periods(o.Time) {
 			c.add("WHEN %s THEN CAST(%s AS BIGINT)", b.Period, b.LimitCents)
@@ -80,9 +83,7 @@ func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int
 		room = `WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period ` + strings.Join(c.all, " ") + ` END`
 	}
 	changed, err = collect(tx, scanUsage, `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+rows+`
-		ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
-		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
-		refunded_cents = budgets.refunded_cents + excluded.refunded_cents `+room+` RETURNING `+usageColumns, c.args...)
+		ON CONFLICT (owner, period, start_time) DO UPDATE SET `+sums+` `+room+` RETURNING `+usageColumns, c.args...)
 	if err != nil {
 		return nil, err
 	}

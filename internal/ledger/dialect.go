@@ -33,6 +33,8 @@ type dialect struct {
 	words  *strings.Replacer // of the statements
 	begin  *sql.TxOptions    // of each transaction
 
+	snapshot *sql.TxOptions // of one that reads the whole book
+
 	notify     string        // the statement that tells other processes of $1; "" where there are none
 	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
@@ -48,7 +50,10 @@ var postgres = dialect{
 		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT, ended INTEGER)"),
 	notify: `SELECT pg_notify('` + sharedChannel + `', $1)`,
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
-	idle:   5 * time.Minute,
+
+	snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+
+	idle: 5 * time.Minute,
 }
 
 // A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and one connection writes. Its
@@ -70,6 +75,7 @@ func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
 		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
+		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
 		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
 	} {
 		own = append(own, name, strconv.Itoa(constant))

@@ -36,6 +36,13 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 	}
 }
 
+// Refuse sends a statement over the ledger's own connection, and gives why it was refused.
+func (l *Ledger) Refuse(t *testing.T, statement string) error {
+	t.Helper()
+	_, err := l.writes.ExecContext(t.Context(), statement)
+	return err
+}
+
 // Prepared is how many statements are kept prepared, of those that write and of those that read.
 func (l *Ledger) Prepared() (writing, reading int) { return l.writes.prepared(), l.reads.prepared() }
 

@@ -116,6 +116,11 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		}
 		l.reads = newPool(db, sqliteReaders, at.words, at.statements)
 	}
+	if !l.IsDurable() { // its journal goes with its orders
+		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
+			return unusable(err)
+		}
+	}
 	return l.belong(ctx, config.Catalog)
 }
 

@@ -238,7 +238,7 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
-				err = move(tx, o, o.money(), 0, "inputs = NULL")
+				err = move(tx, o, o.money(), "", 0, "inputs = NULL")
 			}
 		}
 		moved = len(all)
@@ -256,6 +256,8 @@ type Conclusion struct {
 	CostCents  *int64
 	// Problem is why there is no outcome, in words.
 	Problem string
+
+	actor string // the operator whose word it is
 }
 
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
@@ -283,12 +285,20 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	return step, err
 }
 
+// Resolution is what an operator says of an order.
+type Resolution struct {
+	// Generation is the one that it has placed, "" where there is none.
+	Generation string
+	// Actor is who says it.
+	Actor string
+}
+
 // Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
 // "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
-// that is "" it may be in force. What an operator has said may be corrected.
-func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (before Order, possible bool, err error) {
+// that is "" it may be in force. What an operator has said may be corrected. The journal has who has said it.
+func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o, taken, err := l.orderAndHolder(tx, apiKey, id, generation)
+		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
 		if possible = false; err != nil || o == nil {
 			return err
 		}
@@ -298,7 +308,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 		o.Rotated = o.Rotated && apiKey != ""
 		before = *o
 		var next lifecycle.Order
-		if next, possible = o.Resolve(generation); !possible {
+		if next, possible = o.Resolve(said.Generation); !possible {
 			return nil
 		}
 		if other, err := l.sameKey(tx, *o); err != nil {
@@ -306,7 +316,10 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey, generation string) (be
 		} else if other != nil && next.State == lifecycle.Placed {
 			return ErrKeyTaken
 		}
-		return l.conclude(tx, *o, next, Conclusion{})
+		if err := noteResolution(tx, id, said.Actor); err != nil {
+			return err
+		}
+		return l.conclude(tx, *o, next, Conclusion{actor: said.Actor})
 	})
 	return before, possible && err == nil, err
 }
@@ -337,7 +350,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	return move(tx, o, after.money(), placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+	return move(tx, o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 }
 

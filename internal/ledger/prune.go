@@ -70,10 +70,11 @@ func forget(tx *transaction, query string, args ...any) (gone int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, statement := range []string{
-		`DELETE FROM labels WHERE order_id {in ids}`,
-		`DELETE FROM orders WHERE id {in ids}`,
-	} {
+	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
+	if !tx.l.IsDurable() { // else nothing of the journal ever goes
+		statements = append(statements, `DELETE FROM movements WHERE order_id {in ids}`)
+	}
+	for _, statement := range statements {
 		if _, err := tx.exec(statement, string(list)); err != nil {
 			return 0, err
 		}

@@ -1,0 +1,85 @@
+-- +goose Up
+-- The journal of money: lines are only ever added. What an order holds and has cost, and with it the budgets, is what its
+-- lines add up to. The rows of orders write them, so that no program can move money without.
+CREATE TABLE movements (
+  order_id  TEXT NOT NULL,
+  number    BIGINT NOT NULL,
+  -- 1 reserve, 2 charge, 3 refund, 4 release, 5 resolve: an operator's word.
+  kind      INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
+  -- A charge or refund below 0 takes one back, after an operator's word.
+  cents     BIGINT NOT NULL CHECK (kind = 5 AND cents = 0 OR kind IN (1, 4) AND cents > 0 OR kind IN (2, 3) AND cents <> 0),
+  move_time BIGINT NOT NULL,
+  -- Who has moved it: "" is Easel, by what the catalog has said.
+  actor     TEXT NOT NULL,
+  PRIMARY KEY (order_id, number)
+);
+
+-- Who has moved the money of an order last: "" is Easel.
+ALTER TABLE orders ADD COLUMN moved_by TEXT NOT NULL DEFAULT '';
+
+
+-- What an order holds in budgets: its reservation, or what may be spent beyond its charge and has no proof.
+-- +goose StatementBegin
+CREATE FUNCTION held_cents(reserved BIGINT, unconfirmed BIGINT, cost BIGINT) RETURNS BIGINT IMMUTABLE LANGUAGE sql
+  AS 'SELECT reserved + GREATEST(0, unconfirmed - COALESCE(cost, 0))';
+-- +goose StatementEnd
+
+-- What the book held before it had a journal.
+INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+SELECT id, 1, 1, held_cents(reserved_cents, unconfirmed_cents, cost_cents), order_time, 'migration' FROM orders WHERE held_cents(reserved_cents, unconfirmed_cents, cost_cents) > 0
+UNION ALL SELECT id, 2, 2, cost_cents, order_time, 'migration' FROM orders WHERE COALESCE(cost_cents, 0) > 0
+UNION ALL SELECT id, 3, 3, refunded_cents, order_time, 'migration' FROM orders WHERE refunded_cents > 0;
+
+-- +goose StatementBegin
+CREATE FUNCTION write_movements() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  held BIGINT := 0;
+  cost BIGINT := 0;
+  refunded BIGINT := 0;
+BEGIN
+  IF TG_OP = 'UPDATE' THEN
+    held := held_cents(OLD.reserved_cents, OLD.unconfirmed_cents, OLD.cost_cents);
+    cost := COALESCE(OLD.cost_cents, 0);
+    refunded := OLD.refunded_cents;
+  END IF;
+  held := held_cents(NEW.reserved_cents, NEW.unconfirmed_cents, NEW.cost_cents) - held;
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) FROM movements WHERE order_id = NEW.id) + ROW_NUMBER() OVER (ORDER BY kind),
+    kind, cents, (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT, NEW.moved_by
+  FROM (VALUES (1, GREATEST(held, 0)), (2, COALESCE(NEW.cost_cents, 0) - cost), (3, NEW.refunded_cents - refunded), (4, GREATEST(-held, 0))) AS moved (kind, cents)
+  WHERE cents <> 0;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION keep_movements() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'movements are only ever added';
+END $$;
+-- +goose StatementEnd
+
+CREATE TRIGGER orders_written AFTER INSERT ON orders FOR EACH ROW WHEN (NEW.reserved_cents <> 0) EXECUTE FUNCTION write_movements();
+CREATE TRIGGER orders_moved AFTER UPDATE OF reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders FOR EACH ROW
+  WHEN ((OLD.reserved_cents, OLD.cost_cents, OLD.refunded_cents, OLD.unconfirmed_cents) IS DISTINCT FROM (NEW.reserved_cents, NEW.cost_cents, NEW.refunded_cents, NEW.unconfirmed_cents))
+  EXECUTE FUNCTION write_movements();
+CREATE TRIGGER movements_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON movements FOR EACH STATEMENT EXECUTE FUNCTION keep_movements();
+
+-- States that can't be. What stands in the book is looked at when it changes.
+ALTER TABLE orders
+  ADD CONSTRAINT orders_state CHECK (state IN (1, 2, 3)) NOT VALID,
+  ADD CONSTRAINT orders_placed CHECK ((state = 2) = (generation_id IS NOT NULL)) NOT VALID,
+  ADD CONSTRAINT orders_claims CHECK (claims >= 0) NOT VALID,
+  ADD CONSTRAINT orders_inputs CHECK (inputs IS NULL OR state = 1) NOT VALID,
+  ADD CONSTRAINT orders_money CHECK (price_cents >= 0 AND reserved_cents >= 0 AND unconfirmed_cents >= 0 AND COALESCE(cost_cents, 0) >= 0) NOT VALID,
+  ADD CONSTRAINT orders_refund CHECK (refunded_cents BETWEEN 0 AND COALESCE(cost_cents, 0)) NOT VALID,
+  ADD CONSTRAINT orders_refused_money CHECK (state <> 3 OR reserved_cents = 0 AND unconfirmed_cents = 0 AND cost_cents IS NULL) NOT VALID,
+  ADD CONSTRAINT orders_settled_money CHECK (settled = 0 OR reserved_cents = 0) NOT VALID,
+  ADD CONSTRAINT orders_open_money CHECK (state <> 1 OR cost_cents IS NULL AND settled = 0 AND status = 0) NOT VALID,
+  ADD CONSTRAINT orders_status CHECK (status BETWEEN 0 AND 5) NOT VALID,
+  ADD CONSTRAINT orders_truths CHECK (deleted IN (0, 1) AND gone IN (0, 1) AND settled IN (0, 1) AND charge_final IN (0, 1) AND resolved IN (0, 1) AND second IN (0, 1)) NOT VALID;
+ALTER TABLE budgets
+  ADD CONSTRAINT budgets_period CHECK (period IN ('day', 'month')) NOT VALID,
+  ADD CONSTRAINT budgets_money CHECK (reserved_cents >= 0 AND spent_cents >= 0 AND unconfirmed_cents >= 0 AND refunded_cents >= 0 AND orders >= 0) NOT VALID;
+ALTER TABLE events
+  ADD CONSTRAINT events_state CHECK (state IN (0, 1, 2)) NOT VALID,
+  ADD CONSTRAINT events_percent CHECK (percent IN (0, 80, 100)) NOT VALID,
+  ADD CONSTRAINT events_attempts CHECK (attempts >= 0) NOT VALID;
