@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,8 +80,35 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 			t.Errorf("logged is not %s:\n%s", want, logged)
 		}
 	}
+	if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitOK || !strings.Contains(got.stdout, "2 orders and 2 budgets, 0 differences") {
+		t.Errorf("beside the server it is verified with %d:\n%s%s", got.exit, got.stdout, got.stderr)
+	}
 	env["EASEL_ADMIN_ADDR"] = "127.0.0.1:1"
 	run(exitRetry, "--admin-addr", "list")
+}
+
+func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "book.db")
+	writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE budgets SET reserved_cents = 5 WHERE period = 'month'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", "sqlite:"+file)
+	if got.exit != exitFailure || !strings.Contains(got.stdout, " of studio: what is reserved is 5, and the journal says 22") || !strings.Contains(got.stdout, "1 difference") {
+		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	for url, want := range map[string]string{"memory": "known to its process alone", "sqlite:" + file + ".none": "can't be opened"} {
+		if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, printed\n%s%s", url, got.exit, got.stdout, got.stderr)
+		}
+	}
 }
 
 // catalogOf is a catalog that has some generations, by the models of each.

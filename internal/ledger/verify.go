@@ -1,0 +1,260 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// Difference is where the book does not say what its journal adds up to.
+type Difference struct {
+	// Order is the order, Owner whose it is.
+	Order, Owner string
+	// Period and Start are the window of a budget.
+	Period string
+	Start  time.Time
+	// Amount names what differs, Book is what the book has of it and Journal what it should have.
+	Amount        string
+	Book, Journal int64
+}
+
+// String is a line for people.
+func (d Difference) String() string {
+	where := "order " + d.Order
+	if d.Period != "" {
+		where = fmt.Sprintf("the %s from %s", d.Period, d.Start.Format(time.DateOnly))
+	}
+	if d.Owner != "" {
+		where += " of " + d.Owner
+	}
+	return fmt.Sprintf("%s: %s is %d, and the journal says %d", where, d.Amount, d.Book, d.Journal)
+}
+
+// Verified is what was looked at.
+type Verified struct{ Orders, Budgets, Differences int }
+
+// verifyAtOnce is how many orders are read by one statement.
+const verifyAtOnce = 2_000
+
+// Verify adds the journal up, beside processes that use the book, and says each difference to the orders and the budgets.
+// looked is told now and then how many orders it has been. A book in memory has forgotten orders that its budgets count:
+// of such a one the orders alone are looked at.
+func Verify(ctx context.Context, url string, differs func(Difference), looked func(orders int)) (Verified, error) {
+	at, err := parse(url)
+	if err != nil {
+		return Verified{}, err
+	}
+	if !IsDurable(url) {
+		return Verified{}, errors.New("EASEL_LEDGER_URL: a ledger in memory is known to its process alone: name sqlite:FILE or postgres://…")
+	}
+	if _, err := os.Stat(at.file); at.file != "" && err != nil { // SQLite would make one
+		return Verified{}, &refusal{cures["path"], err}
+	}
+	db, err := at.open(cmp.Or(at.migrating, at.reading), 1, nil)
+	if err != nil {
+		return Verified{}, unusable(err)
+	}
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: newPool(db, 1, at.words, 0)}
+	defer func() { _ = l.Close() }() // nothing was written
+	if err := l.hasJournal(ctx); err != nil {
+		return Verified{}, err
+	}
+	return l.Verify(ctx, differs, looked)
+}
+
+// hasJournal refuses what is no ledger, and one whose last program knew of no journal.
+func (l *Ledger) hasJournal(ctx context.Context) error {
+	provider, err := l.dialect.migrations(l.reads.DB)
+	if err != nil {
+		return err
+	}
+	have, sources := int64(0), provider.ListSources()
+	if err := l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&have); err != nil {
+		return &refusal{"there is no ledger here: name the one that a server has used", err}
+	}
+	if want := sources[len(sources)-1].Version; have < want {
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): start this Easel on it once", have, want)
+	}
+	return nil
+}
+
+// Verify is [Verify] for an open ledger.
+func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked func(orders int)) (Verified, error) {
+	tx, err := l.reads.BeginTx(ctx, l.dialect.snapshot)
+	if err != nil {
+		return Verified{}, unusable(err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has read alone
+	v := &verification{
+		tx: &transaction{querier: tx, ctx: ctx, pool: l.reads, tx: tx, l: l}, l: l, windows: map[window]amounts{},
+		differs: differs, looked: looked,
+	}
+	for _, step := range []func() error{v.orders, v.orphans, v.budgets} {
+		if err := step(); err != nil {
+			return v.Verified, unusable(err)
+		}
+	}
+	return v.Verified, nil
+}
+
+// verification is one look at the whole book.
+type verification struct {
+	Verified
+
+	tx      *transaction
+	l       *Ledger
+	windows map[window]amounts // what the orders add up to
+	differs func(Difference)
+	looked  func(orders int)
+}
+
+// window is that of a budget.
+type window struct {
+	owner, period string
+	start         int64
+}
+
+// amounts are what a budget has of its orders.
+type amounts struct{ Orders, Spent, Reserved, Unconfirmed, Refunded int64 }
+
+func (v *verification) report(d Difference) {
+	v.Differences++
+	v.differs(d)
+}
+
+// journaled is an order with what its journal adds up to.
+type journaled struct {
+	id, owner            string
+	written, placed      int64
+	money                lifecycle.Money
+	held, charge, refund int64 // by its lines
+}
+
+// orders compares each order with its lines.
+func (v *verification) orders() error {
+	last := ""
+	for {
+		some, err := collect(v.tx, scanJournaled, `SELECT o.id, o.owner, o.order_time, CASE WHEN o.state = {placed} THEN 1 ELSE 0 END, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents,
+			CAST(COALESCE(SUM(CASE m.kind WHEN {reserve} THEN m.cents WHEN {release} THEN -m.cents END), 0) AS BIGINT),
+			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT)
+			FROM (SELECT id, owner, order_time, state, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents FROM orders WHERE id > $1 ORDER BY id LIMIT $2) AS o
+			LEFT JOIN movements AS m ON m.order_id = o.id
+			GROUP BY o.id, o.owner, o.order_time, o.state, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents ORDER BY o.id`, last, verifyAtOnce)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, o := range some {
+			v.order(o)
+		}
+		last = some[len(some)-1].id
+		v.Orders += len(some)
+		v.looked(v.Orders)
+	}
+}
+
+func scanJournaled(rows *sql.Rows, o *journaled) error {
+	return rows.Scan(&o.id, &o.owner, &o.written, &o.placed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
+		&o.held, &o.charge, &o.refund)
+}
+
+// order compares an order with its lines, and adds it to its windows.
+func (v *verification) order(o journaled) {
+	cost := int64(0)
+	if o.money.CostCents != nil {
+		cost = *o.money.CostCents
+	}
+	for _, amount := range []struct {
+		name          string
+		book, journal int64
+	}{
+		{"what it holds", o.money.ReservedCents + max(0, o.money.UnconfirmedCents-cost), o.held},
+		{"what it has cost", cost, o.charge},
+		{"what came back", o.money.RefundedCents, o.refund},
+	} {
+		if amount.book != amount.journal {
+			v.report(Difference{Order: o.id, Owner: o.owner, Amount: amount.name, Book: amount.book, Journal: amount.journal})
+		}
+	}
+	for _, b := range (Limits{}).periods(fromMicros(o.written)) {
+		at := window{o.owner, b.Period, b.Start.UnixMicro()}
+		a := v.windows[at]
+		a.Orders, a.Spent, a.Reserved = a.Orders+o.placed, a.Spent+o.money.SpentCents(), a.Reserved+o.money.ReservedCents
+		a.Unconfirmed, a.Refunded = a.Unconfirmed+o.money.UnconfirmedCents, a.Refunded+o.money.RefundedCents
+		v.windows[at] = a
+	}
+}
+
+// orphans are lines whose order is gone: of one that was refused nothing is held or spent.
+func (v *verification) orphans() error {
+	return v.each(`SELECT order_id, CAST(SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) AS BIGINT) AS held
+		FROM movements WHERE NOT EXISTS (SELECT 1 FROM orders WHERE id = order_id) GROUP BY order_id
+		HAVING SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) <> 0`,
+		func(rows *sql.Rows) (d Difference, err error) {
+			d.Amount = "what it holds and has cost, being gone,"
+			return d, rows.Scan(&d.Order, &d.Journal)
+		})
+}
+
+// each reports a difference for each row of a query.
+func (v *verification) each(query string, scan func(*sql.Rows) (Difference, error)) error {
+	all, err := collect(v.tx, func(rows *sql.Rows, d *Difference) (err error) {
+		*d, err = scan(rows)
+		return err
+	}, query)
+	for _, d := range all {
+		v.report(d)
+	}
+	return err
+}
+
+// budgets compares the budgets with the orders of their windows.
+func (v *verification) budgets() error {
+	if !v.l.IsDurable() {
+		return nil
+	}
+	type row struct {
+		window
+		amounts
+	}
+	all, err := collect(v.tx, func(rows *sql.Rows, r *row) error {
+		return rows.Scan(&r.owner, &r.period, &r.start, &r.Orders, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
+	}, `SELECT owner, period, start_time, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`)
+	for _, r := range all {
+		v.Budgets++
+		v.budget(r.window, r.amounts, v.windows[r.window])
+		delete(v.windows, r.window)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(v.windows), compareWindows) { // which have no budget
+		v.budget(at, amounts{}, v.windows[at])
+	}
+	return err
+}
+
+func compareWindows(a, b window) int {
+	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.period, b.period), cmp.Compare(a.start, b.start))
+}
+
+func (v *verification) budget(at window, book, orders amounts) {
+	for _, amount := range []struct {
+		name          string
+		book, journal int64
+	}{
+		{"the number of orders", book.Orders, orders.Orders},
+		{"what is spent", book.Spent, orders.Spent},
+		{"what is reserved", book.Reserved, orders.Reserved},
+		{"what is unconfirmed", book.Unconfirmed, orders.Unconfirmed},
+		{"what came back", book.Refunded, orders.Refunded},
+	} {
+		if amount.book != amount.journal {
+			v.report(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start), Amount: amount.name, Book: amount.book, Journal: amount.journal})
+		}
+	}
+}
