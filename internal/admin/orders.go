@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,7 @@ func (o Orders) record(ctx context.Context, asked Resolution, from string) (hind
 			return hindrance, err
 		}
 	}
-	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: asked.By})
+	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: cmp.Or(asked.By, "an operator at "+from)})
 	switch {
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		return "another order has placed " + asked.Placed, nil

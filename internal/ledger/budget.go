@@ -56,6 +56,11 @@ func move(tx *transaction, o Order, to lifecycle.Money, actor string, placed int
 	if _, err := tx.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...); err != nil {
 		return err
 	}
+	if actor != "" { // the release before would leave it to later movements
+		if _, err := tx.exec(`UPDATE orders SET moved_by = '' WHERE id = $1`, o.ID); err != nil {
+			return err
+		}
+	}
 	_, err := count(tx, o, lifecycle.Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
 	}, to.SpentCents()-o.SpentCents(), placed, Limits{})
@@ -69,13 +74,10 @@ func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int
 		return nil, nil
 	}
 	c := &clauses{}
-	for _, b := range limits.periods(o.Time) { // a new row has none of what is taken back, and a constraint looks at it before the conflict
-		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, b.Period, b.Start.UnixMicro(), max(0, placed), max(0, by.ReservedCents), max(0, spent), max(0, by.UnconfirmedCents), max(0, by.RefundedCents))
+	for _, b := range limits.periods(o.Time) {
+		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, b.Period, b.Start.UnixMicro(), placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
 	}
 	rows, room := c.take(), ""
-	c.add(`orders = budgets.orders + %s, reserved_cents = budgets.reserved_cents + %s, spent_cents = budgets.spent_cents + %s,
-		unconfirmed_cents = budgets.unconfirmed_cents + %s, refunded_cents = budgets.refunded_cents + %s`, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
-	sums := c.take()
 	if limits != (Limits{}) {
 		for _, b := range limits.periods(o.Time) {
 			c.add("WHEN %s THEN CAST(%s AS BIGINT)", b.Period, b.LimitCents)
@@ -83,7 +85,9 @@ func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int
 		room = `WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period ` + strings.Join(c.all, " ") + ` END`
 	}
 	changed, err = collect(tx, scanUsage, `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+rows+`
-		ON CONFLICT (owner, period, start_time) DO UPDATE SET `+sums+` `+room+` RETURNING `+usageColumns, c.args...)
+		ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
+		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
+		refunded_cents = budgets.refunded_cents + excluded.refunded_cents `+room+` RETURNING `+usageColumns, c.args...)
 	if err != nil {
 		return nil, err
 	}

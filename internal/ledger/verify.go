@@ -112,6 +112,7 @@ type verification struct {
 	tx      *transaction
 	l       *Ledger
 	windows map[window]amounts // what the orders add up to
+	since   int64              // when the journal began
 	differs func(Difference)
 	looked  func(orders int)
 }
@@ -136,15 +137,19 @@ type journaled struct {
 	written, placed      int64
 	money                lifecycle.Money
 	held, charge, refund int64 // by its lines
+	lines                int64 // of money
 }
 
 // orders compares each order with its lines.
 func (v *verification) orders() error {
+	if err := v.tx.row(`SELECT CAST(value AS BIGINT) FROM facts WHERE name = 'journal_since'`).Scan(&v.since); err != nil {
+		return err
+	}
 	last := ""
 	for {
 		some, err := collect(v.tx, scanJournaled, `SELECT o.id, o.owner, o.order_time, CASE WHEN o.state = {placed} THEN 1 ELSE 0 END, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents,
 			CAST(COALESCE(SUM(CASE m.kind WHEN {reserve} THEN m.cents WHEN {release} THEN -m.cents END), 0) AS BIGINT),
-			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT)
+			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT), COUNT(CASE WHEN m.kind <> {resolve} THEN 1 END)
 			FROM (SELECT id, owner, order_time, state, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents FROM orders WHERE id > $1 ORDER BY id LIMIT $2) AS o
 			LEFT JOIN movements AS m ON m.order_id = o.id
 			GROUP BY o.id, o.owner, o.order_time, o.state, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents ORDER BY o.id`, last, verifyAtOnce)
@@ -162,11 +167,26 @@ func (v *verification) orders() error {
 
 func scanJournaled(rows *sql.Rows, o *journaled) error {
 	return rows.Scan(&o.id, &o.owner, &o.written, &o.placed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
-		&o.held, &o.charge, &o.refund)
+		&o.held, &o.charge, &o.refund, &o.lines)
 }
 
-// order compares an order with its lines, and adds it to its windows.
+// order compares an order with its lines, and adds it to its windows. One from before the journal has lines once it has
+// moved.
 func (v *verification) order(o journaled) {
+	if o.lines > 0 || o.written >= v.since {
+		v.compare(o)
+	}
+	for _, b := range (Limits{}).periods(fromMicros(o.written)) {
+		at := window{o.owner, b.Period, b.Start.UnixMicro()}
+		a := v.windows[at]
+		a.Orders, a.Spent, a.Reserved = a.Orders+o.placed, a.Spent+o.money.SpentCents(), a.Reserved+o.money.ReservedCents
+		a.Unconfirmed, a.Refunded = a.Unconfirmed+o.money.UnconfirmedCents, a.Refunded+o.money.RefundedCents
+		v.windows[at] = a
+	}
+}
+
+// compare compares an order with its lines.
+func (v *verification) compare(o journaled) {
 	cost := int64(0)
 	if o.money.CostCents != nil {
 		cost = *o.money.CostCents
@@ -182,13 +202,6 @@ func (v *verification) order(o journaled) {
 		if amount.book != amount.journal {
 			v.report(Difference{Order: o.id, Owner: o.owner, Amount: amount.name, Book: amount.book, Journal: amount.journal})
 		}
-	}
-	for _, b := range (Limits{}).periods(fromMicros(o.written)) {
-		at := window{o.owner, b.Period, b.Start.UnixMicro()}
-		a := v.windows[at]
-		a.Orders, a.Spent, a.Reserved = a.Orders+o.placed, a.Spent+o.money.SpentCents(), a.Reserved+o.money.ReservedCents
-		a.Unconfirmed, a.Refunded = a.Unconfirmed+o.money.UnconfirmedCents, a.Refunded+o.money.RefundedCents
-		v.windows[at] = a
 	}
 }
 

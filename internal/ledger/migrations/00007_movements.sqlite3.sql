@@ -9,7 +9,7 @@ CREATE TABLE movements (
   cents     BIGINT NOT NULL CHECK (kind = 5 AND cents = 0 OR kind IN (1, 4) AND cents > 0 OR kind IN (2, 3) AND cents <> 0),
   move_time BIGINT NOT NULL,
   -- Who has moved it: "" is Easel, by what the catalog has said.
-  actor     TEXT NOT NULL,
+  actor     TEXT NOT NULL CHECK (kind <> 5 OR actor <> ''),
   PRIMARY KEY (order_id, number)
 ) WITHOUT ROWID;
 
@@ -113,8 +113,7 @@ CREATE TABLE budgets_anew (
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
   told_percent      BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, period, start_time),
-  CONSTRAINT budgets_period CHECK (period IN ('day', 'month')),
-  CONSTRAINT budgets_money CHECK (reserved_cents >= 0 AND spent_cents >= 0 AND unconfirmed_cents >= 0 AND refunded_cents >= 0 AND orders >= 0)
+  CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
 );
 INSERT INTO budgets_anew (
   owner, period, start_time, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents, told_percent)
@@ -154,11 +153,8 @@ CREATE INDEX events_subject ON events (owner, subject, position);
 CREATE INDEX events_owner ON events (owner, event_time);
 CREATE INDEX events_unsent ON events (owner) WHERE state <> 1;
 
--- What the book held before it had a journal.
-INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
-SELECT id, 1, 1, held_cents, order_time, 'migration' FROM orders WHERE held_cents > 0
-UNION ALL SELECT id, 2, 2, cost_cents, order_time, 'migration' FROM orders WHERE COALESCE(cost_cents, 0) > 0
-UNION ALL SELECT id, 3, 3, refunded_cents, order_time, 'migration' FROM orders WHERE refunded_cents > 0;
+-- An order of before has its first lines when it moves, of what it held by then: no table is read for them here.
+INSERT INTO facts (name, value) VALUES ('journal_since', CAST(easel_now() AS TEXT));
 
 -- +goose StatementBegin
 CREATE TRIGGER orders_written AFTER INSERT ON orders BEGIN
@@ -169,7 +165,17 @@ END;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
-CREATE TRIGGER orders_moved AFTER UPDATE OF reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders BEGIN
+CREATE TRIGGER orders_moved AFTER UPDATE OF reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders
+WHEN OLD.held_cents <> NEW.held_cents OR OLD.cost_cents IS NOT NEW.cost_cents OR OLD.refunded_cents <> NEW.refunded_cents BEGIN
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 1, OLD.held_cents, easel_now(), 'before the journal'
+  WHERE OLD.held_cents > 0 AND NOT EXISTS (SELECT 1 FROM movements WHERE order_id = NEW.id AND kind <> 5 AND (kind >= 1 OR actor <> 'before the journal'));
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 2, COALESCE(OLD.cost_cents, 0), easel_now(), 'before the journal'
+  WHERE COALESCE(OLD.cost_cents, 0) > 0 AND NOT EXISTS (SELECT 1 FROM movements WHERE order_id = NEW.id AND kind <> 5 AND (kind >= 2 OR actor <> 'before the journal'));
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 3, OLD.refunded_cents, easel_now(), 'before the journal'
+  WHERE OLD.refunded_cents > 0 AND NOT EXISTS (SELECT 1 FROM movements WHERE order_id = NEW.id AND kind <> 5 AND (kind >= 3 OR actor <> 'before the journal'));
   INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
   SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 1, NEW.held_cents - OLD.held_cents, easel_now(), NEW.moved_by
   WHERE NEW.held_cents - OLD.held_cents > 0;
