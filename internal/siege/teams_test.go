@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	_ "modernc.org/sqlite" // the book of a siege
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	_ "github.com/easel-grpc/easel/internal/ledger" // SQLite with the clock of a book
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
