@@ -223,9 +223,15 @@ func TestAPauseIsForEverybodyAndOneGoesFirstAfterIt(t *testing.T) {
 		if first := <-turns; time.Since(began) != 50*time.Second {
 			t.Errorf("one went after %v", time.Since(began))
 		} else {
+			first.End(gate.Answer{Outcome: gate.Failed})
+		}
+		failed := time.Now()
+		if first := <-turns; time.Since(failed) != 4*time.Second { // the third pause of its own
+			t.Errorf("after one that has failed another went in %v", time.Since(failed))
+		} else {
 			first.End(gate.Answer{Outcome: gate.Answered})
 		}
-		for range 97 {
+		for range 96 {
 			(<-turns).End(gate.Answer{})
 		}
 	})

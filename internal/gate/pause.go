@@ -68,6 +68,9 @@ func (p *pause) ended(t *Turn, o Outcome, now time.Time) (opens bool) {
 	switch o {
 	case Throttled, Paused, Abandoned, Unused:
 		return false
+	case Failed: // the others would all fail too
+		p.begins(0, false, now)
+		return false
 	}
 	if now.Before(p.until) { // another pause has begun meanwhile
 		return false

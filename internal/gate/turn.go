@@ -57,7 +57,10 @@ func (t *Turn) End(a Answer) {
 		g.polls.tokens++ // the next filling bounds them
 	}
 	switch a.Outcome {
-	case Throttled, Paused, Unused:
+	case Unused:
+		g.paces[paceOf(t.class)].bucket.tokens++ // as those of polls
+		fallthrough
+	case Throttled, Paused:
 		t.owner.share = max(g.share, t.owner.share-1/t.owner.weight) // it has had nothing
 		g.told.had(t.owner, -1)
 	default:
