@@ -253,7 +253,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
-		if e, ok := errors.AsType[*catalog.Error](err); !ok || e.Status != http.StatusTooManyRequests {
+		if e, ok := errors.AsType[*catalog.Error](err); !ok || e.Kind != catalog.KindRateLimited || e.Status != http.StatusTooManyRequests {
 			return quote, err
 		}
 	}

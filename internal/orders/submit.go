@@ -135,13 +135,23 @@ func (s *submission) enter(ctx context.Context) (*gate.Turn, error) {
 		turn, err := s.orders.Catalog.Enter(waiting, s.cred, s.came)
 		ages := errors.Is(context.Cause(waiting), errClaimAges)
 		cancel(nil)
-		if err == nil || !ages {
+		switch {
+		case err == nil || !ages && !s.lasts(waiting):
 			return turn, err
-		}
-		if err := s.renew(ctx); err != nil {
-			return nil, err
+		case ages:
+			if err := s.renew(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+// lasts reports whether a caller has come since a wait began that waits longer.
+func (s *submission) lasts(waiting context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deadline, _ := waiting.Deadline()
+	return s.until.After(deadline)
 }
 
 // waitAtGate is the context of a wait at the gate: until the callers' time is over, the last of them leaves an order that
