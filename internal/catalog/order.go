@@ -63,16 +63,16 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	if err == nil {
 		err = ctx.Err()
 	}
+	orders := c.upstream.requester
+	orders.class = gate.Order
 	if err == nil && o.Turn == nil {
-		orders := c.upstream.requester
-		orders.class = gate.Order
 		o.Turn, err = orders.enter(ctx, cred, OpCreate)
 	}
 	if err != nil {
 		o.Turn.End(gate.Answer{Outcome: gate.Unused})
 		return Generation{}, NotSent, err
 	}
-	a, err := c.upstream.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	a, err := orders.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
 		err = rawjson.Bounded(len(a.body), func() (err error) {
