@@ -48,7 +48,7 @@ type call struct {
 	turn    *gate.Turn
 	working int       // its handler, its REST request, the order that goes on without it
 	answers int       // that have not left
-	lost    bool      // its connection has ended
+	lost    bool      // its connection or its stream has ended
 	since   time.Time // when an answer began to leave, or a part of it has left
 }
 
@@ -67,7 +67,7 @@ func (c *call) hold() (release func()) {
 }
 
 // count counts who works for a call, and its answers that have not left. The call gives its place back when there is
-// neither: the answers of a connection that has ended never leave.
+// neither: the answers of a connection or a stream that has ended never leave.
 func (c *call) count(working, answers int) {
 	c.mu.Lock()
 	c.working += working
@@ -85,7 +85,7 @@ func (c *call) count(working, answers int) {
 	}
 }
 
-// lose gives up the answers of a call whose connection has ended.
+// lose gives up the answers of a call whose connection or stream has ended.
 func (c *call) lose() {
 	c.mu.Lock()
 	c.lost = true
@@ -93,7 +93,8 @@ func (c *call) lose() {
 	c.count(0, 0)
 }
 
-// stuck reports whether a call is over, and its answer has not moved for too long.
+// stuck reports whether the answer of a call has not moved for too long. Whoever handles a call ends it by itself, except
+// where the call is public: the library handles those.
 func (c *call) stuck(now time.Time) bool {
 	limit := writeTimeout
 	if c.method == easelv1.GenerationService_DownloadGeneration_FullMethodName {
@@ -101,7 +102,7 @@ func (c *call) stuck(now time.Time) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.working == 0 && c.answers > 0 && now.Sub(c.since) > limit
+	return (c.working == 0 || public(c.method)) && c.answers > 0 && now.Sub(c.since) > limit
 }
 
 // sit adds what a call holds.
@@ -147,7 +148,7 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 		err = c.in.err
 	}
 	if c.late.Load() {
-		err = errSlowRequest
+		err = slowRequest(c.arrival())
 	}
 	c.in.message = nil // it is the handler's alone from here on
 	if err != nil {
@@ -171,12 +172,22 @@ func (c *call) read(ctx context.Context) (*gate.Turn, error) {
 	return turn, err
 }
 
-var errSlowRequest = service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))
+// arrival is how long the request of a call may take to arrive.
+func (c *call) arrival() time.Duration {
+	if public(c.method) {
+		return publicTimeout
+	}
+	return requestTimeout
+}
+
+func slowRequest(limit time.Duration) error {
+	return service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", limit))
+}
 
 // expire ends a call whose request has not come in time.
 func (c *call) expire(now time.Time) {
 	since := c.receiving.Load()
-	if since != 0 && now.UnixNano()-since > int64(requestTimeout-checkInterval) && !c.late.Swap(true) {
+	if since != 0 && now.UnixNano()-since > int64(c.arrival()-checkInterval) && !c.late.Swap(true) {
 		c.conn.end(c.cancel)
 	}
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,9 +13,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -35,11 +41,11 @@ func (s *site) taken() int {
 }
 
 func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
-	for _, method := range []string{
-		easelv1.GenerationService_CreateGeneration_FullMethodName,
-		easelv1.GenerationService_WatchGeneration_FullMethodName,
-		grpc_health_v1.Health_Check_FullMethodName,
-		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	for method, limit := range map[string]time.Duration{
+		easelv1.GenerationService_CreateGeneration_FullMethodName:         requestTimeout,
+		easelv1.GenerationService_WatchGeneration_FullMethodName:          requestTimeout,
+		grpc_health_v1.Health_Check_FullMethodName:                        publicTimeout,
+		reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName: publicTimeout,
 	} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,7 +59,7 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 				if err := stream.RecvMsg(&easelv1.CreateGenerationResponse{}); status.Code(err) != codes.DeadlineExceeded {
 					t.Errorf("it ends with %v", err)
 				}
-				if took := time.Since(began); took > requestTimeout || took < requestTimeout-checkInterval {
+				if took := time.Since(began); took > limit || took < limit-checkInterval {
 					t.Errorf("it was given up after %v", took)
 				}
 				synctest.Wait()
@@ -92,5 +98,81 @@ func TestACallWithoutACredentialIsDeniedAtItsHeaders(t *testing.T) { // A1 A2
 		if lines := s.Lines(t, "call"); len(lines) != 3 {
 			t.Errorf("logged %v", lines)
 		}
+	})
+}
+
+func TestAnAnswerAfterTheEndOfItsStreamHoldsNoPlace(t *testing.T) {
+	s := serve(t, servertest.NewStudio())
+	c := &call{door: s.door, method: easelv1.GenerationService_GetGeneration_FullMethodName, start: time.Now(), working: 1}
+	if err := c.takePlace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.within(t.Context()))
+	ctx = s.door.TagRPC(ctx, nil)
+	answer := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
+	cancel()
+	s.door.HandleRPC(ctx, &stats.OutPayload{})
+	if s.taken() != 1 {
+		t.Errorf("%d places are taken while the call is handled", s.taken())
+	}
+	s.door.HandleRPC(ctx, &stats.End{})
+	if s.taken() != 0 {
+		t.Errorf("%d places are taken after its end", s.taken())
+	}
+	answer.Free() // where the library frees it after all
+	if s.taken() != 0 {
+		t.Errorf("%d places are taken after its answer", s.taken())
+	}
+}
+
+func TestReflectionThatNobodyReadsHoldsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, servertest.NewStudio())
+		stream, err := reflectionpb.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			for range 100_000 {
+				if stream.Send(&reflectionpb.ServerReflectionRequest{
+					MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "easel.v1.GenerationService"},
+				}) != nil {
+					return
+				}
+			}
+		}()
+		time.Sleep(writeTimeout - time.Second)
+		synctest.Wait()
+		if s.taken() != 1 {
+			t.Errorf("%d places are taken before %v", s.taken(), writeTimeout)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if s.taken() != 0 {
+			t.Errorf("%d places are taken after %v", s.taken(), writeTimeout)
+		}
+		<-asked
+	})
+}
+
+func TestWhoeverLeavesTheLineIsNotToldThatItIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, servertest.NewStudio())
+		ctx, leave := context.WithCancel(t.Context())
+		c := &call{door: s.door, method: easelv1.GenerationService_GetGeneration_FullMethodName}
+		for n := 0; ; n++ { // until there are no turns left
+			turn, err := s.door.turns.Try(gate.Request{Owner: fmt.Sprint(n), Class: read})
+			if err != nil {
+				break
+			}
+			defer turn.End(gate.Answer{})
+		}
+		go func() { time.Sleep(callWait / 2); leave() }()
+		if err := c.await(ctx, read); !errors.Is(err, context.Canceled) {
+			t.Errorf("it is told %v", err)
+		}
+		servertest.WantError(t, service.Status(c.await(t.Context(), read)).Err(), codes.ResourceExhausted, "OVERLOADED")
 	})
 }

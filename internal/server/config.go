@@ -112,6 +112,8 @@ const (
 	// requestTimeout is how long a request may take to arrive whole: a message over gRPC, the
 	// body of a request over REST.
 	requestTimeout = 10 * time.Second
+	// publicTimeout is the same for a call without a credential: it holds one of few turns meanwhile.
+	publicTimeout = 2 * time.Second
 	// streamWindow is how many bytes a call may send before they are read.
 	streamWindow = 64 << 10
 	// connWindow is how many bytes a gRPC client may send ahead on one connection: a request of the

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -164,8 +165,11 @@ func (c *call) await(ctx context.Context, class gate.Class) error {
 	ctx, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
 	turn, err := c.turns.Enter(ctx, gate.Request{Owner: service.Subject(ctx), Class: class})
-	if err != nil {
+	if _, ok := errors.AsType[*gate.Refused](err); ok {
 		return overload("more is asked of this server than it can serve", c.calls[class].delay())
+	}
+	if err != nil {
+		return err // the caller has left
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,9 +248,14 @@ func (d *door) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 
 // HandleRPC implements stats.Handler.
 func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	end, ended := event.(*stats.End)
-	if c := callOf(ctx); ended {
-		c.finish(end.Error)
+	c := callOf(ctx)
+	switch event := event.(type) {
+	case *stats.OutPayload:
+		if ctx.Err() != nil {
+			c.lose() // the library forgets an answer that comes after the end of its stream, and does not free it
+		}
+	case *stats.End:
+		c.finish(event.Error)
 		defer c.count(-1, 0)
 	}
 	d.stats.HandleRPC(ctx, event)

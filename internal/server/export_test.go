@@ -14,6 +14,7 @@ var (
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
 	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
+	PublicTimeout                             = publicTimeout
 	VanishedTimeout, PingsMin                 = keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
 

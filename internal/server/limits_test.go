@@ -165,7 +165,7 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"a request to arrive: a gRPC message, the body of a REST request", long(server.RequestTimeout), "`DEADLINE_EXCEEDED`; the gRPC library says so itself and gives no reason; REST 408 `REQUEST_BODY_TIMEOUT`",
+			"a request to arrive: a gRPC message, the body of a REST request", long(server.RequestTimeout) + "; " + long(server.PublicTimeout) + " without a credential", "`DEADLINE_EXCEEDED`; the gRPC library says so itself and gives no reason; REST 408 `REQUEST_BODY_TIMEOUT`",
 			[]string{"TestAMessageThatDoesNotComeIsGivenUp", "TestABodyMayTakeItsTimeAndAConnectionMayRest", "TestABodyThatDoesNotComeIsGivenUp"},
 			nil,
 		},

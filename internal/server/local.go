@@ -129,7 +129,7 @@ func (l *Local) unreadableBody(err error) error {
 		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
-		return errSlowRequest
+		return slowRequest(requestTimeout)
 	}
 	return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 }

@@ -37,9 +37,11 @@ type proofs struct {
 
 // proof is that of one API key.
 type proof struct {
-	asked atomic.Bool // the catalog was
-	done  chan struct{}
-	err   error // once it is done
+	asked   atomic.Bool // the catalog was
+	waiting int         // calls
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // once it is done
 }
 
 func newProofs(prove func(context.Context) error) *proofs {
@@ -81,6 +83,7 @@ func (p *proofs) wait(ctx context.Context, apiKey, address string) error {
 	late := time.NewTimer(proofWait)
 	defer late.Stop()
 	one := p.join(ctx, apiKey, address)
+	defer p.leave(one, apiKey)
 	select {
 	case <-one.done:
 		return one.err
@@ -106,23 +109,43 @@ func (p *proofs) join(ctx context.Context, apiKey, address string) *proof {
 	one := p.all[apiKey]
 	if one == nil {
 		one = &proof{done: make(chan struct{})}
+		ctx, one.cancel = context.WithTimeout(context.WithoutCancel(ctx), proofTime)
 		p.all[apiKey] = one
-		p.work.Go(func() { p.run(context.WithoutCancel(ctx), one, apiKey, address) })
+		p.work.Go(func() { p.run(ctx, one, apiKey, address) })
 	}
+	one.waiting++
 	return one
+}
+
+// leave gives up a proof that nobody waits for any more, unless the catalog was asked.
+func (p *proofs) leave(one *proof, apiKey string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one.waiting--; one.waiting > 0 || one.asked.Load() {
+		return
+	}
+	one.cancel()
+	if p.all[apiKey] == one {
+		delete(p.all, apiKey)
+	}
 }
 
 // run makes a proof when its turn has come.
 func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
-	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
+	defer one.cancel()
+	defer context.AfterFunc(p.ctx, one.cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
 	err := p.inTurn(ctx, one, address)
+	if err != nil && ctx.Err() != nil {
+		err = one.missed() // the time of a proof is no caller's
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one.err = err; service.Status(err).Code() == codes.Unauthenticated {
+	one.err = err
+	switch {
+	case p.all[apiKey] != one: // it was given up
+	case service.Status(err).Code() == codes.Unauthenticated:
 		time.AfterFunc(rejectedFor, func() { p.forget(apiKey) })
-	} else {
+	default:
 		delete(p.all, apiKey)
 	}
 	close(one.done)

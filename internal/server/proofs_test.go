@@ -123,3 +123,54 @@ func TestTheProofsOfOneAddressKeepNoOtherWaiting(t *testing.T) { // D12
 		made.Wait()
 	})
 }
+
+func TestAProofThatRunsOutOfTimeIsTheCatalogsFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProofs(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		defer p.close()
+		_ = p.wait(t.Context(), "key", "address")
+		time.Sleep(proofTime - proofWait - time.Second)
+		began := time.Now()
+		err := p.wait(t.Context(), "key", "address")
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it is told after %v", took)
+		}
+		servertest.WantError(t, service.Status(err).Err(), codes.Unavailable, "UPSTREAM_UNAVAILABLE")
+	})
+}
+
+func TestAProofThatNobodyWaitsForIsNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var proofs atomic.Int32
+		p := newProofs(func(context.Context) error { proofs.Add(1); time.Sleep(proofWait / 4); return nil })
+		defer p.close()
+		var waiting sync.WaitGroup
+		for n := range proofsOfAddress {
+			waiting.Go(func() { _ = p.wait(t.Context(), fmt.Sprint("first-", n), "address") })
+		}
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		for n := range 100 {
+			waiting.Go(func() { _ = p.wait(ctx, fmt.Sprint("left-", n), "address") })
+		}
+		waiting.Go(func() {
+			if err := p.wait(t.Context(), "left-0", "address"); err != nil {
+				t.Errorf("who stays is told %v", err)
+			}
+		})
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if len(p.all) != proofsOfAddress+1 {
+			t.Errorf("%d proofs are kept", len(p.all))
+		}
+		if err := p.wait(t.Context(), "left-1", "address"); err != nil { // a new proof
+			t.Errorf("who comes back is told %v", err)
+		}
+		waiting.Wait()
+		synctest.Wait()
+		if proofs.Load() != proofsOfAddress+2 || len(p.all) != 0 {
+			t.Errorf("%d proofs were made, and %d are kept", proofs.Load(), len(p.all))
+		}
+	})
+}
