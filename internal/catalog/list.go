@@ -53,25 +53,30 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
 		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered, leaves func()) (*List, remembered, error) {
-			cred.Owner, cred.Weight = "", 0 // it is for all
-			turn, err := c.upstream.enter(ctx, cred, opGenerations)
-			if err != nil {
-				return nil, last, err
-			}
-			leaves()
-			a, err := c.upstream.attemptInTurn(ctx, turn, cred, request{op: opGenerations})
-			if err != nil {
-				return nil, last, err
-			}
-			err = rawjson.Bounded(len(a.body), func() (err error) {
-				list, last, err = readList(a, last)
-				return err
-			})
-			return list, last, err
+			return c.listForAll(ctx, cred, last, leaves)
 		})
 		return err
 	})
 	return list, err
+}
+
+// listForAll makes the request of a list that serves all who wait for one. It outlives the caller that began it.
+func (c *Client) listForAll(ctx context.Context, cred Credential, last remembered, leaves func()) (list *List, next remembered, err error) {
+	cred.Owner, cred.Weight = "", 0
+	turn, err := c.upstream.enter(ctx, cred, opGenerations)
+	if err != nil {
+		return nil, last, err
+	}
+	leaves()
+	a, err := c.upstream.attemptInTurn(ctx, turn, cred, request{op: opGenerations})
+	if err != nil {
+		return nil, last, err
+	}
+	err = rawjson.Bounded(len(a.body), func() (err error) {
+		list, next, err = readList(a, last)
+		return err
+	})
+	return list, next, err
 }
 
 // remembered are decoded records by their bytes, read with a redactor: a held API key may be rotated.
