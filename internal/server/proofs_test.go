@@ -68,6 +68,7 @@ func TestARejectedAPIKeyIsRememberedForSeconds(t *testing.T) { // D12
 		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 			t.Errorf("later it is answered %v", err)
 		}
+		synctest.Wait() // the last line is written
 		if lines := s.Lines(t, "call"); len(lines) != 7 {
 			t.Errorf("logged %v", lines)
 		}
