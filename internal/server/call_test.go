@@ -102,27 +102,30 @@ func TestACallWithoutACredentialIsDeniedAtItsHeaders(t *testing.T) { // A1 A2
 }
 
 func TestAnAnswerAfterTheEndOfItsStreamHoldsNoPlace(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	c := &call{door: s.door, method: easelv1.GenerationService_GetGeneration_FullMethodName, start: time.Now(), working: 1}
-	if err := c.takePlace(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(c.within(t.Context()))
-	ctx = s.door.TagRPC(ctx, nil)
-	answer := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
-	cancel()
-	s.door.HandleRPC(ctx, &stats.OutPayload{})
-	if s.taken() != 1 {
-		t.Errorf("%d places are taken while the call is handled", s.taken())
-	}
-	s.door.HandleRPC(ctx, &stats.End{})
-	if s.taken() != 0 {
-		t.Errorf("%d places are taken after its end", s.taken())
-	}
-	answer.Free() // where the library frees it after all
-	if s.taken() != 0 {
-		t.Errorf("%d places are taken after its answer", s.taken())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, servertest.NewStudio())
+		synctest.Wait() // until it serves
+		c := &call{door: s.door, method: easelv1.GenerationService_GetGeneration_FullMethodName, start: time.Now(), working: 1}
+		if err := c.takePlace(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(c.within(t.Context()))
+		ctx = s.door.TagRPC(ctx, nil)
+		answer := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
+		cancel()
+		s.door.HandleRPC(ctx, &stats.OutPayload{})
+		if s.taken() != 1 {
+			t.Errorf("%d places are taken while the call is handled", s.taken())
+		}
+		s.door.HandleRPC(ctx, &stats.End{})
+		if s.taken() != 0 {
+			t.Errorf("%d places are taken after its end", s.taken())
+		}
+		answer.Free() // where the library frees it after all
+		if s.taken() != 0 {
+			t.Errorf("%d places are taken after its answer", s.taken())
+		}
+	})
 }
 
 func TestReflectionThatNobodyReadsHoldsNoPlace(t *testing.T) {
