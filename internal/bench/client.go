@@ -38,17 +38,17 @@ func (s *scene) watchers() (*watchClient, error) {
 }
 
 // watch opens n watches of the first so many generations, a batch at a time, and waits for the
-// first message of each.
+// first message of each. The first one alone, as few calls may wait for the proof of an API key.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
-	for i := 0; i < n; i += batch {
-		for j := i; j < min(i+batch, n); j++ {
+	for i, end := 0, 1; i < n; i, end = end, end+batch {
+		for j := i; j < min(end, n); j++ {
 			request := watchRequest("g" + strconv.Itoa(j%generations))
 			if err := c.conns[j%len(c.conns)].call(easelv1.GenerationService_WatchGeneration_FullMethodName, request); err != nil {
 				return err
 			}
 		}
-		if err := c.await(ctx, min(i+batch, n)); err != nil {
+		if err := c.await(ctx, min(end, n)); err != nil {
 			return err
 		}
 	}

@@ -82,6 +82,9 @@ func (s *stub) shown(id string) time.Time {
 // handler serves the catalog.
 func (s *stub) handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+basePath+"/me", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, "application/json", []byte(`{"balanceCents":100000}`))
+	})
 	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, "application/json", s.list()) })
 	mux.HandleFunc("GET "+basePath+"/generations/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if record := s.get(r.PathValue("id")); record != nil {
