@@ -175,6 +175,7 @@ type watcher struct {
 	first int // replica
 
 	mu     sync.Mutex
+	on     int // replica of its newest stream: whoever is refused goes on to the next
 	etags  []string
 	states []easelv1.State
 	at     []time.Time // of each
@@ -190,7 +191,7 @@ func (f *fleet) watch(n int) {
 		w := &watcher{id: f.ids[i%len(f.ids)], first: i / len(f.ids) % len(f.replicas)}
 		f.watchers = append(f.watchers, w)
 		f.work.Go(func() {
-			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at)); at++ {
+			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at), at%len(f.replicas)); at++ {
 				pauseFor(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond))
 			}
 		})
@@ -205,10 +206,11 @@ func pauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watch opens one stream and reports whether the goal was reached.
-func (w *watcher) watch(ctx context.Context, conn *grpc.ClientConn) bool {
+// watch opens one stream at a replica and reports whether the goal was reached.
+func (w *watcher) watch(ctx context.Context, conn *grpc.ClientConn, replica int) bool {
 	request := &easelv1.WatchGenerationRequest{GenerationId: w.id}
-	if w.mu.Lock(); len(w.etags) > 0 {
+	w.mu.Lock()
+	if w.on = replica; len(w.etags) > 0 {
 		request.KnownEtag = w.etags[len(w.etags)-1]
 	}
 	w.mu.Unlock()

@@ -208,7 +208,7 @@ func TestReplicasOverADatabaseOfWhichOneIsStoppedGoOnAndItTellsNothingOldLater(t
 		f.meter.set("succeeded", id)
 	}
 	waiting := func(w *watcher) bool { return half[w.id] && !w.over }
-	eventually(t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.first != stopped }) == 0 })
+	eventually(t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
 	if f.count(waiting) == 0 {
 		t.Error("nobody waits at the replica that is stopped")
 	}
