@@ -382,7 +382,7 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		if strings.HasPrefix(e.text, "Unauthenticated") && !o.plan.Held && o.excused(e.at-time.Minute, e.at, "", "", reachRejected) {
 			continue
 		}
-		if (e.kind == sawSilence || strings.HasSuffix(e.text, "LEDGER_UNAVAILABLE")) && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
+		if (e.kind == sawSilence || saysLedger(e.text)) && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
 			continue // one that has begun goes on
 		}
 		if strings.HasPrefix(e.text, "NotFound") && o.plan.Ledger && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) {
@@ -393,6 +393,12 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		}
 		say(e, "a watch ended with %s %s", e.kind, e.text)
 	}
+}
+
+// saysLedger reports whether an error is what a ledger in trouble is told as: it does not answer, or all of its
+// connections are in use by those whom it does not answer.
+func saysLedger(text string) bool {
+	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }
 
 // drainIsAnnounced looks at the streams that ended because their replica went down in order.

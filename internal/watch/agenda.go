@@ -44,6 +44,7 @@ func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	}
 	if cfg.Book != nil {
 		a.sharing = newSharing(cfg)
+		a.sharing.follow(cred)
 	}
 	return a
 }

@@ -365,6 +365,9 @@ func (p *poller) wrote(apiKey string, sent *findings, written shared.Written, er
 	defer t.mu.Unlock()
 	s, now := t.sharing, time.Now()
 	s.writing = false
+	if len(t.entries) == 0 {
+		t.queue.wakeBy(now) // it may have stayed for this alone
+	}
 	switch {
 	case err != nil:
 		p.lost(err, now)

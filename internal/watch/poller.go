@@ -70,14 +70,14 @@ func (p *poller) run() {
 }
 
 // plan decides the requests of now and when to plan again. A tenant without entries and watchers ends, once
-// its polls need not wait for the catalog to come back.
+// its polls need not wait for the catalog to come back, and others know of the pause that it was asked for.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gate().SetPollRate(t.rate())
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted {
+	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted && !t.sharing.tellsPause(now) {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true

@@ -118,6 +118,29 @@ func TestAPauseThatTheCatalogAsksOfOneHoldsForAll(t *testing.T) {
 	})
 }
 
+func TestAPauseIsKnownOfAReplicaThatWatchesNothing(t *testing.T) {
+	inGroup(t, 2, map[string]catalog.State{"a": queued}, func(g *group) {
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("key-of-all") })
+		g.replicas[0].watchWith(g.ctx, watch.Request{Credential: held, IDs: []string{"a"}})
+		pass(10 * time.Second)
+		idle := g.replicas[1].hub
+		for range 20 {
+			idle.Call(g.ctx, held, &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 30 * time.Second})
+			pass(100 * time.Millisecond)
+			before := time.Now()
+			pass(29 * time.Second)
+			if n := g.requests(before); n > 0 {
+				t.Errorf("%d polls in a pause that the catalog asked of another replica", n)
+			}
+			pass(time.Minute)
+		}
+		pass(time.Hour)
+		if n := idle.Stats().Pollers; n != 0 {
+			t.Errorf("%d pollers are left where nothing is watched", n)
+		}
+	})
+}
+
 func TestAllReplicasKeepToOneRate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale and races nothing: make test runs it without the race detector")

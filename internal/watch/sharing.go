@@ -293,6 +293,11 @@ func (s *sharing) foundThrottled(until time.Time) {
 	}
 }
 
+// tellsPause reports whether a pause that is not over may still have to be written.
+func (s *sharing) tellsPause(now time.Time) bool {
+	return s != nil && (s.writing || s.found.pause.After(now))
+}
+
 // readRecord reads a record of the book.
 func (s *sharing) readRecord(id, sealed string) (r record, ok bool) {
 	text, err := s.seal.open(id, sealed)
