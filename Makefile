@@ -142,7 +142,7 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
-	$(GO) test ./internal/torture -count=1 -v -run Replicas -timeout 45m -watches 5000 -measured 5m -every-size
+	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 5m -every-size
 	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and look at the books (minutes)

@@ -562,6 +562,12 @@ func firstContext(h *Hub) context.Context {
 		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
 		breaks: []string{"what an operator resolves is so"},
 	},
+	{
+		name:   "what came back is counted at each look",
+		edits:  []edit{{ledgerDir, "move", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
+		jobs:   seeds("ledger-T6", 1, 2, 3, 4),
+		breaks: []string{"the book says what its journal adds up to"},
+	},
 
 	// Money.
 	{

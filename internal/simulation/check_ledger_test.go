@@ -350,6 +350,12 @@ func moneyAddsUp(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
+func journalAddsUp(o *outcome, say func(event, string, ...any)) {
+	for _, difference := range o.unlike {
+		say(event{at: o.end}, "%s", difference)
+	}
+}
+
 func knownInAMinute(o *outcome, say func(event, string, ...any)) {
 	const minute = time.Minute + 5*time.Second // the last of them takes a while
 	known := map[string]time.Duration{}

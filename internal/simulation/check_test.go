@@ -47,6 +47,7 @@ var promises = []promise{
 	{"what is called not placed is not placed", notPlacedIsTrueWhenSaid},
 	{"no budget is passed", budgetsHold},
 	{"the money of the orders is that of the budgets", moneyAddsUp},
+	{"the book says what its journal adds up to", journalAddsUp},
 	{"an order is known a minute after the catalog answers again", knownInAMinute},
 	{"what nobody watches is settled", settledInTheEnd},
 	{"operators see everything", operatorsSeeAll},

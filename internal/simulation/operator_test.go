@@ -15,6 +15,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -188,6 +189,15 @@ func (w *world) inspect() (seen inspection) {
 		}
 	}
 	return seen
+}
+
+// verify adds the journal up, as easel ledger verify does.
+func (w *world) verify() (differences []string) {
+	looked, err := w.replicas[0].current().book.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) }, func(int) {})
+	if err != nil || looked.Orders == 0 {
+		w.problem("the ledger was not verified in the end, but for %d orders: %v", looked.Orders, err)
+	}
+	return differences
 }
 
 // usage is all usage, by owner where that is asked for.

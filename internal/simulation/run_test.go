@@ -60,6 +60,7 @@ type outcome struct {
 	rows     []pollChange           // of polls, that are left
 	stops    []stop
 	crashes  []time.Duration
+	unlike   []string // where the book does not say what its journal adds up to
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -135,6 +136,7 @@ func (w *world) run() *outcome {
 	if w.plan.Ledger {
 		w.readJournal(o)
 		w.readPolls(o)
+		o.unlike = w.verify()
 		o.arrivals, o.told = w.receivers.all, w.teamsTold()
 	}
 	for _, r := range w.replicas {

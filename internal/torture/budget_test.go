@@ -68,4 +68,7 @@ func TestABudgetHoldsOverThreeFacades(t *testing.T) {
 	if err != nil || placed.Load() != 9 || refused.Load() != 91 || len(a.Generations) != 9 || a.ChargeCents != 99 {
 		t.Errorf("%d placed, %d refused, %d cents charged for %d, %v", placed.Load(), refused.Load(), a.ChargeCents, len(a.Generations), err)
 	}
+	if err := verifyBook(t.Context(), url); err != nil {
+		t.Error(err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
@@ -98,7 +99,17 @@ func (l *ledgerWorld) close(t *testing.T, began time.Time) error {
 	if len(l.memory.refused) == 0 || l.memory.dropped == 0 {
 		t.Error("no budget was spent, or no order was given up")
 	}
-	return errors.Join(unsettled, errors.Join(l.memory.faults...), compareOrders(orders, a), compareAnswers(l.memory, orders), l.compareSums(l.ctx, t, snapshot, orders, a), l.compareEvents(l.ctx, t, snapshot, before))
+	return errors.Join(unsettled, errors.Join(l.memory.faults...), verifyBook(l.ctx, l.ledger), compareOrders(orders, a), compareAnswers(l.memory, orders), l.compareSums(l.ctx, t, snapshot, orders, a), l.compareEvents(l.ctx, t, snapshot, before))
+}
+
+// verifyBook adds the journal of a ledger up, as easel ledger verify does.
+func verifyBook(ctx context.Context, url string) error {
+	var faults []error
+	looked, err := ledger.Verify(ctx, url, func(d ledger.Difference) { faults = append(faults, errors.New(d.String())) }, func(int) {})
+	if err == nil && looked.Orders == 0 {
+		err = errors.New("the ledger that was verified has no orders")
+	}
+	return errors.Join(err, some(faults))
 }
 
 // readUnsettled reads once, for its owner, each generation that is not settled: by itself a replica reads ten of them
