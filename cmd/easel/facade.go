@@ -89,8 +89,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
 	defer unguard()
-	if polls != nil && held != nil {
-		defer begin(ctx, followGates(polls, client, *held))()
+	if held != nil {
+		defer begin(ctx, func(ctx context.Context) { hub.ShareGate(ctx, *held) })()
 	}
 	known, err := c.callers(ctx, book, telling, observed.Logger)
 	if err != nil {

@@ -5,21 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
 // reportHolds is how long a process counts as there after a report.
 const reportHolds = 3 * time.Second
 
-// Others is what other processes have told of an API key.
-type Others struct {
-	// Paused is how long the catalog still wants to be left alone, as any process was asked to.
-	Paused time.Duration
-	// Reports are the newest of those that are there, by process.
-	Reports map[string]string
-}
-
 // Exchange tells others the report of a process under an API key, unless it is "", and gives theirs.
-func (p *Polls) Exchange(ctx context.Context, apiKey, replica, report string) (others Others, err error) {
+func (p *Polls) Exchange(ctx context.Context, apiKey, replica, report string) (others shared.Others, err error) {
 	read := func(tx *transaction) error {
 		others, err = tx.others(apiKey, replica)
 		return err
@@ -38,12 +32,12 @@ func (p *Polls) Exchange(ctx context.Context, apiKey, replica, report string) (o
 }
 
 // others reads what others have told. What was told before the clock was set back is told again soon.
-func (t *transaction) others(apiKey, replica string) (others Others, err error) {
+func (t *transaction) others(apiKey, replica string) (others shared.Others, err error) {
 	k, err := t.readKey(apiKey, "")
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return others, err
 	}
-	others = Others{max(0, time.Duration(k.PausedUntil-k.Now)*time.Microsecond), map[string]string{}}
+	others = shared.Others{Paused: max(0, time.Duration(k.PausedUntil-k.Now)*time.Microsecond), Reports: map[string]string{}}
 	all, err := collect(t, func(rows *sql.Rows, one *[2]string) error { return rows.Scan(&one[0], &one[1]) },
 		`SELECT replica, report FROM shared_reports WHERE api_key = $1 AND replica <> $2 AND told_time BETWEEN {now} - $3 AND {now}`, apiKey, replica, reportHolds.Microseconds())
 	for _, one := range all {

@@ -119,6 +119,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { p.orders.Tidy(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
+		p.sharing.Go(func() { p.hub.ShareGate(ctx, held) })
 		p.followers.Go(func() { p.orders.Recover(ctx, held) })
 		p.followers.Go(func() { p.orders.Settle(ctx, held) })
 		p.followers.Go(func() { p.orders.Follow(ctx, held) })

@@ -16,3 +16,6 @@ func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
 	turn.End(catalog.EndOf(err))
 	h.Called(cred, err)
 }
+
+// GateOf is the gate of a credential.
+func (h *Hub) GateOf(cred catalog.Credential) *gate.Gate { return h.cfg.Gates.Of(string(cred.Tenant)) }

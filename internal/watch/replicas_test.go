@@ -79,6 +79,14 @@ func (r *way) News(ctx context.Context, apiKey string, after shared.Cursor, ids 
 	return book.News(ctx, apiKey, after, ids)
 }
 
+func (r *way) Exchange(ctx context.Context, apiKey, replica, report string) (shared.Others, error) {
+	book, err := r.reach(ctx)
+	if err != nil {
+		return shared.Others{}, err
+	}
+	return book.Exchange(ctx, apiKey, replica, report)
+}
+
 // Write writes, and wakes the others as a notification does.
 func (r *way) Write(ctx context.Context, apiKey string, found shared.Found) (shared.Written, error) {
 	book, err := r.reach(ctx)

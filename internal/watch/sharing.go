@@ -18,6 +18,8 @@ type Book interface {
 	Claim(ctx context.Context, apiKey string, ask shared.Ask) (shared.Claim, error)
 	News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (shared.News, error)
 	Write(ctx context.Context, apiKey string, found shared.Found) (shared.Written, error)
+	// Exchange tells others the report of a process's gate, unless it is "", and gives theirs.
+	Exchange(ctx context.Context, apiKey, replica, report string) (shared.Others, error)
 	// Changed has a value after a change. One that is missed costs a delay.
 	Changed(apiKey string) (changed <-chan struct{}, stop func())
 }

@@ -39,6 +39,10 @@ func (b *refusing) Write(context.Context, string, shared.Found) (shared.Written,
 	return shared.Written{}, nil
 }
 
+func (b *refusing) Exchange(context.Context, string, string, string) (shared.Others, error) {
+	return shared.Others{}, nil
+}
+
 func (b *refusing) Changed(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 func TestARefusedPollIsNotAskedForAtOnceAgain(t *testing.T) {

@@ -129,3 +129,11 @@ type Written struct {
 	// Unknown are the generations of Same of which the book has nothing, or an older record that differs.
 	Unknown []string
 }
+
+// Others is what other processes have told of an API key.
+type Others struct {
+	// Paused is how long the catalog still wants to be left alone, as any process was asked to.
+	Paused time.Duration
+	// Reports are the newest of those that are there, by process.
+	Reports map[string]string
+}
