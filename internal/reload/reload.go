@@ -23,10 +23,10 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	value   T
-	sums    string        // digests of the contents
-	checked time.Time     // when the last read began
-	reading chan struct{} // closed at the end of the read in progress; nil where there is none
-	problem error         // why the last read failed, which was logged
+	sums    string    // digests of the contents
+	checked time.Time // when the last read began
+	reading bool      // somebody does
+	problem error     // why the last read failed, which was logged
 }
 
 // Open reads the files for the first time. parse makes the value of their contents. Each change and
@@ -41,7 +41,10 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 
 // Get gives the value. It reads the files again when Interval has passed since the last read. One
 // caller reads, and the others get the old value meanwhile.
-func (v *Value[T]) Get() T { return v.get(false) }
+func (v *Value[T]) Get() T {
+	v.readAfter(Interval)
+	return v.Known()
+}
 
 // Known is the value without reading any file.
 func (v *Value[T]) Known() T {
@@ -50,11 +53,8 @@ func (v *Value[T]) Known() T {
 	return v.value
 }
 
-// Newest is Get, but waits for a read in progress.
-func (v *Value[T]) Newest() T { return v.get(true) }
-
-// Reload reads the files now, whenever the last read was.
-func (v *Value[T]) Reload() { v.readAfter(0, true) }
+// Reload reads the files now, whenever the last read was, unless another reads them.
+func (v *Value[T]) Reload() { v.readAfter(0) }
 
 // Problem is why the files could not be read, or their value not be taken over, the last time; nil where they could.
 func (v *Value[T]) Problem() error {
@@ -63,31 +63,26 @@ func (v *Value[T]) Problem() error {
 	return v.problem
 }
 
-func (v *Value[T]) get(wait bool) T {
-	v.readAfter(Interval, wait)
-	return v.Known()
-}
-
-// readAfter reads the files, unless the last read began less than an interval ago. One caller reads; another one waits for
-// that where it wants to.
-func (v *Value[T]) readAfter(interval time.Duration, wait bool) {
-	inForce, mine, reading := v.begin(interval)
-	switch {
-	case mine:
-		v.end(v.read(inForce))
-	case wait && reading != nil:
-		<-reading
+// readAfter reads the files, unless the last read began less than an interval ago. One caller reads.
+func (v *Value[T]) readAfter(interval time.Duration) {
+	inForce, mine := v.begin(interval)
+	if !mine {
+		return
+	}
+	value, sums, err := v.read(inForce)
+	if note := v.end(value, sums, err); note != nil {
+		note()
 	}
 }
 
-// begin reports whether the caller must read, and gives the digests of what is in force and the read in progress.
-func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool, reading <-chan struct{}) {
+// begin reports whether the caller must read, and gives the digests of what is in force.
+func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.reading == nil && time.Since(v.checked) >= interval {
-		mine, v.reading, v.checked = true, make(chan struct{}), time.Now()
+	if !v.reading && time.Since(v.checked) >= interval {
+		mine, v.reading, v.checked = true, true, time.Now()
 	}
-	return v.sums, mine, v.reading
+	return v.sums, mine
 }
 
 // read reads the files. It does not parse again what is in force.
@@ -109,20 +104,19 @@ func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// end stores the result of a read.
-func (v *Value[T]) end(value T, sums string, err error) {
+// end stores the result of a read, and gives what logs it.
+func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	close(v.reading)
-	v.reading = nil
 	switch {
 	case err != nil && (v.problem == nil || v.problem.Error() != err.Error()):
-		v.logger.Error(v.what+" can't be read; the old one stays", "error", err)
+		note = func() { v.logger.Error(v.what+" can't be read; the old one stays", "error", err) }
 	case err == nil && sums != v.sums:
 		v.value, v.sums = value, sums
-		v.logger.Info(v.what + " has changed")
+		note = func() { v.logger.Info(v.what + " has changed") }
 	case err == nil && v.problem != nil:
-		v.logger.Info(v.what + " is in order again")
+		note = func() { v.logger.Info(v.what + " is in order again") }
 	}
-	v.problem = err
+	v.reading, v.problem = false, err
+	return note
 }

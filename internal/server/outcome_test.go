@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -17,6 +18,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -153,6 +155,16 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { // as a process does
+		for tick := time.NewTicker(reload.Interval); ; {
+			select {
+			case <-tick.C:
+				callers.Reload()
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
 	s = newStack(t, append(change, func(o *options) { o.service.Held, o.service.Callers = &held, callers })...)

@@ -56,7 +56,7 @@ func (s *Service) budgetsReader(ctx context.Context) func(context.Context) ([]le
 	}
 	owner := *orderer(ctx)
 	return func(ctx context.Context) ([]ledger.Budget, error) {
-		return s.cfg.Orders.Ledger.Budgets(ctx, owner, LimitsOf(s.cfg.Callers.list.Newest().Team(owner)))
+		return s.cfg.Orders.Ledger.Budgets(ctx, owner, LimitsOf(s.cfg.Callers.List().Team(owner)))
 	}
 }
 

@@ -157,7 +157,7 @@ func with(ctx context.Context, c call) context.Context {
 // identify names the caller behind a held API key, and the owner of its orders.
 func (s *Service) identify(token string, certificate Certificate) (call, error) {
 	if s.cfg.Callers != nil {
-		return s.find(s.cfg.Callers.list.Get(), token, certificate)
+		return s.find(s.cfg.Callers.List(), token, certificate)
 	}
 	if name := certificate.Name(); name != "" {
 		return call{credential: s.held(name, 0), caller: name}, nil
@@ -216,7 +216,6 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 		return func() error { return nil }
 	}
 	return func() error {
-		s.cfg.Callers.list.Newest() // or it is read when somebody else calls
 		now, err := s.now(ctx, c)
 		if err == nil {
 			c.listed = now.listed
@@ -243,7 +242,7 @@ func (s *Service) now(ctx context.Context, c call) (call, error) {
 	if c.listed == nil {
 		return c, nil
 	}
-	newest := s.cfg.Callers.list.Known()
+	newest := s.cfg.Callers.List()
 	if newest == c.listed {
 		return c, nil
 	}

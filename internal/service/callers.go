@@ -8,14 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers knows the services that may use a held API key. The callers file is read again when it changes. A
+// Callers knows the services that may use a held API key. The callers file is read again by Reload, and never for a call. A
 // file that names nobody any more lets nobody in.
 type Callers struct {
 	list *reload.Value[*callers.List]
 }
 
 // List gives the callers in force.
-func (c *Callers) List() *callers.List { return c.list.Get() }
+func (c *Callers) List() *callers.List { return c.list.Known() }
 
 // Reload reads the file now.
 func (c *Callers) Reload() { c.list.Reload() }
@@ -41,7 +41,7 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *ca
 	if err != nil {
 		return nil, err
 	}
-	if len(list.Get().Callers()) == 0 {
+	if len(list.Known().Callers()) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}
 	return &Callers{list}, nil

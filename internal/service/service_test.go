@@ -54,7 +54,8 @@ func callersText(callers ...[2]string) string {
 
 // named gives the name of the caller with a token.
 func named(callers *Callers, token string) string {
-	caller, _ := callers.list.Get().ByToken(token)
+	callers.Reload() // as a process does every second
+	caller, _ := callers.List().ByToken(token)
 	return caller.Name
 }
 
@@ -95,6 +96,27 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := named(callers, "one"); got != "" {
 			t.Errorf("later the token is %q's", got)
+		}
+	})
+}
+
+func TestNoCallReadsTheCallersFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, callersText([2]string{"shop", "one"}))
+		var logs strings.Builder
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+		s := &Service{cfg: Config{Held: &held, Callers: callers}}
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
+		if _, err := s.Authenticate(ctx, Certificate{}); err != nil || callers.Problem() != nil || logs.Len() > 0 {
+			t.Errorf("a call is answered %v; the file is told as %v; logged %q", err, callers.Problem(), logs.String())
 		}
 	})
 }

@@ -531,7 +531,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "the callers file is read once",
-		edits:  []edit{{reloadDir, "Value.begin", "v.reading == nil && time.Since(v.checked) >= i", "v.checked.IsZero()"}},
+		edits:  []edit{{reloadDir, "Value.begin", "!v.reading && time.Since(v.checked) >= i", "v.checked.IsZero()"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a new order fits the budget in force", "nobody sees a foreign generation or a secret"},
 	},
