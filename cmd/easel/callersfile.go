@@ -47,6 +47,14 @@ func weightOf(known *service.Callers) func(owner string) float64 {
 	return func(owner string) float64 { return known.List().Team(owner).Weight }
 }
 
+// ownersOf gives the owners of the callers file that is in force; nil: there is none.
+func ownersOf(known *service.Callers) func() []string {
+	if known == nil {
+		return nil
+	}
+	return func() []string { return known.List().Owners() }
+}
+
 // warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It
 // stops nothing, since the file of before is not known. It names none: an owner may be the digest of an API key.
 func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *callers.List, logger *slog.Logger) {
@@ -59,7 +67,7 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *call
 	}
 	known := inForce.Owners()
 	if missing := slices.DeleteFunc(unresolved, func(owner string) bool { return slices.Contains(known, owner) }); len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown names them; put them back, or resolve what stays unknown", "owners", len(missing))
+		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown --unowned names them; put them back, or resolve what stays unknown", "owners", len(missing))
 	}
 }
 

@@ -122,7 +122,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
-	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Logger: observed.Logger}
+	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known), Logger: observed.Logger}
 	if held != nil {
 		resolving.APIKey = held.APIKeySum()
 	}

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os/user"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,7 +24,8 @@ import (
 )
 
 type ordersCmd struct {
-	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, or those of unknown outcome."`
+	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, or those of unknown outcome, with money reserved, or of an owner."`
+	Get     ordersGetCmd     `cmd:"" help:"Show an order with each movement of its money, by its id, its render or its idempotency key."`
 	Resolve ordersResolveCmd `cmd:"" help:"Say what became of an order that stays unknown."`
 }
 
@@ -105,37 +110,131 @@ func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, outpu
 
 type ordersListCmd struct {
 	adminFlags
-	Unknown bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
-	Output  string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	Unknown  bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
+	Reserved bool   `help:"Orders alone that have money reserved: of unknown outcome, or whose render has not ended."`
+	Owner    string `placeholder:"OWNER" help:"Orders of this owner alone: a team, or a caller without one."`
+	Unowned  bool   `help:"Orders alone of owners that the callers file in force does not have."`
+	Output   string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
 // Help says what is listed.
 func (*ordersListCmd) Help() string {
-	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It is for operators: the admin address asks for no credential.
+	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It is for operators: the admin address asks for no credential. Without --unknown and --reserved they are those that have placed a render. What is given together must all be true.
 
-An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt. What is still unknown after that is for easel orders resolve. PROBLEM is what its last attempt has met: a catalog that refuses a repeat may have the order all the same.
+An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt: UNTIL says how long. CLAIMS counts the processes that have had the right to send it, one after the other. Without UNTIL nobody sends it any more: it is for easel orders resolve. PROBLEM is what its last attempt has met: a catalog that refuses a repeat may have the order all the same.
 
 Examples:
 
   easel orders list --unknown
+  easel orders list --reserved --owner studio
+  easel orders list --unowned --output json
 `
 }
 
 // Run lists orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
-	path := "/orders"
-	if c.Unknown {
-		path += "?unknown=true"
-	}
-	return list(ctx, p, &c.adminFlags, path, c.Output, "ORDER\tTIME\tOWNER\tCALLER\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tPROBLEM", func(o admin.Order) string {
-		cost := ""
-		if o.CostCents != nil {
-			cost = cli.Money(*o.CostCents, "")
-		}
+	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Owner: c.Owner, Unowned: c.Unowned}
+	heads := "ORDER\tTIME\tOWNER\tCALLER\tKEY\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tCLAIMS\tUNTIL\tPROBLEM"
+	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) string {
 		return strings.Join([]string{
-			o.ID, o.OrderTime.UTC().Format(time.RFC3339), o.Owner, o.Caller, o.ModelID, o.State, o.GenerationID, cli.Money(o.ReservedCents, ""), cost, o.Problem,
+			o.ID, utc(&o.OrderTime), o.Owner, o.Caller, o.IdempotencyKey, o.ModelID, o.State, o.GenerationID, cli.Money(o.ReservedCents, ""),
+			costOf(o), strconv.Itoa(o.Claims), utc(o.SentAgainUntil), o.Problem,
 		}, "\t")
 	})
+}
+
+// utc is a time for people; "" where there is none.
+func utc(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// costOf is what an order has cost; "" where that is not known.
+func costOf(o admin.Order) string {
+	if o.CostCents == nil {
+		return ""
+	}
+	return cli.Money(*o.CostCents, "")
+}
+
+type ordersGetCmd struct {
+	adminFlags
+	Name   string `arg:"" name:"name" help:"The id of an order, as easel orders list has it, the id of its render, or its idempotency key."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+}
+
+// Help says what is shown.
+func (*ordersGetCmd) Help() string {
+	return `Shows what the ledger has of an order, and each line that the journal of money has of it, through the admin address of a server. An idempotency key may be that of several owners: all are shown.
+
+Examples:
+
+  easel orders get ord_4VKX
+  easel orders get gen_8M2
+  easel orders get poster-2027-01-31 --output json
+`
+}
+
+// Run shows orders.
+func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
+	text, err := c.ask(ctx, http.MethodGet, "/orders?"+admin.OrderQuery{Name: c.Name}.Values().Encode(), nil)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Orders []admin.Order }
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return err
+	}
+	if len(answer.Orders) == 0 {
+		return &cli.Problem{
+			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list has the newest; what was refused goes after a day",
+		}
+	}
+	console, lines := p.Console(), strings.Builder{}
+	if c.Output == "json" {
+		console.PrintText(terminal.Sanitize(string(text)))
+		return console.Err()
+	}
+	for n, o := range answer.Orders {
+		if n > 0 {
+			lines.WriteString("\n")
+		}
+		writeOrder(&lines, o)
+	}
+	console.PrintText(terminal.Sanitize(lines.String()))
+	return console.Err()
+}
+
+// writeOrder writes an order in lines of a name and a value, and its movements as a table.
+func writeOrder(lines io.Writer, o admin.Order) {
+	table, resolved := tabwriter.NewWriter(lines, 0, 0, 2, ' ', 0), ""
+	if o.Resolved {
+		resolved = "an operator has said what became of it"
+	}
+	labels := make([]string, 0, len(o.Labels))
+	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
+		labels = append(labels, name+"="+o.Labels[name])
+	}
+	for _, field := range [][2]string{
+		{"order", o.ID}, {"ordered", utc(&o.OrderTime)}, {"owner", o.Owner}, {"caller", o.Caller}, {"idempotency key", o.IdempotencyKey}, {"model", o.ModelID},
+		{"labels", strings.Join(labels, " ")}, {"state", o.State}, {"render", o.GenerationID}, {"resolved", resolved},
+		{"reserved", cli.Money(o.ReservedCents, "")}, {"cost", costOf(o)}, {"refunded", cli.Money(o.RefundedCents, "")}, {"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
+		{"claims", strconv.Itoa(o.Claims)}, {"last problem", o.Problem}, {"sent again until", utc(o.SentAgainUntil)},
+	} {
+		if field[1] != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\n", field[0], field[1])
+		}
+	}
+	_ = table.Flush() // into memory
+	if len(o.Movements) > 0 {
+		_, _ = fmt.Fprintln(table, "TIME\tMOVEMENT\tAMOUNT\tBY")
+	}
+	for _, m := range o.Movements {
+		_, _ = fmt.Fprintln(table, strings.Join([]string{utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")}, "\t"))
+	}
+	_ = table.Flush() // likewise
 }
 
 type ordersResolveCmd struct {
@@ -166,8 +265,11 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", asked); err != nil {
 		return err
 	}
-	console := p.Console()
-	console.Print(c.Order + " is resolved")
+	console, done := p.Console(), c.Order+" is resolved"
+	if c.Force && c.Placed != "" {
+		done += ", and the catalog was not asked for " + c.Placed
+	}
+	console.Print(done)
 	return console.Err()
 }
 

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/user"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,20 +63,35 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitOK, rotated, "list", "--unknown")
 	run(exitOK, "HTTP 402, insufficient balance: no money", "list", "--unknown")
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
+	run(exitOK, `"sent_again_until":"`, "list", "--unknown", "-o", "json")
 	run(exitOK, "There are none", "list")
+	run(exitOK, rotated, "list", "--reserved", "--owner", "studio")
+	run(exitOK, "There are none", "list", "--reserved", "--owner", "shop")
+	run(exitUsage, "there is no callers file", "list", "--unowned")
+	run(exitNotFound, "no order, render or idempotency key ord_nowhere", "get", "ord_nowhere")
+	run(exitOK, "sent again until", "get", live)
 	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")
 	run(exitUsage, "there is no order ord_nowhere", "resolve", "ord_nowhere", "--refused")
 	run(exitUsage, "--placed", "resolve", rotated)
 	run(exitUsage, "callers could not name", "resolve", rotated, "--placed", "a/b", "--force")
 	run(exitUsage, "the catalog has no gen_0", "resolve", rotated, "--placed", "gen_0")
 	run(exitUsage, "gen_2 is of the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
-	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_2", "--force")
+	run(exitOK, "the catalog was not asked for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
 	run(exitOK, "is resolved", "resolve", rotated, "--refused") // it was wrong
 	run(exitOK, "There are none", "list")
 	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_1")
 	run(exitOK, "gen_1", "list")
 	run(exitOK, live, "list", "--unknown")
+	run(exitOK, "an operator has said what became of it", "get", "gen_1")
+	run(exitOK, rotated, "get", "an older API key")
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := easelEnv(t.Context(), nil, env, "orders", "get", rotated); !regexp.MustCompile(`(?s)reserve  .*easel.*resolve .*`+me.Username+`.*release .*0\.11 EUR .*`+me.Username+`.*resolve`).MatchString(got.stdout) {
+		t.Errorf("its movements are\n%s", got.stdout)
+	}
 	for _, want := range []string{`"before":"unknown"`, `"before":"refused"`, `"generation":"gen_2"`, `"forced":true`, `"by":"`, `"from":"127.0.0.1:`, `"order":"` + rotated} {
 		if logged := served.stderr.String(); strings.Count(logged, "an operator has said what became of an order") != 3 || !strings.Contains(logged, want) {
 			t.Errorf("logged is not %s:\n%s", want, logged)

@@ -1,12 +1,11 @@
 package admin
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -23,122 +22,161 @@ type Orders struct {
 	APIKey string
 	// Differs says why the generation can't be that of the order; "" where it can.
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
-	Logger  *slog.Logger
+	// Owners are those that the callers file has; nil: there is none.
+	Owners func() []string
+	Logger *slog.Logger
 }
 
 // Order is an order of the ledger.
 type Order struct {
-	ID             string    `json:"id"`
-	OrderTime      time.Time `json:"order_time"`
-	Owner          string    `json:"owner"`
-	Caller         string    `json:"caller"`
-	IdempotencyKey string    `json:"idempotency_key"`
-	ModelID        string    `json:"model_id"`
-	GenerationID   string    `json:"generation_id,omitempty"`
-	State          string    `json:"state"`
-	ReservedCents  int64     `json:"reserved_cents"`
-	CostCents      *int64    `json:"cost_cents,omitempty"`
-	Problem        string    `json:"problem,omitempty"` // why it has no outcome yet
+	ID               string            `json:"id"`
+	OrderTime        time.Time         `json:"order_time"`
+	Owner            string            `json:"owner"`
+	Caller           string            `json:"caller"`
+	IdempotencyKey   string            `json:"idempotency_key"`
+	ModelID          string            `json:"model_id"`
+	GenerationID     string            `json:"generation_id,omitempty"`
+	State            string            `json:"state"`
+	ReservedCents    int64             `json:"reserved_cents"`
+	CostCents        *int64            `json:"cost_cents,omitempty"`
+	RefundedCents    int64             `json:"refunded_cents,omitempty"`
+	UnconfirmedCents int64             `json:"unconfirmed_cents,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	// Claims is how many processes have had the right to send it, one after the other.
+	Claims int `json:"claims"`
+	// Problem is why it has no outcome yet: what its last attempt has met.
+	Problem string `json:"problem,omitempty"`
+	// SentAgainUntil is how long an order of unknown outcome is sent again; nil where it is not, or not any more.
+	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
+	// Resolved means that an operator has said what became of it.
+	Resolved bool `json:"resolved,omitempty"`
+	// Movements are its lines of the journal, where it was asked for by name.
+	Movements []Movement `json:"movements,omitempty"`
 }
 
-func order(o ledger.Order) Order {
-	state := o.State.String()
+// Movement is a line of the journal of money.
+type Movement struct {
+	Time  time.Time `json:"time"`
+	Kind  string    `json:"kind"`
+	Cents int64     `json:"cents"`
+	Actor string    `json:"actor,omitempty"` // the operator; "" is Easel
+}
+
+func (o Orders) order(from ledger.Order) Order {
+	one := Order{
+		ID: from.ID, OrderTime: from.Time, Owner: from.Owner, Caller: from.Caller, IdempotencyKey: from.IdempotencyKey, ModelID: from.ModelID,
+		GenerationID: from.Generation, State: stateOf(from), ReservedCents: from.ReservedCents, CostCents: from.CostCents, RefundedCents: from.RefundedCents,
+		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Claims: from.Claims, Problem: from.Problem, Resolved: from.Resolved,
+	}
+	if until, again := o.Ledger.ResendUntil(from, o.APIKey); again {
+		one.SentAgainUntil = &until
+	}
+	return one
+}
+
+// stateOf is the state of the generation of an order, or else of the order.
+func stateOf(o ledger.Order) string {
 	switch {
 	case o.IsGone():
-		state = "deleted"
+		return "deleted"
 	case o.Generation != "":
-		state = o.Status.String()
+		return o.Status.String()
 	}
-	return Order{
-		ID: o.ID, OrderTime: o.Time, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, ModelID: o.ModelID,
-		GenerationID: o.Generation, State: state, ReservedCents: o.ReservedCents, CostCents: o.CostCents, Problem: o.Problem,
-	}
+	return o.State.String()
 }
 
-// Resolution is what an operator says of an order.
-type Resolution struct {
-	ID string `json:"id"`
-	// Placed is the generation that the order has placed. Without one, Refused has to be set.
-	Placed  string `json:"placed,omitempty"`
-	Refused bool   `json:"refused,omitempty"`
-	// Force records a generation without asking the catalog for it.
-	Force bool `json:"force,omitempty"`
-	// By is who says so, as it calls itself.
-	By string `json:"by,omitempty"`
+// OrderQuery says which orders.
+type OrderQuery struct {
+	// Name is an order, a generation or an idempotency key: nothing else counts beside it.
+	Name string
+	// Unknown chooses orders of unknown outcome, and Reserved those that have money reserved.
+	Unknown, Reserved bool
+	// Owner is whose they are; "" is everybody's. Unowned chooses those of owners that the callers file does not have.
+	Owner   string
+	Unowned bool
 }
 
-// list answers GET /orders, and with ?unknown=true those of unknown outcome alone.
+// Values are the query of an address.
+func (q OrderQuery) Values() url.Values {
+	v := url.Values{}
+	for name, text := range map[string]string{"name": q.Name, "owner": q.Owner} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	for name, set := range map[string]bool{"unknown": q.Unknown, "reserved": q.Reserved, "unowned": q.Unowned} {
+		if set {
+			v.Set(name, "true")
+		}
+	}
+	return v
+}
+
+func orderQueryOf(v url.Values) OrderQuery {
+	is := func(name string) bool { return v.Get(name) == "true" }
+	return OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Unowned: is("unowned")}
+}
+
+// list answers GET /orders: those that a query chooses, or those of one name, with their movements.
 func (o Orders) list(w http.ResponseWriter, r *http.Request) {
-	found, err := o.Ledger.List(r.Context(), ledger.Filter{Unresolved: r.URL.Query().Get("unknown") == "true"}, ledger.Position{}, listed)
+	asked := orderQueryOf(r.URL.Query())
+	if asked.Unowned && o.Owners == nil {
+		http.Error(w, "there is no callers file here, which would say who owns orders", http.StatusConflict)
+		return
+	}
+	find := o.choose
+	if asked.Name != "" {
+		find = o.named
+	}
+	all, err := find(r.Context(), asked)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	all := []Order{}
-	for _, one := range found {
-		all = append(all, order(one))
-	}
 	writeJSON(w, map[string][]Order{"orders": all})
 }
 
-// longestResolution is the most bytes that a resolution may have.
-const longestResolution = 64 << 10
-
-// resolve answers POST /orders:resolve.
-func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
-	decoder.DisallowUnknownFields()
-	var asked Resolution
-	if err := decoder.Decode(&asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
-		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
-		return
+// choose gives the orders that a query chooses.
+func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
+	filter, all := ledger.Filter{Unresolved: asked.Unknown, Reserved: asked.Reserved}, []Order{}
+	if asked.Owner != "" {
+		filter.Owner = &asked.Owner
 	}
-	hindrance, err := o.record(r.Context(), asked, r.RemoteAddr)
-	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case hindrance != "":
-		http.Error(w, hindrance, http.StatusConflict)
-	default:
-		w.WriteHeader(http.StatusNoContent)
-	}
-}
-
-// record records what became of an order. hindrance says why it can't be; "" where it is recorded.
-func (o Orders) record(ctx context.Context, asked Resolution, from string) (hindrance string, err error) {
-	if asked.Placed != "" {
-		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
-			return hindrance, err
+	if asked.Unowned {
+		owners, err := o.Ledger.Owners(ctx)
+		if err != nil {
+			return nil, err
+		}
+		known := o.Owners()
+		filter.Owners = slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
+		if len(filter.Owners) == 0 {
+			return all, nil
 		}
 	}
-	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: cmp.Or(asked.By, "an operator at "+from)})
-	switch {
-	case errors.Is(err, ledger.ErrGenerationTaken):
-		return "another order has placed " + asked.Placed, nil
-	case errors.Is(err, ledger.ErrKeyTaken):
-		return "its idempotency key has been used for another order since", nil
-	case err != nil:
-		return "", err
-	case !possible:
-		return o.isImpossible(ctx, asked.ID)
+	found, err := o.Ledger.List(ctx, filter, ledger.Position{}, listed)
+	for _, one := range found {
+		all = append(all, o.order(one))
 	}
-	o.Logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
-		"idempotency_key", before.IdempotencyKey, "before", order(before).State, "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
-	return "", nil
+	return all, err
 }
 
-// isImpossible says why an operator can't say what became of an order.
-func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
-	one, found, err := o.Ledger.Get(ctx, id)
-	switch {
-	case err != nil:
-		return "", err
-	case !found:
-		return "there is no order " + id + ": easel orders list has them", nil
-	case one.Generation != "":
-		return "its outcome is known: it has placed " + one.Generation, nil
-	case one.State.String() == "refused":
-		return "its outcome is known: the catalog has refused it", nil
+// mostNamed bounds the orders of one name, each of which has lines of its own.
+const mostNamed = 20
+
+// named gives the orders of a name, with their movements.
+func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
+	found, err := o.Ledger.Find(ctx, asked.Name, mostNamed)
+	all := []Order{}
+	for _, from := range found {
+		one := o.order(from)
+		moved, err := o.Ledger.Movements(ctx, from.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range moved {
+			one.Movements = append(one.Movements, Movement{m.Time, m.Kind.String(), m.Cents, m.Actor})
+		}
+		all = append(all, one)
 	}
-	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
+	return all, err
 }

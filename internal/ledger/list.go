@@ -12,6 +12,8 @@ import (
 type Filter struct {
 	// Owner is whose orders they are; nil is everybody's.
 	Owner *string
+	// Owners are several of them; none is everybody.
+	Owners []string
 	// ModelID is their model; "" is any.
 	ModelID string
 	// Statuses, Existing and Deleted are the states of their generations, any of them; none is every state. Existing
@@ -26,7 +28,14 @@ type Filter struct {
 	Unresolved bool
 	// Unsettled chooses orders whose money may still move.
 	Unsettled bool
+	// Reserved chooses orders that have money reserved, of unknown outcome or not.
+	Reserved bool
 }
+
+// reserved chooses orders by the indexes of those that are open and of those that are not settled: no other has money
+// reserved.
+const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
+	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
 // Position is a place in a list: the next page begins after it. The zero value is the beginning.
 type Position struct {
@@ -40,6 +49,9 @@ func (f Filter) clauses() *clauses {
 	if f.Owner != nil {
 		c.add("owner = %s", *f.Owner)
 	}
+	if len(f.Owners) > 0 {
+		c.among("owner", f.Owners)
+	}
 	if f.ModelID != "" {
 		c.add("model_id = %s", f.ModelID)
 	}
@@ -50,9 +62,13 @@ func (f Filter) clauses() *clauses {
 	for name, value := range f.Labels {
 		c.add("EXISTS (SELECT 1 FROM labels WHERE order_id = orders.id AND name = %s AND value = %s)", name, value)
 	}
+	if f.Reserved {
+		c.add(reserved)
+	}
 	switch {
 	case f.Unresolved:
 		c.add("state = {open}")
+	case f.Reserved:
 	case f.Unsettled:
 		c.add("state = {placed} AND settled = 0")
 	default:
@@ -91,9 +107,4 @@ func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (
 		return err
 	})
 	return all, err
-}
-
-// UnresolvedOwners are the owners of orders of unknown outcome.
-func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
-	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }

@@ -97,3 +97,31 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 	}
 	return plan
 }
+
+// Else each look for what holds money reads the whole book.
+func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
+	for _, step := range []string{"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_unsettled"} {
+		if !strings.Contains(plan, step) {
+			t.Errorf("it is not %q: the plan is %s", step, plan)
+		}
+	}
+}
+
+// Else each look for an idempotency key reads the whole book.
+func TestAnOrderIsSoughtByItsNames(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+byName, "name", 10)
+	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
+		t.Errorf("the plan is %s", plan)
+	}
+}

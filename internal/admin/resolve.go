@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Resolution is what an operator says of an order.
+type Resolution struct {
+	ID string `json:"id"`
+	// Placed is the generation that the order has placed. Without one, Refused has to be set.
+	Placed  string `json:"placed,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
+	// Force records a generation without asking the catalog for it.
+	Force bool `json:"force,omitempty"`
+	// By is who says so, as it calls itself.
+	By string `json:"by,omitempty"`
+}
+
+// longestResolution is the most bytes that a resolution may have.
+const longestResolution = 64 << 10
+
+// resolve answers POST /orders:resolve.
+func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
+	decoder.DisallowUnknownFields()
+	var asked Resolution
+	if err := decoder.Decode(&asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
+		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
+		return
+	}
+	hindrance, err := o.record(r.Context(), asked, r.RemoteAddr)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case hindrance != "":
+		http.Error(w, hindrance, http.StatusConflict)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// record records what became of an order. hindrance says why it can't be; "" where it is recorded.
+func (o Orders) record(ctx context.Context, asked Resolution, from string) (hindrance string, err error) {
+	if asked.Placed != "" {
+		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
+			return hindrance, err
+		}
+	}
+	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: cmp.Or(asked.By, "an operator at "+from)})
+	switch {
+	case errors.Is(err, ledger.ErrGenerationTaken):
+		return "another order has placed " + asked.Placed, nil
+	case errors.Is(err, ledger.ErrKeyTaken):
+		return "its idempotency key has been used for another order since", nil
+	case err != nil:
+		return "", err
+	case !possible:
+		return o.isImpossible(ctx, asked.ID)
+	}
+	o.Logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
+		"idempotency_key", before.IdempotencyKey, "before", stateOf(before), "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
+	return "", nil
+}
+
+// isImpossible says why an operator can't say what became of an order.
+func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
+	one, found, err := o.Ledger.Get(ctx, id)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "there is no order " + id + ": easel orders list has them", nil
+	case one.Generation != "":
+		return "its outcome is known: it has placed " + one.Generation, nil
+	case one.State.String() == "refused":
+		return "its outcome is known: the catalog has refused it", nil
+	}
+	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
+}
