@@ -55,7 +55,6 @@ type Sender struct {
 
 	tidyAt    time.Time       // when is looked again at who is told no more
 	abandoned map[string]bool // who was found there
-	forgotten time.Time       // when old events were last deleted
 
 	mu        sync.Mutex
 	receivers map[string]*receiver
@@ -94,6 +93,7 @@ func (s *Sender) Run(ctx context.Context) {
 	defer stop()
 	defer s.work.Wait()
 	defer func() { time.AfterFunc(stopTimeout, stop) }()
+	s.work.Go(func() { s.forget(ctx) })
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
 	for {
@@ -144,7 +144,7 @@ func (s *Sender) until(owner string) time.Time {
 	return s.receivers[owner].until
 }
 
-// tidy gives up, once in a while, what nobody can send any more, and deletes what is old.
+// tidy gives up, once in a while, what nobody can send any more.
 func (s *Sender) tidy(ctx context.Context, now time.Time) {
 	if now.Before(s.tidyAt) {
 		return
@@ -158,17 +158,20 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 		}
 		s.abandoned[owner], s.tidyAt = true, now.Add(giveUpEvery)
 	}
-	if now.Sub(s.forgotten) >= forgetEvery {
-		s.forgotten = now
-		s.forget(ctx)
-	}
 }
 
-// forget deletes old events, some at a time.
+// forget deletes old events, some at a time, beside those that are sent, until ctx ends. The next time goes on where the
+// ledger is away.
 func (s *Sender) forget(ctx context.Context) {
-	for {
-		if more, err := s.cfg.Ledger.ForgetEvents(ctx); err != nil || !more {
-			return // the next time goes on
+	ticks := time.NewTicker(forgetEvery)
+	defer ticks.Stop()
+	for ctx.Err() == nil {
+		if more, err := s.cfg.Ledger.ForgetEvents(ctx); err == nil && more {
+			continue
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
 		}
 	}
 }

@@ -46,7 +46,7 @@ var postgres = dialect{
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
 	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
-		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))",
+		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT, ended INTEGER)"),
 	notify: `SELECT pg_notify('` + sharedChannel + `', $1)`,
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
@@ -64,7 +64,7 @@ var sqlite = dialect{
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
 	words: words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", "",
-		"{in ids}", "IN (SELECT value FROM json_each($1))",
+		"{in ids}", "IN (SELECT value FROM json_each($1))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids",
 		"{rows}", "(SELECT value ->> 'id' AS id, value ->> 'last' AS last, value ->> 'age' AS age, value ->> 'etag' AS etag, value ->> 'listed' AS listed, value ->> 'record' AS record, value ->> 'ended' AS ended FROM json_each($2)) AS r"),
 
 	statements: maxStatements,
@@ -166,10 +166,10 @@ const connectTimeout = "10"
 
 // bounds are the settings of each session of PostgreSQL that the URL says nothing of, in milliseconds, and its
 // isolation, whatever the URL says: whoever vanishes in a transaction, host and all, holds its locks for no longer
-// than ten seconds, and one that is stopped for less than others wait for them. A statement takes no longer than this side
-// waits for it.
+// than ten seconds, and one that is stopped for less than others wait for them. A statement takes less than this side
+// waits for it: the database that answers nothing is away, and one that says so is slow.
 var bounds = map[string]string{
-	"lock_timeout": "4000", "statement_timeout": "5000", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
+	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
 }
 

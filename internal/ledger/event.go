@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -23,9 +24,11 @@ func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []st
 	if len(told) == 0 {
 		return nil, nil
 	}
-	c := &clauses{}
-	c.among("owner", told)
-	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM events WHERE state = {pending} AND next_time <= {now} AND `+c.String(), c.args...)
+	list, err := json.Marshal(told)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))`, string(list))
 }
 
 // AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is

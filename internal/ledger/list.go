@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,7 +78,17 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// states adds the condition of the states.
+// page are the conditions of a filter, and of a page after a position.
+func (f Filter) page(after Position, most int) *clauses {
+	c := f.clauses()
+	if after.ID != "" {
+		c.add("(order_time, id) < (%s, %s)", after.Time.UnixMicro(), after.ID)
+	}
+	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
+	return c
+}
+
+// states adds the condition of the states. Those that few orders have are said by the condition of their index too.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
@@ -89,19 +100,28 @@ func (f Filter) states(c *clauses) {
 	if f.Deleted {
 		any.add("deleted = 1")
 	}
-	if len(any.all) > 0 {
-		c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
+	if len(any.all) == 0 {
+		return
 	}
+	c.all, c.args = append(c.all, "("+strings.Join(any.all, " OR ")+")"), any.args
+	switch {
+	case f.Existing || f.Deleted:
+	case f.are(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
+		c.add("settled = 0")
+	case f.are(lifecycle.Failed, lifecycle.Refunded):
+		c.add("deleted = 0 AND status IN ({failed}, {refunded})")
+	}
+}
+
+// are reports whether a filter chooses no other states than these of generations that exist.
+func (f Filter) are(statuses ...lifecycle.Status) bool {
+	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
 // List gives the newest orders that a filter chooses, after a position, with their labels.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
 	ctx = inTurn(ctx, forRead, nameOf(f.Owner))
-	c := f.clauses()
-	if after.ID != "" {
-		c.add("(order_time, id) < (%s, %s)", after.Time.UnixMicro(), after.ID)
-	}
-	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
+	c := f.page(after, most)
 	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = l.labelled(tx, c.String(), c.args...)
 		return err

@@ -126,7 +126,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // M3, M14
 	change(t, at, fmt.Sprintf(`ALTER DATABASE %q SET default_transaction_isolation = 'serializable'`, strings.TrimPrefix(u.Path, "/")))
 	l := open(t, at)
 	for setting, want := range map[string]string{
-		"transaction_isolation": "read committed", "lock_timeout": "4s", "statement_timeout": "5s", "idle_in_transaction_session_timeout": "3s",
+		"transaction_isolation": "read committed", "lock_timeout": "4s", "statement_timeout": "4500ms", "idle_in_transaction_session_timeout": "3s",
 	} {
 		if got := l.Ask(t, "SHOW "+setting); got != want {
 			t.Errorf("%s is %s", setting, got)

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -53,6 +55,58 @@ func TestStatesThatAreOldAreSoughtInAnIndex(t *testing.T) {
 		defer func() { _ = l.Close() }()
 		if plan := explained(t, l, at.explain+forgetStates, int64(1), sharedPage); !strings.Contains(plan, at.step) {
 			t.Errorf("%s: the plan is %s", name, plan)
+		}
+	}
+}
+
+// Else a page of what few orders are reads all orders of its owner, or of everybody.
+func TestEachPageSeeksInAnIndex(t *testing.T) {
+	for name, url := range map[string]string{"SQLite": InMemory, "PostgreSQL": proctest.Database(t)} {
+		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		if url != InMemory { // it would read so small a table whole
+			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
+				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
+			}
+			l.Reconnect()
+		}
+		for index, f := range map[string]Filter{
+			"orders_owner ":   {Owner: new("studio")},
+			"orders_time ":    {Existing: true},
+			"orders_model ":   {Owner: new("studio"), ModelID: "m"},
+			"orders_failed ":  {Owner: new("studio"), Statuses: []lifecycle.Status{lifecycle.Failed}},
+			"orders_deleted ": {Owner: new("studio"), Deleted: true},
+			"orders_moving ":  {Unsettled: true},
+		} {
+			c := f.page(Position{fromMicros(9), "ord_9"}, 10)
+			plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+"SELECT id FROM orders WHERE "+c.String(), c.args...)
+			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
+				t.Errorf("%s: the plan of %+v is %s", name, f, plan)
+			}
+		}
+	}
+}
+
+// A database that says that a question takes too long is not away.
+func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: proctest.Database(t) + "&statement_timeout=20", Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for name, ask := range map[string]func(func(*transaction) error) error{
+		"a read":        func(do func(*transaction) error) error { return l.reading(t.Context(), do) },
+		"a transaction": func(do func(*transaction) error) error { return l.inTransaction(t.Context(), do) },
+	} {
+		err := ask(func(tx *transaction) error {
+			_, err := tx.exec(`SELECT pg_sleep(10)`)
+			return err
+		})
+		if _, busy := errors.AsType[*Busy](err); !busy {
+			t.Errorf("%s says %v", name, err)
 		}
 	}
 }

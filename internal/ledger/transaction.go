@@ -53,7 +53,7 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 			break
 		}
 	}
-	return unanswered(ctx, err)
+	return l.unanswered(ctx, err)
 }
 
 // once carries a transaction out once.
@@ -101,9 +101,11 @@ func givenUp(err error) bool {
 	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected)
 }
 
-// isSlow reports whether a question was given up because its answer took too long.
-func isSlow(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || saysOf(err, queryCanceled)
+// isSlow reports whether a question was given up because its answer took too long: the database has said so, or is a file,
+// which is never away, or a report was asked for.
+func (l *Ledger) isSlow(ctx context.Context, err error) bool {
+	late := errors.Is(err, context.DeadlineExceeded) && (l.lock != nil || !l.IsDurable() || turnOf(ctx).Class == forReport)
+	return late || saysOf(err, queryCanceled)
 }
 
 // saysOf reports whether an error of PostgreSQL has a code.
@@ -119,15 +121,15 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	defer cancel()
 	turn, err := l.reads.turn(bounded)
 	if err != nil {
-		return unanswered(ctx, err)
+		return l.unanswered(ctx, err)
 	}
 	defer turn.End(gate.Answer{})
 	l.reads.prepare(bounded)
-	return unanswered(ctx, do(&transaction{querier: l.reads, ctx: bounded, pool: l.reads, l: l}))
+	return l.unanswered(ctx, do(&transaction{querier: l.reads, ctx: bounded, pool: l.reads, l: l}))
 }
 
 // unanswered is the error of a transaction that was not committed, or may not have been.
-func unanswered(ctx context.Context, err error) error {
+func (l *Ledger) unanswered(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
 	_, doubt := errors.AsType[*Doubt](err)
@@ -140,7 +142,7 @@ func unanswered(ctx context.Context, err error) error {
 	if _, busy := errors.AsType[*Busy](err); busy {
 		return err
 	}
-	if turnOf(ctx).Class == forReport && isSlow(err) {
+	if l.isSlow(ctx, err) {
 		return &Busy{err, 0}
 	}
 	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
