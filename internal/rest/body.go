@@ -69,7 +69,7 @@ func (e entrance) enter(next runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, r, err)
 			return
 		}
-		defer leave()
+		defer func() { leave(matchedOf(r.Context()).refused) }()
 		next(w, in, params)
 	}
 }

@@ -73,6 +73,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
 	}
+	matchedOf(r.Context()).refused = err
 	st := service.Status(err)
 	code := httpCode(st)
 	header := w.Header()

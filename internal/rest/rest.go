@@ -25,8 +25,8 @@ import (
 type Calls interface {
 	grpc.ClientConnInterface
 	// Enter lets a request in that is to become a call of a method, or says why not. The request that it gives holds its
-	// place until leave.
-	Enter(r *http.Request, method string) (in *http.Request, leave func(), err error)
+	// place until leave, which is told why no call was made of it, where none was.
+	Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error)
 	// ReadBody reads the body of a request that was let in, within its time.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Metadata says which request a call is made for, to the gRPC server.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type call struct {
 	idempotencyKeys []string            // the Idempotency-Key headers of a REST request
 	conn            *conn               // nil for a call of REST
 	cancel          func()              // ends its context
+	begun           bool                // of a REST request: its call is made
 	begin           func() bool         // reports that the library has begun the call; nil where it does so for sure
 	start           time.Time
 	ctx             context.Context //nolint:containedctx // says who calls, for what is logged
@@ -246,19 +248,28 @@ func (c *call) recovered(err *error) {
 
 // finish writes the line of a call that has ended, and the end of its span.
 func (c *call) finish(err error) {
-	st, took := status.Convert(err), time.Since(c.start)
-	if c.quiet {
-		c.span.end(st, took)
-		return
+	end := c.ending(err)
+	if !c.quiet {
+		end.log()
 	}
-	if c.cause == nil {
-		c.cause = err // the library's own
-	}
-	c.log(st, took)
-	c.span.end(st, took)
+	c.span.end(end.status, end.took)
 }
 
-func (c *call) log(st *status.Status, took time.Duration) {
+// ended is a call that has ended.
+type ended struct {
+	*call
+	status *status.Status
+	took   time.Duration
+}
+
+func (c *call) ending(err error) ended {
+	c.cause = cmp.Or(c.cause, err) // else it is the library's own
+	return ended{c, status.Convert(err), time.Since(c.start)}
+}
+
+// log writes its line.
+func (c ended) log() {
+	st, took := c.status, c.took
 	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("method", c.method),
 		slog.String("code", st.Code().String()),

@@ -213,7 +213,7 @@ const (
 	prefaceBytes = 24 // that a connection of HTTP/2 begins with
 	headerLength = 9  // of a frame
 	tinyFrame    = 512
-	// tinyFrames is how many tiny frames a connection may send without a message's end, beside callFrames for each call.
+	// tinyFrames is how many tiny frames a connection may send without a message's end, beside callFrames for each call that is let in.
 	// Each takes some hundred bytes until its message has come whole.
 	tinyFrames, callFrames = 4096, 16
 )
@@ -245,14 +245,15 @@ func (f *frames) read(p []byte) bool {
 
 // count counts a frame by its header: its length, its type and its flags.
 func (f *frames) count() {
-	const data, headers, endStream = 0, 1, 1
+	const data, endStream = 0, 1
 	f.skip = int(binary.BigEndian.Uint32(f.header[:4]) >> 8)
 	switch kind, flags := f.header[3], f.header[4]; {
-	case kind == headers:
-		f.tiny = max(0, f.tiny-callFrames)
 	case kind == data && f.skip >= tinyFrame:
 		f.tiny = max(0, f.tiny-1)
 	case kind == data && flags&endStream == 0:
 		f.tiny++
 	}
 }
+
+// allow lets a call have some tiny frames. The goroutine that reads calls it, for calls that are let in.
+func (f *frames) allow() { f.tiny = max(0, f.tiny-callFrames) }

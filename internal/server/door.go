@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,9 @@ import (
 
 // checkInterval is how often calls are looked at whose callers hold a request back or take nothing of an answer.
 const checkInterval = time.Second
+
+// refusedLines is how many refused calls have a line in the log in each interval, and how many of these lines may wait.
+const refusedLines = 100
 
 // door lets calls in, over gRPC and over REST. It looks at the headers of a call while nothing of its request is read:
 // who calls, and whether there is a place. It never waits. A call holds its place until the last byte of its answer has
@@ -38,6 +42,9 @@ type door struct {
 	streams, generations, public    *places
 	unprovedKeys, unprovedAddresses *places
 	methods                         map[string]grpc.MethodInfo // that the server has
+
+	refused  chan ended   // whose lines are to be written: the goroutine of a connection writes none
+	unlogged atomic.Int64 // refused calls without a line
 
 	mu       sync.Mutex
 	conns    map[*conn]bool
@@ -59,6 +66,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, unprovedCalls),
 		unprovedAddresses: newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedAddressCalls, unprovedCalls),
 		methods:           map[string]grpc.MethodInfo{}, conns: map[*conn]bool{}, requests: map[string]*call{},
+		refused: make(chan ended, refusedLines),
 	}
 	for class, turns := range turnsOf(limits.calls()) {
 		d.calls[class] = newPlaces("calls", "", waitingShare*turns, waitingShare*turns)
@@ -80,6 +88,7 @@ func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 		return nil, d.refuse(ctx, c, err)
 	}
 	c.conn.add(c)
+	c.conn.frames.allow()
 	return c.within(known), nil
 }
 
@@ -185,7 +194,14 @@ func (d *door) refuse(ctx context.Context, c *call, cause error) error {
 	}
 	ctx = d.tag(ctx, c)
 	err := c.fail(cause)
-	d.finish(ctx, c, err)
+	end := c.ending(err)
+	select {
+	case d.refused <- end:
+	default:
+		d.unlogged.Add(1)
+	}
+	c.span.end(end.status, end.took)
+	d.stats.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err
 }
 
@@ -195,12 +211,6 @@ func (d *door) tag(ctx context.Context, c *call) context.Context {
 	c.ctx, c.span = d.tracing.begin(ctx, c.method)
 	c.span.from(c.peer)
 	return c.ctx
-}
-
-// finish ends the span of a call that the library tells nobody of, and writes its line.
-func (d *door) finish(ctx context.Context, c *call, err error) {
-	c.finish(err)
-	d.stats.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 }
 
 // underWay is how many calls have their turn.
@@ -261,15 +271,36 @@ func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	d.stats.HandleRPC(ctx, event)
 }
 
-// check ends what callers hold up: a request that does not come, and the connection of an answer that does not leave.
-func (d *door) check(ctx context.Context) {
+// begin begins to run the door, until end.
+func (d *door) begin() (end func()) {
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background()) // calls are looked at until the last has ended
+	running.Go(func() { d.run(ctx) })
+	return func() { cancel(); running.Wait() }
+}
+
+// run ends what callers hold up: a request that does not come, and the connection of an answer that does not leave. It
+// writes the lines of refused calls too, so many in each interval; one line says how many more there were.
+func (d *door) run(ctx context.Context) {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	for {
+	for lines := 0; ; {
 		select {
 		case <-ctx.Done():
+			for ; len(d.refused) > 0; (<-d.refused).log() {
+			}
 			return
+		case end := <-d.refused:
+			if lines++; lines > refusedLines {
+				d.unlogged.Add(1)
+				continue
+			}
+			end.log()
 		case now := <-tick.C:
+			lines = 0
+			if n := d.unlogged.Swap(0); n > 0 {
+				d.logger.Warn("more calls were refused than are logged one by one", "count", n)
+			}
 			for _, conn := range d.openConns() {
 				conn.check(now)
 			}
@@ -286,12 +317,15 @@ func (d *door) openConns() (all []*conn) {
 	return all
 }
 
-// request is the REST request that a context comes from.
+// request is the REST request that a call is made for, which it has begun.
 func (d *door) request(ctx context.Context) *call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range metadata.ValueFromIncomingContext(ctx, metadataCall) {
-		return d.requests[id]
+		if c := d.requests[id]; c != nil {
+			c.begun = true
+			return c
+		}
 	}
 	return nil
 }

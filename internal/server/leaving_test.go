@@ -130,11 +130,41 @@ func TestAConnectionThatTakesNothingOfAnAnswerIsClosed(t *testing.T) { // D3
 }
 
 // crumbs is a connection whose message comes in frames of one byte.
-func crumbs(conn net.Conn, frames int, padded bool) error {
+type crumbs struct {
+	padded  bool
+	refused bool // calls that are refused come between them
+}
+
+func (c crumbs) send(conn net.Conn, frames int) error {
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		return err
 	}
 	framer := http2.NewFramer(conn, nil)
+	err := framer.WriteSettings()
+	if err == nil {
+		err = writeHeaders(framer, 1, "Bearer key")
+	}
+	if err == nil {
+		err = framer.WriteData(1, false, []byte{0, 0, 16, 0, 0}) // the head of a message of a megabyte
+	}
+	for n := range frames {
+		if err == nil && c.refused && n%8 == 0 {
+			err = writeHeaders(framer, uint32(n/4+3), "")
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.padded:
+			err = framer.WriteDataPadded(1, false, []byte("x"), make([]byte, 255))
+		default:
+			err = framer.WriteData(1, false, []byte("x"))
+		}
+	}
+	return err
+}
+
+// writeHeaders writes the headers of a call.
+func writeHeaders(framer *http2.Framer, stream uint32, credential string) error {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range []hpack.HeaderField{
@@ -144,32 +174,16 @@ func crumbs(conn net.Conn, frames int, padded bool) error {
 		{Name: ":path", Value: easelv1.GenerationService_CreateGeneration_FullMethodName},
 		{Name: "content-type", Value: "application/grpc"},
 		{Name: "te", Value: "trailers"},
-		{Name: "authorization", Value: "Bearer key"},
+		{Name: "authorization", Value: credential},
 	} {
+		f.Sensitive = true // else it goes into the table that the blocks share
 		_ = encoder.WriteField(f)
 	}
-	err := framer.WriteSettings()
-	if err == nil {
-		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
-	}
-	if err == nil {
-		err = framer.WriteData(1, false, []byte{0, 0, 16, 0, 0}) // the head of a message of a megabyte
-	}
-	for range frames {
-		switch {
-		case err != nil:
-			return err
-		case padded:
-			err = framer.WriteDataPadded(1, false, []byte("x"), make([]byte, 255))
-		default:
-			err = framer.WriteData(1, false, []byte("x"))
-		}
-	}
-	return err
+	return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
 }
 
 func TestAMessageInTinyFramesEndsItsConnection(t *testing.T) { // D11
-	for name, padded := range map[string]bool{"bare": false, "padded": true} {
+	for name, attack := range map[string]crumbs{"bare": {}, "padded": {padded: true}, "between refused calls": {refused: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, servertest.NewStudio())
 			few, err := s.GRPCPipe.Dial()
@@ -178,7 +192,7 @@ func TestAMessageInTinyFramesEndsItsConnection(t *testing.T) { // D11
 			}
 			defer few.Close()
 			go func() { _, _ = io.Copy(io.Discard, few) }()
-			if err := crumbs(few, tinyFrames/2, padded); err != nil {
+			if err := attack.send(few, tinyFrames/2); err != nil {
 				t.Errorf("%d frames: %v", tinyFrames/2, err)
 			}
 			many, err := s.GRPCPipe.Dial()
@@ -188,7 +202,7 @@ func TestAMessageInTinyFramesEndsItsConnection(t *testing.T) { // D11
 			defer many.Close()
 			ended := make(chan error, 1)
 			go func() { _, err := io.Copy(io.Discard, many); ended <- err }()
-			_ = crumbs(many, 8*tinyFrames, padded) // the pipe breaks
+			_ = attack.send(many, 8*tinyFrames) // the pipe breaks
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}

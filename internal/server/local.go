@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,8 +74,8 @@ func allowMetadataStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.
 type requestKey struct{}
 
 // Enter lets a request in that is to become a call of a method, or says why not. The request that it gives knows so, and
-// holds its place until leave.
-func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(), err error) {
+// holds its place until leave, which is told why no call was made of it, where none was.
+func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error) {
 	c := &call{
 		door: l.door, method: method, peer: r.RemoteAddr, certificate: certificate(r.TLS),
 		idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
@@ -87,22 +88,31 @@ func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave f
 	if err != nil {
 		return nil, nil, l.door.refuse(ctx, c, err)
 	}
-	id, forget := l.door.remember(c)
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, id)), func() { forget(); c.count(-1, 0) }, nil
+	id := l.door.remember(c)
+	return r.WithContext(context.WithValue(r.Context(), requestKey{}, id)), func(refused error) {
+		if !l.door.forget(id) {
+			_ = l.door.refuse(ctx, c, cmp.Or(refused, errPanicked)) // it has been answered
+		}
+		c.count(-1, 0)
+	}, nil
 }
 
-// remember knows a request by its id until forget.
-func (d *door) remember(c *call) (id string, forget func()) {
+// remember knows a request by its id until forget, which reports whether its call was made.
+func (d *door) remember(c *call) (id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last++
 	id = strconv.FormatUint(d.last, 10)
 	d.requests[id] = c
-	return id, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.requests, id)
-	}
+	return id
+}
+
+func (d *door) forget(id string) (begun bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	begun = d.requests[id].begun
+	delete(d.requests, id)
+	return begun
 }
 
 // Metadata says which request a call is made for. The server believes it from this connection alone.

@@ -120,8 +120,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	defer func() { _ = run.local.conn.Close() }() // every call over it has ended
 	defer s.door.proofs.close()
-	checks, endChecks := context.WithCancel(context.Background())
-	defer endChecks()
+	defer s.door.begin()()
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -132,7 +131,6 @@ func (s *Server) Serve(ctx context.Context) error {
 		return named("http", serveHTTP(run.http, &limitedListener{Listener: s.httpListener, open: s.httpConns, logger: s.logger}))
 	})
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
-	go s.door.check(checks) //nolint:contextcheck // calls are looked at until the last has ended
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop(run) //nolint:contextcheck // the context has ended, and calls in progress get time of their own
