@@ -8,7 +8,7 @@ var (
 )
 
 func readAccount(a answer) (Account, error) {
-	value, err := a.decode()
+	value, err := a.value()
 	if err != nil {
 		return Account{}, err
 	}
@@ -26,11 +26,11 @@ func readAccount(a answer) (Account, error) {
 }
 
 // accountID is how an answer names the account, "" where it does not. The id of an API key is none: an account has many.
-func accountID(value any, r record) string {
+func accountID(v JSON, r *record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id
 	}
-	if top, ok := newRecord(value); ok {
+	if top, ok := newRecord(v); ok {
 		for _, name := range accountHolders {
 			if holder, ok := top.object(name); ok {
 				id, _, _ := find(holder, ownerIDNames, asID)
@@ -44,7 +44,7 @@ func accountID(value any, r record) string {
 // readQuote reads a price. It refuses a price that is in any doubt, as callers decide
 // about money by it.
 func readQuote(a answer) (Quote, error) {
-	value, err := a.decode()
+	value, err := a.value()
 	if err != nil {
 		return Quote{}, err
 	}
@@ -58,8 +58,8 @@ func readQuote(a answer) (Quote, error) {
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
 
-func readPrice(value any) (int64, bool) {
-	r, ok := unwrap(value, quoteWrappers, quoteWeights)
+func readPrice(v JSON) (int64, bool) {
+	r, ok := unwrap(v, quoteWrappers, quoteWeights)
 	if !ok || inOtherUnits(r) {
 		return 0, false
 	}
@@ -73,11 +73,11 @@ func readPrice(value any) (int64, bool) {
 
 // agreedAmount reads the amount under one or more names. An amount that can't be read or that
 // differs makes all of them unreadable.
-func agreedAmount(r record, names []string) (cents int64, found, ok bool) {
+func agreedAmount(r *record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {
 		member, there := r.get(name)
-		if !there || member == nil {
+		if !there || member.IsNull() {
 			continue
 		}
 		amount, readable := asInteger(member)
@@ -88,7 +88,7 @@ func agreedAmount(r record, names []string) (cents int64, found, ok bool) {
 }
 
 // inOtherUnits reports whether a record says that its amounts are not euro cents.
-func inOtherUnits(r record) bool {
+func inOtherUnits(r *record) bool {
 	if currency, _, ok := find(r, currencyNames, asWord); ok && fold(currency) != "eur" {
 		return true
 	}

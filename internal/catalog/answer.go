@@ -1,12 +1,8 @@
 package catalog
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // answer is a 2xx with its body.
@@ -16,7 +12,7 @@ type answer struct {
 	body     []byte
 	cut      bool // it is a list that was too long: the rest is missing
 	time     time.Time
-	redactor redactor
+	redactor *redactor
 }
 
 // malformed is the error of an answer that can't be read.
@@ -24,38 +20,24 @@ func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list reads a body that is a list. Most of its items are as they were sent: [answer.item] reads them.
-func (a answer) list(names []string, weights []weight) ([]any, error) {
-	text, err := a.text()
+// list reads a body that is a list. Its items are as they were sent: the redactor has not seen them.
+func (a answer) list(names []string, weights []weight) ([]JSON, error) {
+	body, err := parse(a.body)
 	if err != nil {
-		return nil, err
+		return nil, a.malformed(err.Error())
 	}
-	items, ok := findList(opened(text), names, weights)
+	items, ok := findList(body, names, weights, maxEnvelope)
 	if !ok {
 		return nil, a.malformed("no list in the body")
 	}
 	return items, nil
 }
 
-// text is the body, which is valid JSON.
-func (a answer) text() (text rawjson.Value, err error) {
-	body := bytes.TrimSpace(bytes.TrimPrefix(a.body, byteOrderMark))
-	if json.Valid(body) {
-		return body, nil
-	}
-	return nil, a.malformed(decodeInto(body, &json.RawMessage{}).Error())
-}
-
-// item is an item of a list, with the API key of the call redacted: callers under a held API key must not see it.
-func (a answer) item(item any) any {
-	return opened(rawjson.Filtered(encoded(item), a.redactor.filter(), 0))
-}
-
-// decode reads the body as [answer.item] reads an item.
-func (a answer) decode() (any, error) {
-	text, err := a.text()
+// value reads a body about one thing. The API key of the call is redacted: callers under a held API key must not see it.
+func (a answer) value() (JSON, error) {
+	body, err := parse(a.body)
 	if err != nil {
-		return nil, err
+		return nil, a.malformed(err.Error())
 	}
-	return a.item(text), nil
+	return a.redactor.redact(body), nil
 }

@@ -130,7 +130,7 @@ type Generation struct {
 	CreateTime     time.Time // zero where the record does not say
 	TerminalTime   time.Time // zero where the record does not say
 	ObserveTime    time.Time // when the catalog answered
-	Shortened      bool      `json:",omitempty"` // a list has left out members, as they are large
+	Omitted        []string  `json:",omitempty"` // the fields that a list has left out, at least in part, as they are large
 	Extra          rawjson.Value
 }
 

@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"encoding/json"
-	"maps"
 	"mime"
 	"regexp"
 	"slices"
@@ -11,7 +9,7 @@ import (
 )
 
 // readErrorBody reads the body of an error.
-func readErrorBody(op, contentType string, body []byte, redact redactor) errorBody {
+func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	e.read(contentType, body)
 	return e
@@ -19,7 +17,7 @@ func readErrorBody(op, contentType string, body []byte, redact redactor) errorBo
 
 // errorBody is the content of an error's body.
 type errorBody struct {
-	redactor   redactor
+	redactor   *redactor
 	op         string
 	code       string
 	message    string
@@ -45,7 +43,7 @@ var wholeCode = regexp.MustCompile(`^\s*([A-Z][A-Z0-9_]{2,63})\s*$`)
 // not repeated; only a heading that is a code is read. A code counts only where codes
 // stand: the text of a body may echo a prompt that holds one.
 func (e *errorBody) read(contentType string, body []byte) {
-	if value, err := decode(body); err == nil {
+	if value, err := parse(body); err == nil {
 		e.readJSON(value)
 		return
 	}
@@ -65,10 +63,10 @@ func (e *errorBody) read(contentType string, body []byte) {
 	}
 }
 
-func (e *errorBody) readJSON(value any) {
-	r, ok := newRecord(value)
+func (e *errorBody) readJSON(v JSON) {
+	r, ok := newRecord(v)
 	if !ok {
-		if line, ok := asWord(value); ok {
+		if line, ok := asWord(v); ok {
 			e.message = e.redactor.clean(strings.TrimSpace(line))
 		}
 		return
@@ -82,7 +80,7 @@ func (e *errorBody) readJSON(value any) {
 			e.readRecord(inner)
 		}
 	}
-	e.readViolations(value, "", 0)
+	e.readViolations(v, "", 0)
 	if e.message == "" && len(e.violations) > 0 {
 		e.message = e.violations[0].Description
 	}
@@ -90,7 +88,7 @@ func (e *errorBody) readJSON(value any) {
 }
 
 // readRecord reads code and message. A later record overrides an earlier one.
-func (e *errorBody) readRecord(r record) {
+func (e *errorBody) readRecord(r *record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
 	} else if code, _, ok := find(r, errorTypeNames, problemType); ok {
@@ -99,7 +97,7 @@ func (e *errorBody) readRecord(r record) {
 	e.readMessage(r)
 }
 
-func (e *errorBody) readMessage(r record) {
+func (e *errorBody) readMessage(r *record) {
 	if message, _, ok := find(r, errorTextNames, sentence); ok {
 		e.message = e.redactor.clean(message)
 	} else if message, _, ok := find(r, errorTextNames, asWord); ok && e.message == "" && message != e.code {
@@ -108,28 +106,31 @@ func (e *errorBody) readMessage(r record) {
 }
 
 // problemType gives the type of a problem: a code, or the last part of an address.
-func problemType(value any) (string, bool) {
-	s, ok := asWord(value)
+func problemType(v JSON) (string, bool) {
+	s, ok := asWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
 		return "", false
 	}
 	address, _, _ := strings.Cut(s, "?")
-	return codeWord(address[strings.LastIndexByte(address, '/')+1:])
+	return code(address[strings.LastIndexByte(address, '/')+1:])
 }
 
 // codeWord is a short word for programs.
-func codeWord(value any) (string, bool) {
-	s, ok := asWord(value)
+func codeWord(v JSON) (string, bool) {
+	s, _ := asWord(v)
+	return code(s)
+}
+
+func code(s string) (string, bool) {
 	isCode := func(r rune) bool {
 		return r == '_' || r == '-' || r == '.' || unicode.IsLetter(r) || unicode.IsDigit(r)
 	}
-	ok = ok && s != "" && len(s) <= 64
-	return s, ok && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
+	return s, s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
 // sentence is a text of more than one word.
-func sentence(value any) (string, bool) {
-	s, ok := asWord(value)
+func sentence(v JSON) (string, bool) {
+	s, ok := asWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')
 }
 
@@ -142,35 +143,30 @@ const (
 // readViolations collects the fields that an error names, in the shapes that the
 // tables of rules.go know. list is the folded name of the member that holds value, ""
 // for the error itself.
-func (e *errorBody) readViolations(value any, list string, depth int) {
+func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
 	}
-	switch v := value.(type) {
-	case string:
-		if slices.Contains(listsOfFields, list) {
-			e.violate(v, "")
-		}
-	case []any:
-		for _, item := range v {
-			e.readViolations(item, list, depth+1)
-		}
-	case map[string]any:
-		if r, ok := newRecord(v); ok {
-			e.readViolationRecord(r, list, depth)
-		}
+	if text, ok := asText(v); ok && slices.Contains(listsOfFields, list) {
+		e.violate(text, "")
+	}
+	items, _ := v.Items()
+	for _, item := range items {
+		e.readViolations(item, list, depth+1)
+	}
+	if r, ok := newRecord(v); ok {
+		e.readViolationRecord(r, list, depth)
 	}
 }
 
 // readViolationRecord reads an object: about one field, or holding lists, or keyed by
 // the names of fields.
-func (e *errorBody) readViolationRecord(r record, list string, depth int) {
+func (e *errorBody) readViolationRecord(r *record, list string, depth int) {
 	fieldNames := violationFields
 	if list == "" { // there, "name" and "path" are about the error or the request
 		fieldNames = ownFieldNames
 	}
-	if field, name, ok := find(r, fieldNames, fieldPath); ok {
-		r.drop(name)
+	if field, ok := take(r, fieldNames, fieldPath); ok {
 		description, _, _ := find(r, violationTexts, asWord)
 		e.violate(field, description)
 		return
@@ -190,50 +186,44 @@ func (e *errorBody) readViolationRecord(r record, list string, depth int) {
 }
 
 // readKeyed reads {"prompt":"too long"} and {"prompt":["too long"]}.
-func (e *errorBody) readKeyed(r record) {
-	for _, name := range slices.Sorted(maps.Keys(r.members)) {
-		if slices.Contains(notFieldNames, fold(name)) {
+func (e *errorBody) readKeyed(r *record) {
+	for _, m := range r.sent.Members() {
+		if slices.Contains(notFieldNames, fold(m.Name)) {
 			continue
 		}
-		if description, ok := fieldText(r.members[name]); ok {
-			e.violate(name, description)
+		if description, ok := fieldText(m.Value); ok {
+			e.violate(m.Name, description)
 		}
 	}
 }
 
-func fieldText(value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return asWord(v)
-	case []any:
-		if len(v) > 0 {
-			return fieldText(v[0])
-		}
-	case map[string]any:
-		if r, ok := newRecord(v); ok {
-			description, _, ok := find(r, violationTexts, asWord)
-			return description, ok
-		}
+func fieldText(v JSON) (string, bool) {
+	if items, ok := v.Items(); ok && len(items) > 0 {
+		return fieldText(items[0])
 	}
-	return "", false
+	if r, ok := newRecord(v); ok {
+		description, _, ok := find(r, violationTexts, asWord)
+		return description, ok
+	}
+	return asWord(v)
 }
 
 // fieldPath reads the name of a field: a text, or a list of steps.
-func fieldPath(value any) (string, bool) {
-	steps, ok := value.([]any)
+func fieldPath(v JSON) (string, bool) {
+	steps, ok := v.Items()
 	if !ok {
-		return asWord(value)
+		return asWord(v)
 	}
 	parts := make([]string, 0, len(steps))
 	for _, step := range steps {
-		switch s := step.(type) {
-		case string:
-			parts = append(parts, s)
-		case json.Number:
-			parts = append(parts, s.String())
+		if step.isNumber() {
+			parts = append(parts, string(step))
+		} else if text, ok := asText(step); ok {
+			parts = append(parts, text)
 		}
 	}
-	return asWord(strings.Join(parts, "."))
+	path := strings.TrimSpace(strings.Join(parts, "."))
+	return path, path != ""
 }
 
 // violate adds a violation once.

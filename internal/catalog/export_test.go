@@ -43,7 +43,7 @@ func AddToRules(t *testing.T, tableName, line string) {
 			t.Fatalf("there is no table %s", tableName)
 		}
 		before := *table
-		*table = append(slices.Clone(before), fold(text))
+		*table = append(slices.Clone(before), names(text)...)
 		weigh()
 		t.Cleanup(func() { *table = before; weigh() })
 	}
@@ -62,18 +62,18 @@ func TestTheRulesNameTheirTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := slices.Sorted(maps.Keys(tables))
-	names = append(names, "states", "fieldTypes", "outputKinds")
+	all := slices.Sorted(maps.Keys(tables))
+	all = append(all, "states", "fieldTypes", "outputKinds")
 	rules := reflect.ValueOf(Rules())
 	for i := range rules.NumField() {
 		switch field := rules.Field(i).Interface().(type) {
 		case Rule:
-			names = append(names, field.Table)
+			all = append(all, field.Table)
 		case Form:
-			names = append(names, field.Wrappers.Table)
+			all = append(all, field.Wrappers.Table)
 		}
 	}
-	for _, name := range names {
+	for _, name := range all {
 		if !strings.Contains(string(source), "\t"+name+" ") && !strings.Contains(string(source), "var "+name+" ") {
 			t.Errorf("%s has no table %s", RulesFile, name)
 		}

@@ -1,12 +1,8 @@
 package catalog
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
@@ -27,7 +23,7 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 
 // isEnvelope reports whether an object that has only a status is the wrapper of a
 // missing record: its status is that of the request, not of a generation.
-func isEnvelope(r record) bool {
+func isEnvelope(r *record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
 	}
@@ -66,21 +62,21 @@ func readCreated(a answer) (Generation, error) {
 
 // generationRecord finds the record of a generation in a body. It is not certain where
 // another id in the body could be the generation's too.
-func generationRecord(a answer, requestedID string) (r record, certain bool, err error) {
-	value, err := a.decode()
+func generationRecord(a answer, requestedID string) (r *record, certain bool, err error) {
+	value, err := a.value()
 	if err != nil {
-		return record{}, false, err
+		return nil, false, err
 	}
 	r, certain, ok := findGeneration(value, requestedID)
 	if !ok {
-		return record{}, false, a.malformed("the body is not an object")
+		return nil, false, a.malformed("the body is not an object")
 	}
 	return r, certain, nil
 }
 
 // candidate is an object of a body that has an id, so that it may be the generation.
 type candidate struct {
-	record
+	*record
 	id           string
 	depth        int
 	wrapper      string // the member that holds the object; "" for the outermost
@@ -96,13 +92,10 @@ var (
 // findGeneration finds the record of a generation in a value. An envelope can have an
 // id and a status of its own, which are those of the request: the wrapped object comes
 // first. The result is not certain where two ids could be the generation's.
-func findGeneration(value any, requestedID string) (r record, certain, ok bool) {
-	if list, isList := asArray(value); isList && len(list) == 1 {
-		value = list[0]
-	}
-	top, ok := newRecord(value)
+func findGeneration(v JSON, requestedID string) (r *record, certain, ok bool) {
+	top, ok := newRecord(only(v))
 	if !ok {
-		return r, false, false
+		return nil, false, false
 	}
 	r = top.inside(generationWrappers, generationWeights)
 	found := candidates(nil, top, "", 0)
@@ -117,9 +110,9 @@ func findGeneration(value any, requestedID string) (r record, certain, ok bool) 
 }
 
 // candidates lists the objects that have an id, the outermost first.
-func candidates(found []candidate, r record, wrapper string, depth int) []candidate {
-	if id, name, ok := find(r, generationIDNames, asID); ok {
-		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[name]})
+func candidates(found []candidate, r *record, wrapper string, depth int) []candidate {
+	if id, by, ok := find(r, generationIDNames, asID); ok {
+		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
 	}
 	for _, name := range generationWrappers {
 		if inner, ok := r.object(name); ok && depth < 2 {
@@ -174,40 +167,40 @@ func (c candidate) partOf(whole candidate) bool {
 }
 
 // hasKnownStatus reports whether a record has the status of a generation.
-func hasKnownStatus(r record) bool {
-	status, _, _ := find(r, statusNames, as[string])
+func hasKnownStatus(r *record) bool {
+	status, _, _ := find(r, statusNames, asText)
 	return stateOf(status) != StateUnrecognized
 }
 
 // hasID reports whether a record has an id.
-func hasID(r record, id string) bool {
+func hasID(r *record, id string) bool {
 	_, _, ok := find(r, generationIDNames, equalsID(id))
 	return ok
 }
 
 // equalsID reads one id and no other.
-func equalsID(id string) func(any) (string, bool) {
-	return func(v any) (string, bool) { own, ok := asID(v); return own, ok && own == id }
+func equalsID(id string) func(JSON) (string, bool) {
+	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
 // twoIDs reports whether a record has an id of its own and another one that is named after a
 // generation.
-func twoIDs(r record) bool {
+func twoIDs(r *record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
 // newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
-func newGeneration(a answer, r record, requestedID string) (Generation, bool) {
-	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time, Shortened: r.dropOmitted()}
+func newGeneration(a answer, r *record, requestedID string) (Generation, bool) {
+	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time, Omitted: takeOmitted(r)}
 	if checkID("", "", g.ID) != nil {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs = takeInputs(r)
+	g.Inputs, _ = take(r, inputsNames, asObject) // unchanged: they are the caller's own
 	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}
@@ -226,7 +219,7 @@ func newGeneration(a answer, r record, requestedID string) (Generation, bool) {
 }
 
 // takeID takes the requested id out of a record, or the first one.
-func takeID(r record, requestedID string) string {
+func takeID(r *record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
 			take(r, generationIDNames, asID)
@@ -239,10 +232,10 @@ func takeID(r record, requestedID string) string {
 
 var statusStyle = strings.NewReplacer("-", "_", " ", "_")
 
-func takeStatus(r record) (string, State) {
-	status, ok := take(r, statusNames, as[string])
+func takeStatus(r *record) (string, State) {
+	status, ok := take(r, statusNames, asText)
 	if !ok {
-		status, ok = take(r, statusNames, func(v any) (string, bool) { n, ok := v.(json.Number); return n.String(), ok })
+		status, ok = take(r, statusNames, func(v JSON) (string, bool) { return string(v), v.isNumber() })
 	}
 	if !ok {
 		return "", StateUnrecognized
@@ -262,21 +255,12 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeInputs takes the inputs unchanged: they are the caller's own.
-func takeInputs(r record) rawjson.Value {
-	inputs, _ := take(r, inputsNames, func(v any) (rawjson.Value, bool) {
-		text, ok := v.(rawjson.Value)
-		return text, ok && isMembers(v) && rawjson.Depth(text) < maxDepth
-	})
-	return bytes.Clone(inputs) // it is a part of the answer
-}
-
 // takeResult reads the result of a succeeded generation. A full record without a text
 // means a file, even without an address; in a list, whose records may be shorter, it means
 // no result. An empty text beside a file is no result.
-func takeResult(r record, full bool) (*string, *File) {
+func takeResult(r *record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, asWord)
-	answer, written := take(r, textOutputNames, as[string])
+	answer, written := take(r, textOutputNames, asText)
 	file, described := takeFile(r)
 	if !located && (written || !full && !described) {
 		file = nil
@@ -288,22 +272,19 @@ func takeResult(r record, full bool) (*string, *File) {
 }
 
 // takeFile reads type and size of a file, and whether the record has either.
-func takeFile(r record) (*File, bool) {
+func takeFile(r *record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, asWord)
 	size := optional(take(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
 // takeFailure reads the reason of a failure: a text, or an object that has one.
-func takeFailure(r record) string {
+func takeFailure(r *record) string {
 	if message, ok := take(r, failureNames, asWord); ok {
 		return message
 	}
-	message, _, _ := find(r, failureNames, func(v any) (string, bool) {
-		inner, ok := newRecord(v)
-		if !ok {
-			return "", false
-		}
+	message, _, _ := find(r, failureNames, func(v JSON) (string, bool) {
+		inner, _ := newRecord(v)
 		message, _, ok := find(inner, errorTextNames, asWord)
 		return message, ok
 	})

@@ -2,14 +2,19 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
 
 func BenchmarkReadAListOf100(b *testing.B) {
-	record := `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":12,
+	record := `{"id":"gen_%d","modelId":"studio/landscape","status":"queued","costCents":12,
 		"inputs":{"prompt":"a quiet sea at dawn","size":"1024x640"},"createdAt":"2026-11-20T23:35:21.964812563Z","region":"eu"}`
-	body := "[" + strings.TrimSuffix(strings.Repeat(record+",", 100), ",") + "]"
+	var records []string
+	for i := range 100 {
+		records = append(records, fmt.Sprintf(record, i))
+	}
+	body := "[" + strings.Join(records, ",") + "]"
 	b.ReportAllocs()
 	for b.Loop() {
 		if list, err := readGenerations(answerOf(opGenerations, body)); err != nil || len(list) != 100 {

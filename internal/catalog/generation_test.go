@@ -333,8 +333,8 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 				change(name, field, &number)
 			case State:
 				change(name, field, StateFailed)
-			case bool:
-				change(name, field, true)
+			case []string:
+				change(name, field, []string{"inputs"})
 			case time.Time:
 				if name != "ObserveTime" {
 					change(name, field, observed.Add(time.Duration(i)))

@@ -5,127 +5,210 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
-// decode reads a body of one JSON value. Numbers stay as they were written, and of two
-// members of one name the last one counts.
-func decode(body []byte) (value any, err error) { return value, decodeInto(body, &value) }
-
-// decodeInto reads a body of one JSON value.
-func decodeInto(body []byte, value any) error {
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, byteOrderMark)))
-	dec.UseNumber()
-	if err := dec.Decode(value); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("the body is empty")
-		}
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("the body has more than one JSON value")
-	}
-	return nil
-}
+const (
+	maxExact = 1 << 53 // every integer up to here is exact as a double too
+	// maxDepth is the deepest nesting of a member in Extra. The stubs of some languages refuse
+	// messages that are nested much deeper.
+	maxDepth = 24
+)
 
 var byteOrderMark = []byte("\uFEFF")
 
 const jsonSpace = " \t\r\n"
 
-// opened gives a value as the reading rules take it: a text, number or word decoded, an object or array as it is, until
-// [asObject] or [asArray] opens it. What nobody reads, such as inputs, is never decoded.
-func opened(text rawjson.Value) any {
-	switch text[0] {
-	case '{', '[':
-		return text
-	case '"':
-		return rawjson.Unquote(text)
-	case 't', 'f':
-		return text[0] == 't'
-	case 'n':
-		return nil
+// JSON is a JSON value as it was sent, a part of its body. It is decoded where it is read, and nowhere else: what nobody
+// reads, such as inputs, never is.
+type JSON []byte
+
+// parse takes a body that is one JSON value.
+func parse(body []byte) (JSON, error) {
+	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
+	if json.Valid(body) {
+		return body, nil
 	}
-	return json.Number(text)
+	if len(body) == 0 {
+		return nil, errors.New("the body is empty")
+	}
+	first := json.NewDecoder(bytes.NewReader(body))
+	if err := first.Decode(new(json.RawMessage)); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return nil, errors.New("the body has more than one JSON value")
 }
 
-// asObject gives the members of an object.
-func asObject(value any) (map[string]any, bool) {
-	text, raw := value.(rawjson.Value)
-	if !raw || text[0] != '{' {
-		members, ok := value.(map[string]any)
-		return members, ok
+// kind is the first byte of a value, 0 where there is none.
+func (v JSON) kind() byte {
+	if len(v) == 0 {
+		return 0
 	}
-	members, cursor := map[string]any{}, rawjson.NewCursor(text)
-	cursor.Members(func(name string) bool {
-		members[name] = opened(cursor.Skip())
-		return true
-	})
-	return members, true
+	return v[0]
 }
 
-// asArray gives the items of an array.
-func asArray(value any) ([]any, bool) {
-	text, raw := value.(rawjson.Value)
-	if !raw || text[0] != '[' {
-		items, ok := value.([]any)
-		return items, ok
+// IsNull reports whether there is no value, or null.
+func (v JSON) IsNull() bool { return v.kind() == 0 || v.kind() == 'n' }
+
+func (v JSON) isNumber() bool { return v.kind() == '-' || v.kind() >= '0' && v.kind() <= '9' }
+
+func (v JSON) isScalar() bool { return v.kind() != '{' && v.kind() != '[' }
+
+// Items are the items of an array.
+func (v JSON) Items() (items []JSON, ok bool) {
+	if v.kind() != '[' {
+		return nil, false
 	}
-	items, cursor := []any{}, rawjson.NewCursor(text)
+	cursor := rawjson.NewCursor(v)
 	cursor.Items(func() bool {
-		items = append(items, opened(cursor.Skip()))
+		items = append(items, cursor.Skip())
 		return true
 	})
 	return items, true
 }
 
-// isMembers reports whether a value is an object.
-func isMembers(value any) bool {
-	text, raw := value.(rawjson.Value)
-	_, decoded := value.(map[string]any)
-	return decoded || raw && text[0] == '{'
+// Member is a member of an object.
+type Member struct {
+	Name  string // as it was sent
+	Value JSON
 }
 
-// encoded gives a value as JSON.
-func encoded(value any) rawjson.Value {
-	switch v := value.(type) {
-	case rawjson.Value:
-		return v
-	case map[string]any:
-		members := make(map[string]rawjson.Value, len(v))
-		for name, member := range v {
-			members[name] = encoded(member)
-		}
-		return rawjson.Join(members)
-	case string:
-		return rawjson.AppendText(nil, v)
+// Members are the members of an object in the order of their names; of two of one name the last one counts.
+func (v JSON) Members() (members []Member) {
+	if v.kind() != '{' {
+		return nil
 	}
-	text, _ := json.Marshal(value) // it was read from JSON
-	return text
+	cursor := rawjson.NewCursor(v)
+	cursor.Members(func(quoted []byte) bool {
+		members = append(members, Member{string(rawjson.Inner(quoted)), cursor.Skip()})
+		return true
+	})
+	slices.Reverse(members)
+	slices.SortStableFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
-func fold(name string) string {
-	return strings.Map(func(c rune) rune {
+// asText reads a text.
+func asText(v JSON) (string, bool) {
+	if v.kind() != '"' {
+		return "", false
+	}
+	return string(rawjson.Inner(v)), true
+}
+
+// asWord reads a text that is not blank.
+func asWord(v JSON) (string, bool) {
+	s, _ := asText(v)
+	s = strings.TrimSpace(s)
+	return s, s != ""
+}
+
+// asID reads an id: a string unchanged, or an integer digit for digit.
+func asID(v JSON) (string, bool) {
+	if v.isNumber() {
+		return string(v), !bytes.ContainsAny(v, ".eE")
+	}
+	s, _ := asText(v)
+	return s, strings.TrimSpace(s) != ""
+}
+
+// asInteger reads a number of cents or bytes: digits, and at most 2^53. It refuses a string,
+// whose unit may be another.
+func asInteger(v JSON) (int64, bool) {
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	return int64(n), err == nil && n <= maxExact
+}
+
+func asFloat(v JSON) (float64, bool) {
+	f, err := strconv.ParseFloat(string(v), 64)
+	return f, err == nil && v.isNumber()
+}
+
+func asBool(v JSON) (is, ok bool) { return v.kind() == 't', v.kind() == 't' || v.kind() == 'f' }
+
+// asValue takes a value as it is.
+func asValue(v JSON) (rawjson.Value, bool) {
+	if v.IsNull() || rawjson.Depth(v) >= maxDepth {
+		return nil, false
+	}
+	return rawjson.Canonical(v), true
+}
+
+// asObject takes an object as it is.
+func asObject(v JSON) (rawjson.Value, bool) {
+	if v.kind() != '{' {
+		return nil, false
+	}
+	return asValue(v)
+}
+
+// asTime reads a time in one of timeLayouts, from 1970 to 9999.
+func asTime(v JSON) (time.Time, bool) {
+	if v.isNumber() {
+		return unixTime(string(v))
+	}
+	s, ok := asWord(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			t = t.UTC()
+			return t, t.Year() >= 1970 && t.Year() <= 9999
+		}
+	}
+	return unixTime(s)
+}
+
+func unixTime(digits string) (time.Time, bool) {
+	seconds, err := strconv.ParseFloat(digits, 64)
+	if seconds >= 1e11 { // the year 5138 in seconds, 1973 in milliseconds
+		seconds /= 1000
+	}
+	if err != nil || !(seconds > 0 && seconds < 1e11) {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
+}
+
+// appendFolded writes a name without its style: costCents, cost_cents and Cost-Cents are the same.
+func appendFolded(dst, name []byte) []byte {
+	for _, c := range name {
 		switch {
 		case c == '_' || c == '-' || c == ' ':
-			return -1
+			continue
 		case c >= 'A' && c <= 'Z':
-			return c + 'a' - 'A'
+			c += 'a' - 'A'
 		}
-		return c
-	}, name)
+		dst = append(dst, c)
+	}
+	return dst
 }
+
+func fold(name string) string { return string(appendFolded(nil, []byte(name))) }
+
+// known are the names of all tables, by themselves.
+var known = map[string]string{}
 
 // names is a table of names, folded.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = fold(name)
+		known[list[i]] = list[i]
 	}
 	return list
+}
+
+// keyOf is a name as the tables have it, "" where none does.
+func keyOf(name []byte) string {
+	var folded [64]byte
+	return known[string(appendFolded(folded[:0], name))]
 }
 
 func set(list []string) map[string]bool {
@@ -134,194 +217,4 @@ func set(list []string) map[string]bool {
 		members[name] = true
 	}
 	return members
-}
-
-// withNames gives a set with more names.
-func withNames(some map[string]bool, more []string) map[string]bool {
-	all := set(more)
-	maps.Copy(all, some)
-	return all
-}
-
-// record is an object whose members are looked up by folded names.
-type record struct {
-	members map[string]any
-	folded  map[string]string // to the name as it was sent
-}
-
-func newRecord(value any) (record, bool) {
-	members, ok := asObject(value)
-	if !ok {
-		return record{}, false
-	}
-	r := record{members: members, folded: make(map[string]string, len(members))}
-	for name := range members {
-		key := fold(name)
-		if other, twice := r.folded[key]; !twice || name < other { // the same choice every time
-			r.folded[key] = name
-		}
-	}
-	return r, true
-}
-
-// get is the member of a folded name.
-func (r record) get(name string) (any, bool) {
-	full, ok := r.folded[name]
-	return r.members[full], ok
-}
-
-// object is the member of a folded name, where that is an object.
-func (r record) object(name string) (record, bool) {
-	member, _ := r.get(name)
-	return newRecord(member)
-}
-
-func (r record) drop(name string) {
-	delete(r.members, r.folded[name])
-	delete(r.folded, name)
-}
-
-// find reads the first readable member of names, and leaves it in the record.
-func find[T any](r record, names []string, read func(any) (T, bool)) (value T, name string, ok bool) {
-	for _, name := range names {
-		if member, there := r.get(name); there {
-			if value, ok := read(member); ok {
-				return value, name, true
-			}
-		}
-	}
-	return value, "", false
-}
-
-// take is find, and removes the member, so that it is not among the unknown ones. An
-// unreadable member stays among them.
-func take[T any](r record, names []string, read func(any) (T, bool)) (T, bool) {
-	value, name, ok := find(r, names, read)
-	if ok {
-		r.drop(name)
-	}
-	return value, ok
-}
-
-// optional gives a pointer to a value, nil where there is none.
-func optional[T any](value T, ok bool) *T {
-	if !ok {
-		return nil
-	}
-	return new(value)
-}
-
-// weight is the score of an object that has one of some members: records score more than wrappers.
-type weight struct {
-	names  []string
-	score  int
-	nested bool // the member may be an object
-}
-
-func (r record) score(weights []weight) (sum int) {
-	for _, w := range weights {
-		telling := func(v any) (bool, bool) {
-			return true, v != nil && (w.nested || !isMembers(v))
-		}
-		if _, _, ok := find(r, w.names, telling); ok {
-			sum += w.score
-		}
-	}
-	return sum
-}
-
-// unwrap finds the record in a body: the object itself, or one below that looks more
-// like it. The id weighs most, as envelopes have a status of their own.
-func unwrap(value any, wrappers []string, weights []weight) (record, bool) {
-	if list, ok := asArray(value); ok && len(list) == 1 {
-		value = list[0]
-	}
-	top, ok := newRecord(value)
-	if !ok {
-		return top, false
-	}
-	return top.inside(wrappers, weights), true
-}
-
-// inside is the record itself, or one in it with a higher score.
-func (r record) inside(wrappers []string, weights []weight) record {
-	best := r
-	for _, name := range wrappers {
-		inner, ok := r.object(name)
-		if !ok {
-			continue
-		}
-		if inner = inner.deepest(wrappers, weights); inner.score(weights) > best.score(weights) {
-			best = inner
-		}
-	}
-	return best
-}
-
-// deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
-func (r record) deepest(wrappers []string, weights []weight) record {
-	for _, name := range wrappers {
-		if inner, ok := r.object(name); ok && inner.score(weights) > r.score(weights) {
-			return inner
-		}
-	}
-	return r
-}
-
-// findList finds the list in a body: an array, a member of a known name, an object's one
-// array, or an object of records. A list that is null is empty.
-func findList(value any, names []string, weights []weight) ([]any, bool) {
-	if items, ok := asArray(value); ok || value == nil {
-		return items, true
-	}
-	r, ok := newRecord(value)
-	if !ok {
-		return nil, false
-	}
-	for _, name := range names {
-		member, there := r.get(name)
-		if items, ok := asArray(member); there && (ok || member == nil) {
-			return items, true
-		}
-	}
-	for _, name := range names {
-		if inner, _ := r.get(name); inner != nil {
-			if items, ok := findList(inner, names, weights); ok {
-				return items, true
-			}
-		}
-	}
-	if items, ok := onlyArray(r.members); ok {
-		return items, true
-	}
-	return keyed(r.members, weights)
-}
-
-// keyed reads an object of records that is keyed by their identifiers, in the order of
-// these. Every record must look like one.
-func keyed(members map[string]any, weights []weight) ([]any, bool) {
-	items := make([]any, 0, len(members))
-	for _, id := range slices.Sorted(maps.Keys(members)) {
-		r, ok := newRecord(members[id])
-		if !ok || r.score(weights) == 0 {
-			return nil, false
-		}
-		if _, ok := r.get("id"); !ok {
-			r.members["id"] = id
-		}
-		items = append(items, r.members)
-	}
-	return items, len(items) > 0
-}
-
-func onlyArray(members map[string]any) (only []any, found bool) {
-	for _, member := range members {
-		if items, ok := asArray(member); ok {
-			if found {
-				return nil, false
-			}
-			only, found = items, true
-		}
-	}
-	return only, found
 }

@@ -81,7 +81,7 @@ func (c *Client) listForAll(ctx context.Context, cred Credential, last remembere
 
 // remembered are decoded records by their bytes, read with a redactor: a held API key may be rotated.
 type remembered struct {
-	redactor redactor
+	redactor *redactor
 	records  map[string]Version
 }
 
@@ -97,8 +97,7 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 	}
 	all, next := make([]Version, 0, len(items)), remembered{a.redactor, make(map[string]Version, len(items))}
 	for _, item := range items {
-		raw, _ := item.(rawjson.Value)
-		one, ok := last.records[string(raw)]
+		one, ok := last.records[string(item)]
 		if !ok {
 			one, ok = readItem(a, item)
 		}
@@ -107,8 +106,8 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 		}
 		one.ObserveTime = a.time
 		all = append(all, one)
-		if raw != nil && len(a.body) <= maxRemembered {
-			next.records[string(raw)] = one
+		if len(a.body) <= maxRemembered {
+			next.records[string(item)] = one
 		}
 	}
 	if len(all) == 0 && (len(items) > 0 || a.cut) {
@@ -120,8 +119,8 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 }
 
 // readItem reads an item of a list.
-func readItem(a answer, item any) (Version, bool) {
-	r, _, ok := findGeneration(a.item(item), "")
+func readItem(a answer, item JSON) (Version, bool) {
+	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {
 		return Version{}, false
 	}
@@ -130,15 +129,4 @@ func readItem(a answer, item any) (Version, bool) {
 		return Version{}, false
 	}
 	return g.Version(), true
-}
-
-// dropOmitted drops what was left out of a record of a list, and reports whether there was any.
-func (r record) dropOmitted() (any bool) {
-	for folded, name := range r.folded {
-		if r.members[name] == omitted {
-			r.drop(folded)
-			any = true
-		}
-	}
-	return any
 }

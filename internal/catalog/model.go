@@ -1,9 +1,7 @@
 package catalog
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -21,7 +19,7 @@ func readModels(a answer) ([]Model, error) {
 	}
 	models := make([]Model, 0, len(items))
 	for _, item := range items {
-		item = a.item(item)
+		item = a.redactor.redact(item)
 		if id, ok := asID(item); ok {
 			models = append(models, Model{ID: id, ObserveTime: a.time})
 			continue
@@ -42,7 +40,7 @@ func readModels(a answer) ([]Model, error) {
 
 // readModel reads one model. Its input fields may stand beside the record.
 func readModel(a answer, requestedID string) (Model, error) {
-	value, err := a.decode()
+	value, err := a.value()
 	if err != nil {
 		return Model{}, err
 	}
@@ -58,7 +56,7 @@ func readModel(a answer, requestedID string) (Model, error) {
 }
 
 // newModel reads a record. A record without an id gets the requested one.
-func newModel(a answer, r record, requestedID string) (Model, bool) {
+func newModel(a answer, r *record, requestedID string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
 		id = requestedID
@@ -77,24 +75,24 @@ func newModel(a answer, r record, requestedID string) (Model, bool) {
 
 // outputKind reads the kind of output from a word, a list of one, or an object that has
 // the word.
-func outputKind(value any) (OutputKind, bool) {
-	if word, ok := value.(string); ok {
-		return outputWord(word)
+func outputKind(v JSON) (OutputKind, bool) {
+	switch v.kind() {
+	case '[':
+		if items, _ := v.Items(); len(items) == 1 {
+			return outputKind(items[0])
+		}
+	case '{':
+		r, _ := newRecord(v)
+		kind, _, ok := find(r, outputNames, outputWord)
+		return kind, ok
 	}
-	if items, ok := asArray(value); ok && len(items) == 1 {
-		return outputKind(items[0])
-	}
-	r, _ := newRecord(value)
-	kind, _, ok := find(r, outputNames, func(inner any) (OutputKind, bool) {
-		word, _ := inner.(string)
-		return outputWord(word)
-	})
-	return kind, ok
+	return outputWord(v)
 }
 
 // outputWord reads the last known word, since the first ones name the input. Of a media
 // type it reads the first half.
-func outputWord(s string) (OutputKind, bool) {
+func outputWord(v JSON) (OutputKind, bool) {
+	s, _ := asText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
 	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("_- 2>", r) })
 	for _, word := range slices.Backward(words) {
@@ -107,22 +105,25 @@ func outputWord(s string) (OutputKind, bool) {
 
 // readFields reads input fields: a list of descriptions or of mere names, an object keyed
 // by name, or a JSON schema. An object has no order; its required fields come first.
-func readFields(value any) ([]InputField, bool) {
-	if items, ok := asArray(value); ok {
+func readFields(v JSON) ([]InputField, bool) {
+	if items, ok := v.Items(); ok {
 		return fieldList(items)
 	}
-	r, ok := newRecord(value)
+	r, ok := newRecord(v)
 	if !ok {
 		return nil, false
 	}
-	if properties, _, ok := find(r, propertiesNames, asObject); ok {
-		required, _, _ := find(r, requiredNames, asArray)
-		return fieldObject(properties, required)
+	if properties, _, ok := find(r, propertiesNames, plainObject); ok {
+		required, _, isList := find(r, requiredNames, JSON.Items)
+		return fieldObject(properties, required, isList)
 	}
-	return fieldObject(r.members, nil)
+	return fieldObject(v, nil, false)
 }
 
-func fieldList(items []any) ([]InputField, bool) {
+// plainObject gives an object as it was sent.
+func plainObject(v JSON) (JSON, bool) { return v, v.kind() == '{' }
+
+func fieldList(items []JSON) ([]InputField, bool) {
 	fields := make([]InputField, 0, len(items))
 	for _, item := range items {
 		if name, ok := asWord(item); ok {
@@ -143,20 +144,20 @@ func fieldList(items []any) ([]InputField, bool) {
 }
 
 // fieldObject reads fields keyed by name. A member may be a mere type.
-func fieldObject(members map[string]any, required []any) ([]InputField, bool) {
+func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
+	members := v.Members()
 	fields := make([]InputField, 0, len(members))
-	for name, member := range members {
-		if kind, ok := asWord(member); ok {
-			member = map[string]any{"type": kind}
+	for _, m := range members {
+		if kind, ok := asWord(m.Value); ok {
+			m.Value = append(rawjson.AppendText([]byte(`{"type":`), kind), '}')
 		}
-		r, ok := newRecord(member)
+		r, ok := newRecord(m.Value)
 		if !ok {
 			return nil, false
 		}
-		field := newField(r, name)
-		if required != nil && field.Required == nil {
-			must := slices.Contains(required, any(name))
-			field.Required = &must
+		field := newField(r, m.Name)
+		if saysRequired && field.Required == nil {
+			field.Required = new(slices.ContainsFunc(required, func(v JSON) bool { name, ok := asText(v); return ok && name == m.Name }))
 		}
 		fields = append(fields, field)
 	}
@@ -173,16 +174,13 @@ func rank(f InputField) int {
 	return 1
 }
 
-func newField(r record, name string) InputField {
+func newField(r *record, name string) InputField {
 	f := InputField{Name: name}
 	f.DisplayName, _ = take(r, fieldLabelNames, asWord)
 	f.Description, _ = take(r, descriptionNames, asWord)
 	f.Type = takeFieldType(r)
 	f.Required = takeRequired(r)
-	f.Default, _ = take(r, defaultNames, func(v any) (rawjson.Value, bool) {
-		text := encoded(v)
-		return bytes.Clone(text), v != nil && rawjson.Depth(text) < maxDepth
-	})
+	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
 	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
@@ -199,79 +197,75 @@ var plainTypes = [...]string{
 
 // takeFieldType reads the type. A word that says more than the type, such as
 // "textarea", stays among the unknown members.
-func takeFieldType(r record) FieldType {
-	kind, name, ok := find(r, fieldTypeNames, fieldType)
+func takeFieldType(r *record) FieldType {
+	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
 		return FieldUnknown
 	}
-	if word, _ := r.get(name); word == plainTypes[kind] {
-		r.drop(name)
+	if word, _ := asText(by.value); word == plainTypes[kind] {
+		by.taken = true
 	}
 	return kind
 }
 
 // fieldType reads a word, or the one in a list that is not null.
-func fieldType(value any) (FieldType, bool) {
-	if list, ok := asArray(value); ok {
-		list = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == "null" })
+func fieldType(v JSON) (FieldType, bool) {
+	if list, ok := v.Items(); ok {
+		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := asText(v); return word == "null" })
 		if len(list) != 1 {
 			return FieldUnknown, false
 		}
-		value = list[0]
+		v = list[0]
 	}
-	word, _ := value.(string)
+	word, _ := asText(v)
 	kind, ok := fieldTypes[strings.ToLower(strings.TrimSpace(word))]
 	return kind, ok
 }
 
-func takeRequired(r record) *bool {
-	if required, ok := take(r, requiredNames, as[bool]); ok {
+func takeRequired(r *record) *bool {
+	if required, ok := take(r, requiredNames, asBool); ok {
 		return &required
 	}
-	not, ok := take(r, optionalNames, as[bool])
+	not, ok := take(r, optionalNames, asBool)
 	return optional(!not, ok)
 }
 
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
 // among the unknown members too.
-func takeAllowed(r record) []rawjson.Value {
+func takeAllowed(r *record) []rawjson.Value {
 	if plain, ok := take(r, allowedNames, plainValues); ok {
 		return plain
 	}
-	labelled, _, _ := find(r, allowedNames, func(v any) ([]rawjson.Value, bool) {
-		items, _ := asArray(v)
+	labelled, _, _ := find(r, allowedNames, func(v JSON) ([]rawjson.Value, bool) {
+		items, _ := v.Items()
 		values := make([]rawjson.Value, 0, len(items))
 		for _, item := range items {
 			inner, ok := newRecord(item)
 			if !ok {
 				return nil, false
 			}
-			value, _, ok := find(inner, allowedValueNames, func(v any) (any, bool) { return v, isScalar(v) })
+			value, _, ok := find(inner, allowedValueNames, plainValue)
 			if !ok {
 				return nil, false
 			}
-			values = append(values, encoded(value))
+			values = append(values, value)
 		}
 		return values, len(values) > 0
 	})
 	return labelled
 }
 
-func plainValues(value any) (plain []rawjson.Value, ok bool) {
-	items, _ := asArray(value)
+func plainValues(v JSON) (plain []rawjson.Value, ok bool) {
+	items, _ := v.Items()
 	for _, item := range items {
-		if !isScalar(item) {
+		value, ok := plainValue(item)
+		if !ok {
 			return nil, false
 		}
-		plain = append(plain, encoded(item))
+		plain = append(plain, value)
 	}
 	return plain, len(plain) > 0
 }
 
-func isScalar(value any) bool {
-	switch value.(type) {
-	case string, json.Number, bool, nil:
-		return true
-	}
-	return false
-}
+// plainValue reads a value that is neither an object nor an array.
+func plainValue(v JSON) (rawjson.Value, bool) { return rawjson.Canonical(v), v.isScalar() }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -18,8 +19,10 @@ func jsonOf(value any) rawjson.Value {
 
 // membersOf are the members of an object, decoded.
 func membersOf(text rawjson.Value) map[string]any {
-	value, _ := decode(text)
-	members, _ := value.(map[string]any)
+	var members map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	_ = decoder.Decode(&members) // it is an object, or nothing
 	return members
 }
 

@@ -1,43 +1,34 @@
 package catalog
 
-import (
-	"maps"
-	"slices"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
-)
+import "slices"
 
 // RulesFile is where the reading rules stand, for those who are told to add to them.
 const RulesFile = "internal/catalog/rules.go"
 
 // ReadBody reads the body of an answer as the reading rules get it, without the API key of cred.
-func ReadBody(body []byte, cred Credential) (any, error) {
-	value, err := decode(body)
-	if err != nil {
-		return nil, err
-	}
-	return decode(rawjson.Filtered(encoded(value), newRedactor(cred.APIKey().Reveal()).filter(), 0))
+func ReadBody(body []byte, cred Credential) (JSON, error) {
+	v, err := parse(body)
+	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
 
-// Record is an object of a body. Its members are looked up by names that are written as [Fold] writes them.
-type Record struct{ record }
+// Record is an object of a body.
+type Record struct{ record *record }
 
 // NewRecord makes a record of an object.
-func NewRecord(value any) (Record, bool) {
-	r, ok := newRecord(value)
+func NewRecord(v JSON) (Record, bool) {
+	r, ok := newRecord(v)
 	return Record{r}, ok
 }
 
-// Members are the members as they were sent.
-func (r Record) Members() map[string]any { return r.members }
+// Sent is the object as it was sent.
+func (r Record) Sent() JSON { return r.record.sent }
 
-// Names are the names of all members, folded and in order.
-func (r Record) Names() []string { return slices.Sorted(maps.Keys(r.folded)) }
-
-// Member is the member of a folded name, and its name as it was sent. It is nil where there is none.
-func (r Record) Member(name string) (sent string, value any) {
-	value, _ = r.get(name)
-	return r.folded[name], value
+// Member is the member that the rules find under a name of a table. Its value is nil where there is none.
+func (r Record) Member(name string) Member {
+	if p := r.record.member(name); p != nil {
+		return Member{string(p.name), p.value}
+	}
+	return Member{}
 }
 
 // Fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
@@ -47,21 +38,21 @@ func Fold(name string) string { return fold(name) }
 type Rule struct {
 	Table string // the variable of [RulesFile] that holds the names
 	Names []string
-	Reads func(value any) bool
+	Reads func(JSON) bool
 }
 
-// Find gives the name, as it was sent, of the member that holds the part.
-func (r Rule) Find(in Record) (sent string, ok bool) {
-	_, name, ok := find(in.record, r.Names, func(v any) (bool, bool) { return true, v != nil && r.Reads(v) })
-	return in.folded[name], ok
+// Find gives the member that holds the part.
+func (r Rule) Find(in Record) (m Member, ok bool) {
+	_, found, ok := find(in.record, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
+	if ok {
+		m = Member{string(found.name), found.value}
+	}
+	return m, ok
 }
 
 // readable makes a test of a reader.
-func readable[T any](read func(any) (T, bool)) func(any) bool {
-	return func(v any) bool {
-		_, ok := read(v)
-		return ok
-	}
+func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
+	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
 // Form is how records of one kind are found in a body.
@@ -69,20 +60,20 @@ type Form struct {
 	Wrappers, Lists Rule // of names alone
 
 	weights []weight
-	find    func(value any) (record, bool)
+	find    func(JSON) (*record, bool)
 }
 
 // Record finds the record in a value that is one, or wraps one.
-func (f Form) Record(value any) (Record, bool) {
-	r, ok := f.find(value)
+func (f Form) Record(v JSON) (Record, bool) {
+	r, ok := f.find(v)
 	return Record{r}, ok
 }
 
 // List finds the list of records in a body.
-func (f Form) List(value any) ([]any, bool) { return findList(value, f.Lists.Names, f.weights) }
+func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.weights, maxEnvelope) }
 
 // Fits reports whether a record has at least one of the members that tell its kind.
-func (f Form) Fits(r Record) bool { return r.score(f.weights) > 0 }
+func (f Form) Fits(r Record) bool { return r.record.score(f.weights) > 0 }
 
 // RuleSet are the reading rules, for package doctor, which explains what they make of a body.
 type RuleSet struct {
@@ -96,30 +87,18 @@ type RuleSet struct {
 
 // Rules gives the reading rules.
 func Rules() RuleSet {
-	wrapped := func(wrappers []string, weights []weight) func(any) (record, bool) {
-		return func(value any) (record, bool) { return unwrap(value, wrappers, weights) }
+	form := func(table string, wrappers []string, listTable string, lists []string, weights []weight) Form {
+		return Form{
+			Wrappers: Rule{Table: table, Names: wrappers}, Lists: Rule{Table: listTable, Names: lists}, weights: weights,
+			find: func(v JSON) (*record, bool) { return unwrap(v, wrappers, weights) },
+		}
 	}
-	return RuleSet{
-		Account: Form{
-			Wrappers: Rule{Table: "accountWrappers", Names: accountWrappers},
-			weights:  accountWeights, find: wrapped(accountWrappers, accountWeights),
-		},
-		Quote: Form{
-			Wrappers: Rule{Table: "quoteWrappers", Names: quoteWrappers},
-			weights:  quoteWeights, find: wrapped(quoteWrappers, quoteWeights),
-		},
-		Model: Form{
-			Wrappers: Rule{Table: "modelWrappers", Names: modelWrappers}, Lists: Rule{Table: "modelListNames", Names: modelListNames},
-			weights: modelWeights, find: wrapped(modelWrappers, modelWeights),
-		},
-		Generation: Form{
-			Wrappers: Rule{Table: "generationWrappers", Names: generationWrappers}, Lists: Rule{Table: "generationListNames", Names: generationListNames},
-			weights: generationWeights,
-			find: func(value any) (record, bool) {
-				r, _, ok := findGeneration(value, "")
-				return r, ok
-			},
-		},
+	rules := RuleSet{
+		Account:    form("accountWrappers", accountWrappers, "", nil, accountWeights),
+		Quote:      form("quoteWrappers", quoteWrappers, "", nil, quoteWeights),
+		Model:      form("modelWrappers", modelWrappers, "modelListNames", modelListNames, modelWeights),
+		Generation: form("generationWrappers", generationWrappers, "generationListNames", generationListNames, generationWeights),
+
 		Balance:  Rule{"balanceNames", balanceNames, readable(asInteger)},
 		Price:    Rule{"priceCentsNames", slices.Concat(priceCentsNames, priceNames), readable(asInteger)},
 		Unit:     Rule{"unitNames", unitNames, readable(asWord)},
@@ -128,7 +107,7 @@ func Rules() RuleSet {
 		ModelID:          Rule{"modelIDNames", modelIDNames, readable(asID)},
 		ModelName:        Rule{"modelNameNames", modelNameNames, readable(asWord)},
 		ModelDescription: Rule{"descriptionNames", descriptionNames, readable(asWord)},
-		InputFields:      Rule{"fieldListNames", fieldListNames, func(v any) bool { _, ok := readFields(copied(v)); return ok && hasMembers(v) }},
+		InputFields:      Rule{"fieldListNames", fieldListNames, hasFields},
 		OutputKind:       Rule{"outputKinds", outputNames, readable(outputKind)},
 		FieldType:        Rule{"fieldTypes", fieldTypeNames, readable(fieldType)},
 
@@ -137,39 +116,21 @@ func Rules() RuleSet {
 		ModelOf:      Rule{"modelOfNames", modelOfNames, readable(asID)},
 		Cost:         Rule{"costNames", costNames, readable(asInteger)},
 		CreateTime:   Rule{"createTimeNames", createTimeNames, readable(asTime)},
-		Inputs:       Rule{"inputsNames", inputsNames, readable(asObject)},
+		Inputs:       Rule{"inputsNames", inputsNames, func(v JSON) bool { return v.kind() == '{' }},
 		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(asWord)},
 	}
+	rules.Generation.find = func(v JSON) (*record, bool) {
+		r, _, ok := findGeneration(v, "")
+		return r, ok
+	}
+	return rules
 }
 
-// hasMembers reports whether a value can be a list of fields.
-func hasMembers(value any) bool {
-	switch v := value.(type) {
-	case []any:
-		return len(v) > 0
-	case map[string]any:
-		return len(v) > 0
-	}
-	return false
-}
-
-// copied is a copy of a value, for readers that take out what they have read.
-func copied(value any) any {
-	switch v := value.(type) {
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			list[i] = copied(item)
-		}
-		return list
-	case map[string]any:
-		members := make(map[string]any, len(v))
-		for name, member := range v {
-			members[name] = copied(member)
-		}
-		return members
-	}
-	return value
+// hasFields reports whether a value is a list of fields, and not an empty one.
+func hasFields(v JSON) bool {
+	items, _ := v.Items()
+	_, ok := readFields(v)
+	return ok && len(items)+len(v.Members()) > 0
 }
 
 // IsEnvelope reports whether a record that has only a status wraps a generation that is missing.
@@ -179,10 +140,10 @@ func IsEnvelope(r Record) bool { return isEnvelope(r.record) }
 func IsSecret(name string) bool { return secretNames[name] }
 
 // Word gives a text that says something.
-func Word(value any) (string, bool) { return asWord(value) }
+func Word(v JSON) (string, bool) { return asWord(v) }
 
 // ReadPrice reads the price in the body of a quote.
-func ReadPrice(value any) (cents int64, ok bool) { return readPrice(value) }
+func ReadPrice(v JSON) (cents int64, ok bool) { return readPrice(v) }
 
 // InOtherUnits reports whether a record says that its amounts are not euro cents.
 func InOtherUnits(r Record) bool { return inOtherUnits(r.record) }
@@ -197,16 +158,14 @@ func OutputKindOf(r Record) (OutputKind, bool) {
 }
 
 // FieldsOf are the descriptions of input fields in a value, by the shapes that are read.
-func FieldsOf(value any) (fields []Record) {
-	items, _ := value.([]any)
-	if members, ok := value.(map[string]any); ok {
-		if r, ok := newRecord(members); ok {
-			if properties, _, ok := find(r, propertiesNames, asObject); ok {
-				members = properties
-			}
+func FieldsOf(v JSON) (fields []Record) {
+	items, _ := v.Items()
+	if r, ok := newRecord(v); ok {
+		if properties, _, ok := find(r, propertiesNames, plainObject); ok {
+			v = properties
 		}
-		for _, member := range members {
-			items = append(items, member)
+		for _, m := range v.Members() {
+			items = append(items, m.Value)
 		}
 	}
 	for _, item := range items {
@@ -225,6 +184,6 @@ func StatusKey(status string) string { return statusKey(status) }
 
 // SaysFailure reports whether a generation says why it has failed.
 func SaysFailure(r Record) bool {
-	own, _ := newRecord(copied(r.members))
+	own, _ := newRecord(r.record.sent)
 	return takeFailure(own) != ""
 }

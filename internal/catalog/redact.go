@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -22,21 +23,27 @@ const maxText = 1 << 10
 // keyLike matches texts that look like an API key, whoever it belongs to.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor redacts the API key of a call in everything that comes back from it.
+// redactor redacts the API key of a call in everything that comes back from it. Nil has none to redact.
 type redactor struct {
-	key   string          // "" where there is none to redact
-	forms func() []string // its spellings in lower case, made when a text may hold one
+	key     string
+	spell   sync.Once
+	spelled []string // its spellings in lower case, made when a text may hold one
 }
 
 // shortestKey is the length of the shortest API key that is redacted. A shorter text is no API
 // key but a word that somebody typed, and other texts would lose that word.
 const shortestKey = 8
 
-func newRedactor(key string) redactor {
+func newRedactor(key string) *redactor {
 	if len(key) < shortestKey {
-		return redactor{}
+		return nil
 	}
-	return redactor{key: key, forms: sync.OnceValue(func() []string { return spellings(key) })}
+	return &redactor{key: key}
+}
+
+func (r *redactor) forms() []string {
+	r.spell.Do(func() { r.spelled = spellings(r.key) })
+	return r.spelled
 }
 
 // spellings are the forms in which an answer may repeat an API key, in lower case.
@@ -81,8 +88,8 @@ func asciiLower(text string) string {
 }
 
 // holdsKey reports whether text holds the API key of the call.
-func (r redactor) holdsKey(text string) bool {
-	if r.key == "" || !hasWord(text, len(r.key)) {
+func (r *redactor) holdsKey(text string) bool {
+	if r == nil || !hasWord([]byte(text), len(r.key)) {
 		return false
 	}
 	lower := asciiLower(text)
@@ -91,9 +98,9 @@ func (r redactor) holdsKey(text string) bool {
 
 // hasWord reports whether text has a word of so many bytes. Every spelling of a key is one word, and none is
 // shorter than the key.
-func hasWord(text string, length int) bool {
+func hasWord(text []byte, length int) bool {
 	for len(text) >= length {
-		space := strings.LastIndexByte(text[:length], ' ')
+		space := bytes.LastIndexByte(text[:length], ' ')
 		if space < 0 {
 			return true
 		}
@@ -103,19 +110,42 @@ func hasWord(text string, length int) bool {
 }
 
 // same reports whether both redact the same API key.
-func (r redactor) same(other redactor) bool { return r.key == other.key }
+func (r *redactor) same(other *redactor) bool { return r.secret() == other.secret() }
+
+func (r *redactor) secret() string {
+	if r == nil {
+		return ""
+	}
+	return r.key
+}
 
 // suspicious reports whether a redacted text held the API key of the call, or has a text that looks
 // like another one.
-func suspicious(text string) bool {
-	lower := asciiLower(text)
-	likely := strings.Contains(lower, "_live_") || strings.Contains(lower, "bearer")
-	return strings.Contains(text, redacted) || likely && keyLike.MatchString(text)
+func suspicious(text []byte) bool {
+	return bytes.Contains(text, redactedText) || mayBeKey(text) && keyLike.Match(text)
+}
+
+var redactedText = []byte(redacted)
+
+// mayBeKey reports whether a text has a word that stands in each that looks like an API key.
+func mayBeKey(text []byte) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
+
+// containsFold reports whether a text contains a word, which is ASCII in lower case, in any case.
+func containsFold(text []byte, word string) bool {
+	for at := range max(0, len(text)-len(word)+1) {
+		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(string(text[at:at+len(word)])) == word {
+			return true
+		}
+	}
+	return false
 }
 
 // clean is text fit for an error: no keys, no HTML, no control characters, at most
 // 1 KiB of valid UTF-8.
-func (r redactor) clean(text string) string {
+func (r *redactor) clean(text string) string {
+	if isPlain(text) && !mayBeKey([]byte(text)) && !r.holdsKey(text) {
+		return clamp(text, maxText)
+	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if html.MatchString(strings.TrimSpace(text)) {
 		return ""
@@ -130,29 +160,47 @@ func (r redactor) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// filter redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
-// result is a text that was paid for.
-func (r redactor) filter() rawjson.Filter {
-	if r.key == "" {
-		return nil
-	}
-	return r
+// isPlain reports whether a text has letters, digits, blanks and little else.
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
+// redact redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
+// result is a text that was paid for. A value without the API key stays as it was sent.
+func (r *redactor) redact(v JSON) JSON {
+	if r == nil {
+		return v
+	}
+	found := false
+	rawjson.Texts(v, func(quoted []byte) bool {
+		found = (bytes.IndexByte(quoted, '\\') >= 0 || hasWord(quoted[1:len(quoted)-1], len(r.key))) && r.holdsKey(string(rawjson.Inner(quoted)))
+		return !found
+	})
+	if !found {
+		return v
+	}
+	return JSON(rawjson.Filtered(v, redaction{r}, 0))
+}
+
+// redaction is the redactor of a value.
+type redaction struct{ *redactor }
+
 // Text implements rawjson.Filter.
-func (r redactor) Text(text string) (string, bool) { return r.without(text), true }
+func (r redaction) Text(text []byte) ([]byte, bool) { return []byte(r.without(string(text))), true }
 
 // Member implements rawjson.Filter.
-func (r redactor) Member(name string, _ bool) (rawjson.Filter, bool) { return r, !r.holdsKey(name) }
+func (r redaction) Member(name []byte, _ bool) (rawjson.Filter, bool) {
+	return r, !r.holdsKey(string(name))
+}
 
 // dropFrom drops each header that holds the API key: the type and the ETag of a result go on to
 // the caller.
-func (r redactor) dropFrom(header http.Header) {
+func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
 // without gives text with [redacted] in place of each spelling of the API key.
-func (r redactor) without(text string) string {
+func (r *redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text
 	}

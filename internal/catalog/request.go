@@ -104,7 +104,7 @@ func (q requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cred
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
 // here, each in its turn, and the function of [Client.Reporting] hears of each.
-func (q requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r request) (*http.Response, redactor, error) {
+func (q requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r request) (*http.Response, *redactor, error) {
 	defer turn.End(gate.Answer{Outcome: gate.Unused}) // where it was not used
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -193,7 +193,7 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 }
 
 // transportError is the error of a request without a whole answer.
-func transportError(timed, ctx context.Context, op string, err error, redact redactor) error {
+func transportError(timed, ctx context.Context, op string, err error, redact *redactor) error {
 	if ended := contextError(ctx); ended != nil {
 		return ended
 	}

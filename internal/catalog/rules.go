@@ -182,10 +182,10 @@ var contentCodes = map[string]Kind{
 }
 
 // secretNames are members that are never kept, whatever they hold, except an object under one of keyNames,
-// which describes an API key. Of that object the members in keySecretNames are not kept.
+// which describes an API key. Of that object the members in keySecretNames are not kept either.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))
 	keyNames       = set(names("apiKey", "key"))
-	keySecretNames = withNames(secretNames, names("value", "text", "raw", "plain", "plaintext", "plainText", "full", "string", "hash"))
+	keySecretNames = set(names("value", "text", "raw", "plain", "plaintext", "plainText", "full", "string", "hash"))
 )

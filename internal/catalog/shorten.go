@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // The most that is read of a list, and the most that is kept of it, in bytes.
@@ -25,6 +26,35 @@ const (
 const omitted = "\u0000omitted"
 
 var omittedJSON = []byte(`"\u0000omitted"`)
+
+// fieldsOf are the contract's names of what may be left out, by the names of the catalog.
+var fieldsOf = []struct {
+	field string
+	names []string
+}{{"inputs", inputsNames}, {"text", textOutputNames}, {"failure_message", failureNames}}
+
+// otherFields is what all else that is left out is a part of.
+const otherFields = "upstream_fields"
+
+// takeOmitted takes out of a record what stands there for members that were left out, and names the fields that they are.
+func takeOmitted(r *record) (fields []string) {
+	left := bytes.Count(r.sent, omittedJSON)
+	if left == 0 {
+		return nil
+	}
+	isOmitted := func(v JSON) (bool, bool) { return true, bytes.Equal(v, omittedJSON) }
+	for _, f := range fieldsOf {
+		for _, ok := take(r, f.names, isOmitted); ok; _, ok = take(r, f.names, isOmitted) {
+			if left--; !slices.Contains(fields, f.field) {
+				fields = append(fields, f.field)
+			}
+		}
+	}
+	if left > 0 {
+		fields = append(fields, otherFields)
+	}
+	return fields
+}
 
 // maxEnvelope is how deep a list may stand in its body, and a record in a list.
 const maxEnvelope = 3
@@ -142,7 +172,7 @@ func (s *shortener) member(depth int, isRecord bool) error {
 	if err := s.short(); err != nil {
 		return err
 	}
-	name := fold(string(bytes.Trim(s.out[start:], `"`)))
+	name := keyOf(bytes.Trim(s.out[start:], `"`))
 	c, err := s.next()
 	if err == nil && c == ':' {
 		s.copyByte()

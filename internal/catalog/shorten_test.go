@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -67,10 +68,49 @@ func TestLargeMembersOfAListAreLeftOut(t *testing.T) { // D8
 				t.Fatalf("%d of 20 are listed, cut: %v, in %d bytes", len(list.Records), list.Cut, len(a.body))
 			}
 			g, ok := list.Find("g7")
-			if !ok || g.State != StateSucceeded || *g.CostCents != 7 || g.Inputs != nil || *g.Text != "t" || !g.Shortened || membersOf(g.Extra)["note"] == nil || shape != "records by their id" && membersOf(g.Extra)["list"] != nil {
+			if !ok || g.State != StateSucceeded || *g.CostCents != 7 || g.Inputs != nil || *g.Text != "t" || !slices.Equal(g.Omitted, []string{"inputs", "upstream_fields"}) || membersOf(g.Extra)["note"] == nil || shape != "records by their id" && membersOf(g.Extra)["list"] != nil {
 				t.Errorf("read as %+v", g)
 			}
 		})
+	}
+}
+
+func TestWhatAListLeavesOutIsNamed(t *testing.T) { // D8
+	large := `"` + strings.Repeat("x", 900<<10) + `"`
+	for members, want := range map[string]string{
+		`"inputs":{"prompt":LARGE},"textOutput":"t"`:                                 "inputs",
+		`"inputs":{"a":1},"textOutput":LARGE`:                                        "text",
+		`"inputs":{"a":1},"textOutput":LARGE,"output_text":LARGE`:                    "text",
+		`"inputs":{"a":1},"note":LARGE,"list":[LARGE]`:                               "upstream_fields",
+		`"inputs":{"a":1},"result":{"note":LARGE,"kept":1}`:                          "upstream_fields",
+		`"inputs":{"a":1},"data":{"item":{"note":LARGE,"kept":1}}`:                   "upstream_fields",
+		`"inputs":{"prompt":LARGE},"textOutput":LARGE,"result":{"note":LARGE}`:       "inputs text upstream_fields",
+		`"inputs":{"a":1},"textOutput":"t","note":"` + strings.Repeat("x", 99) + `"`: "",
+	} {
+		list, _ := shortened(t, `[{"id":"g1","status":"succeeded",`+strings.ReplaceAll(members, "LARGE", large)+`}]`)
+		g, _ := list.Find("g1")
+		if got := strings.Join(g.Omitted, " "); got != want || strings.Contains(fmt.Sprintf("%q %+q", deref(g.Text), g.Extra), "omitted") {
+			t.Errorf("of %s %q is left out: %+v", members, got, g)
+		}
+		if (g.Inputs == nil) != strings.Contains(want, "inputs") || strings.Contains(members, "kept") != strings.Contains(string(g.Extra), "kept") {
+			t.Errorf("of %s there are %s and %s", members, g.Inputs, g.Extra)
+		}
+	}
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func TestAListIsFoundSoDeepAndNoDeeper(t *testing.T) {
+	for depth := range 7 {
+		body := strings.Repeat(`{"data":`, depth) + `[{"id":"g1"}]` + strings.Repeat(`}`, depth)
+		if all, err := readGenerations(answerOf(opGenerations, body)); (err == nil) != (depth <= maxEnvelope+1) {
+			t.Errorf("in %d envelopes there are %v: %v", depth, all, err)
+		}
 	}
 }
 
@@ -89,7 +129,7 @@ func TestAListIsReadAsFarAsThereIsRoom(t *testing.T) { // D8
 			if n := len(list.Records); !list.Cut || n >= len(records) || len(a.body) < maxList-2*shortMember || len(a.body) > maxList+shortMember {
 				t.Errorf("%d of %d are listed, cut: %v, in %d bytes", n, len(records), list.Cut, len(a.body))
 			}
-			if g, ok := list.Find("g0"); !ok || g.Shortened || membersOf(g.Inputs)["prompt"] != inputs {
+			if g, ok := list.Find("g0"); !ok || len(g.Omitted) > 0 || membersOf(g.Inputs)["prompt"] != inputs {
 				t.Errorf("the first is read as %.200v", g)
 			}
 		})
@@ -103,8 +143,8 @@ func TestLargeRecordsLeaveRoomForAll(t *testing.T) { // D8
 	}
 	list, _ := shortened(t, `[`+strings.Join(records, ",")+`]`)
 	first, _ := list.Find("g0")
-	if len(list.Records) != 1000 || list.Cut || first.Shortened {
-		t.Errorf("%d of 1000 are listed, cut: %v; the first shortened: %v", len(list.Records), list.Cut, first.Shortened)
+	if len(list.Records) != 1000 || list.Cut || len(first.Omitted) > 0 {
+		t.Errorf("%d of 1000 are listed, cut: %v; left out of the first: %v", len(list.Records), list.Cut, first.Omitted)
 	}
 }
 

@@ -1,10 +1,8 @@
 package doctor
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -12,31 +10,44 @@ import (
 )
 
 // body is the body of an answer.
-type body struct{ value any }
+type body struct{ value catalog.JSON }
 
-// at is the path of an object or a list of the body, as a prefix of its members.
-func (b body) at(target any) string {
-	path, found := pathOf(b.value, reflect.ValueOf(target), 0)
+// at is the path of an object of the body, as a prefix of its members.
+func (b body) at(target catalog.JSON) string {
+	path, found := pathOf(b.value, target, 0)
 	if !found || path == "" {
 		return path
 	}
 	return path + "."
 }
 
-func pathOf(value any, target reflect.Value, depth int) (string, bool) {
-	if v := reflect.ValueOf(value); v.IsValid() && v.Kind() == target.Kind() && v.Pointer() == target.Pointer() {
+// pathOf is the path of a part of a value: of the very part, and not of one that is equal.
+func pathOf(v, target catalog.JSON, depth int) (string, bool) {
+	if len(target) > 0 && &v[0] == &target[0] {
 		return "", true
 	}
-	members, ok := value.(map[string]any)
-	if !ok || depth > 3 {
+	if depth > 3 {
 		return "", false
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		switch members[name].(type) {
-		case map[string]any, []any:
-			if below, ok := pathOf(members[name], target, depth+1); ok {
-				return strings.TrimSuffix(name+"."+below, "."), true
-			}
+	for _, m := range v.Members() {
+		if below, ok := pathOf(m.Value, target, depth+1); ok {
+			return strings.TrimSuffix(m.Name+"."+below, "."), true
+		}
+	}
+	return "", false
+}
+
+// pathOfList is the path of the array that some items are of.
+func pathOfList(v catalog.JSON, items []catalog.JSON, depth int) (string, bool) {
+	if own, isList := v.Items(); isList {
+		return "", len(own) > 0 && len(items) > 0 && &own[0][0] == &items[0][0]
+	}
+	if depth > 3 {
+		return "", false
+	}
+	for _, m := range v.Members() {
+		if below, ok := pathOfList(m.Value, items, depth+1); ok {
+			return strings.TrimSuffix(m.Name+"."+below, "."), true
 		}
 	}
 	return "", false
@@ -72,13 +83,13 @@ func (b body) searchWrapped(sl slot, wrappers catalog.Rule) []Fix {
 func (b body) arrays(form catalog.Form) []Fix {
 	var right, objects []Fix
 	for path, r := range b.objects() {
-		for _, name := range slices.Sorted(maps.Keys(r.Members())) {
-			items, _ := r.Members()[name].([]any)
+		for _, m := range r.Sent().Members() {
+			items, _ := m.Value.Items()
 			if len(items) == 0 {
 				continue
 			}
 			first, isObject := catalog.NewRecord(items[0])
-			fixes := toAdd(append(path[:len(path):len(path)], name), form.Lists)
+			fixes := toAdd(append(path[:len(path):len(path)], m.Name), form.Lists)
 			switch {
 			case isObject && form.Fits(first) && right == nil:
 				right = fixes
@@ -106,17 +117,17 @@ func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 // objects goes through the objects of the body that the rules can be made to reach.
 func (b body) objects() func(yield func([]string, catalog.Record) bool) {
 	return func(yield func([]string, catalog.Record) bool) {
-		var walk func(value any, path []string) bool
-		walk = func(value any, path []string) bool {
-			r, ok := catalog.NewRecord(value)
+		var walk func(v catalog.JSON, path []string) bool
+		walk = func(v catalog.JSON, path []string) bool {
+			r, ok := catalog.NewRecord(v)
 			if !ok || len(path) > 2 {
 				return true
 			}
 			if !yield(path, r) {
 				return false
 			}
-			for _, name := range slices.Sorted(maps.Keys(r.Members())) {
-				if !walk(r.Members()[name], append(slices.Clone(path), name)) {
+			for _, m := range v.Members() {
+				if !walk(m.Value, append(slices.Clone(path), m.Name)) {
 					return false
 				}
 			}
@@ -127,23 +138,23 @@ func (b body) objects() func(yield func([]string, catalog.Record) bool) {
 }
 
 // shape says of which type a value is, and never what it is.
-func shape(value any) string {
-	switch v := value.(type) {
-	case nil:
+func shape(v catalog.JSON) string {
+	switch v[0] {
+	case 'n':
 		return "null"
-	case bool:
+	case 't', 'f':
 		return "true or false"
-	case string:
+	case '"':
 		return "a text"
-	case json.Number:
-		if strings.ContainsAny(v.String(), ".eE") {
-			return "a number with decimals"
-		}
-		return "a whole number"
-	case []any:
+	case '[':
 		return "a list"
+	case '{':
+		return "an object"
 	}
-	return "an object"
+	if bytes.ContainsAny(v, ".eE") {
+		return "a number with decimals"
+	}
+	return "a whole number"
 }
 
 // quote writes a name as Go. Names come from outside.

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -95,7 +94,7 @@ func (d *diagnosis) quote() {
 
 // money looks for an amount, and below wrappers that are not known.
 func (d *diagnosis) money(r catalog.Record, sl slot, wrappers catalog.Rule) {
-	at := d.at(r.Members())
+	at := d.at(r.Sent())
 	if f, odd := d.foreignUnit(r, at); odd {
 		d.add(f)
 		return
@@ -112,14 +111,14 @@ func (d *diagnosis) foreignUnit(r catalog.Record, at string) (Finding, bool) {
 	if !catalog.InOtherUnits(r) {
 		return Finding{}, false
 	}
-	if unit, name, ok := wordOf(r, d.rules.Unit); ok && !catalog.IsCentUnit(unit) {
+	if unit, by, ok := wordOf(r, d.rules.Unit); ok && !catalog.IsCentUnit(unit) {
 		return Finding{
-			Part: "unit", Where: at + name, Fault: quote(unit) + " is not known as a name of euro cents",
+			Part: "unit", Where: at + by.Name, Fault: quote(unit) + " is not known as a name of euro cents",
 			Fixes: []Fix{{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}},
 		}, true
 	}
-	name, _ := d.rules.Currency.Find(r)
-	return Finding{Part: "currency", Where: at + name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"}, true
+	by, _ := d.rules.Currency.Find(r)
+	return Finding{Part: "currency", Where: at + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"}, true
 }
 
 func (d *diagnosis) models() {
@@ -146,48 +145,48 @@ func (d *diagnosis) model() {
 		d.add(Finding{Part: "model", Fault: "no record of a model in the body", Fixes: d.searchWrapped(slots[0], d.rules.Model.Wrappers)})
 		return
 	}
-	at := d.at(r.Members())
+	at := d.at(r.Sent())
 	if top, ok := catalog.NewRecord(d.value); ok && at != "" {
-		if name, ok := slots[3].Find(top); ok { // fields may stand beside the record
-			d.add(Finding{Part: slots[3].part, Where: name})
-			d.fields(top, name)
+		if by, ok := slots[3].Find(top); ok { // fields may stand beside the record
+			d.add(Finding{Part: slots[3].part, Where: by.Name})
+			d.fields(top, by)
 			slots = slots[:3]
 		}
 	}
 	d.inspect(r, at, slots)
 	d.output(r, at)
 	if len(slots) > 3 {
-		if name, ok := slots[3].Find(r); ok {
-			d.fields(r, name)
+		if by, ok := slots[3].Find(r); ok {
+			d.fields(r, by)
 		}
 	}
 }
 
 // output looks at the word for what a model makes.
 func (d *diagnosis) output(r catalog.Record, at string) {
-	if name, ok := d.rules.OutputKind.Find(r); ok {
+	if by, ok := d.rules.OutputKind.Find(r); ok {
 		kind, _ := catalog.OutputKindOf(r)
-		d.add(Finding{Part: "what it makes", Where: at + name, Value: map[catalog.OutputKind]string{catalog.OutputFile: "a file", catalog.OutputText: "a text"}[kind]})
+		d.add(Finding{Part: "what it makes", Where: at + by.Name, Value: map[catalog.OutputKind]string{catalog.OutputFile: "a file", catalog.OutputText: "a text"}[kind]})
 		return
 	}
-	if said, name, ok := wordOf(r, d.rules.OutputKind); ok {
+	if said, by, ok := wordOf(r, d.rules.OutputKind); ok {
 		d.add(Finding{
-			Part: "what it makes", Where: at + name, Fault: quote(said) + " is no word that is known", Hint: true,
+			Part: "what it makes", Where: at + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
 			Fixes: []Fix{{Table: d.rules.OutputKind.Table, Line: quote(strings.ToLower(said)) + ": OutputFile", Note: "or OutputText"}},
 		})
 	}
 }
 
 // fields looks at the words for the types of inputs.
-func (d *diagnosis) fields(r catalog.Record, name string) {
-	where := strings.TrimSuffix(d.at(r.Members())+name, ".")
-	for _, field := range catalog.FieldsOf(r.Members()[name]) {
+func (d *diagnosis) fields(r catalog.Record, in catalog.Member) {
+	where := strings.TrimSuffix(d.at(r.Sent())+in.Name, ".")
+	for _, field := range catalog.FieldsOf(in.Value) {
 		if _, ok := d.rules.FieldType.Find(field); ok {
 			continue
 		}
-		if said, name, ok := wordOf(field, d.rules.FieldType); ok {
+		if said, by, ok := wordOf(field, d.rules.FieldType); ok {
 			d.add(Finding{
-				Part: "type of an input", Where: where + "[]." + name, Fault: quote(said) + " is no word that is known", Hint: true,
+				Part: "type of an input", Where: where + "[]." + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
 				Fixes: []Fix{{Table: d.rules.FieldType.Table, Line: quote(strings.ToLower(said)) + ": FieldString", Note: "or the type that it means"}},
 			})
 		}
@@ -215,16 +214,16 @@ func (d *diagnosis) generation() {
 		})
 		return
 	}
-	d.record(r, d.at(r.Members()))
+	d.record(r, d.at(r.Sent()))
 }
 
 // record looks at one record of a generation.
 func (d *diagnosis) record(r catalog.Record, at string) {
 	slots := generationSlots(d.rules)
 	d.inspect(r, at, slots)
-	if name, ok := slots[1].Find(r); ok {
-		said, _ := catalog.Word(r.Members()[name])
-		d.statusWord(r, at+name, said)
+	if by, ok := slots[1].Find(r); ok {
+		said, _ := catalog.Word(by.Value)
+		d.statusWord(r, at+by.Name, said)
 	}
 }
 
@@ -247,16 +246,16 @@ func (d *diagnosis) statusWord(r catalog.Record, where, said string) {
 }
 
 // list looks for a list, and tells where it is.
-func (d *diagnosis) list(part string, form catalog.Form) (items []any, at string, ok bool) {
+func (d *diagnosis) list(part string, form catalog.Form) (items []catalog.JSON, at string, ok bool) {
 	items, ok = form.List(d.value)
 	if !ok {
 		d.add(Finding{Part: part, Fault: "more than one array, or none, and none under a name of " + form.Lists.Table, Fixes: d.arrays(form)})
 		return nil, "", false
 	}
 	where, at := "the body itself", "[]"
-	if members, isObject := d.value.(map[string]any); isObject {
+	if _, isObject := catalog.NewRecord(d.value); isObject {
 		where, at = "an object keyed by id", "{}"
-		if path, found := pathOf(members, reflect.ValueOf(items), 0); found && len(items) > 0 {
+		if path, found := pathOfList(d.value, items, 0); found {
 			where, at = path, path+"[]"
 		}
 	}
@@ -274,8 +273,8 @@ func (d *diagnosis) inspect(r catalog.Record, at string, slots []slot) {
 		claimed = append(claimed, sl.Names...)
 	}
 	for _, sl := range slots {
-		if name, ok := sl.Find(r); ok {
-			d.add(Finding{Part: sl.part, Where: at + name})
+		if by, ok := sl.Find(r); ok {
+			d.add(Finding{Part: sl.part, Where: at + by.Name})
 			continue
 		}
 		if f, ok := sl.missing(r, at, claimed); ok {
@@ -295,10 +294,10 @@ func (d *diagnosis) add(f Finding) {
 	d.found = append(d.found, f)
 }
 
-// wordOf gives the word of the first member of a rule's names that is one, and its name as it was sent.
-func wordOf(r catalog.Record, rule catalog.Rule) (word, name string, ok bool) {
-	rule.Reads = func(v any) bool { _, isWord := catalog.Word(v); return isWord }
-	name, ok = rule.Find(r)
-	word, _ = catalog.Word(r.Members()[name])
-	return word, name, ok
+// wordOf gives the word of the first member of a rule's names that is one.
+func wordOf(r catalog.Record, rule catalog.Rule) (word string, by catalog.Member, ok bool) {
+	rule.Reads = func(v catalog.JSON) bool { _, isWord := catalog.Word(v); return isWord }
+	by, ok = rule.Find(r)
+	word, _ = catalog.Word(by.Value)
+	return word, by, ok
 }

@@ -61,9 +61,9 @@ func generationSlots(rules catalog.RuleSet) []slot {
 func (sl slot) missing(r catalog.Record, at string, claimed []string) (Finding, bool) {
 	f := Finding{Part: sl.part, Hint: !sl.needed}
 	for _, name := range sl.Names {
-		if sent, member := r.Member(name); member != nil {
-			f.Where = at + sent
-			f.Fault = fmt.Sprintf("it is %s, and not %s: no line cures that", shape(member), sl.want)
+		if m := r.Member(name); !m.Value.IsNull() {
+			f.Where = at + m.Name
+			f.Fault = fmt.Sprintf("it is %s, and not %s: no line cures that", shape(m.Value), sl.want)
 			return f, true
 		}
 	}
@@ -83,15 +83,17 @@ func (sl slot) fix(name string) Fix {
 // one that could be read.
 func (sl slot) candidates(r catalog.Record, claimed []string) []string {
 	var telling, others []string
-	for _, key := range r.Names() {
-		name, member := r.Member(key)
-		if slices.Contains(claimed, key) || catalog.IsSecret(key) || member == nil || !sl.Reads(member) {
+	members := r.Sent().Members()
+	key := func(m catalog.Member) string { return catalog.Fold(m.Name) }
+	slices.SortStableFunc(members, func(a, b catalog.Member) int { return strings.Compare(key(a), key(b)) })
+	for _, m := range slices.CompactFunc(members, func(a, b catalog.Member) bool { return key(a) == key(b) }) {
+		if slices.Contains(claimed, key(m)) || catalog.IsSecret(key(m)) || m.Value.IsNull() || !sl.Reads(m.Value) {
 			continue
 		}
-		if slices.ContainsFunc(sl.hints, func(hint string) bool { return strings.Contains(key, hint) }) {
-			telling = append(telling, name)
+		if slices.ContainsFunc(sl.hints, func(hint string) bool { return strings.Contains(key(m), hint) }) {
+			telling = append(telling, m.Name)
 		} else {
-			others = append(others, name)
+			others = append(others, m.Name)
 		}
 	}
 	if len(telling) == 0 && sl.needed && len(others) == 1 {

@@ -1,17 +1,16 @@
 package rawjson
 
 import (
-	"cmp"
+	"bytes"
 	"slices"
-	"strings"
 )
 
-// Filter decides what of a value is kept. Nil keeps all.
+// Filter decides what of a value is kept. Nil keeps all. What it is given must not be changed.
 type Filter interface {
 	// Text gives a text as it is kept. Where it is not, neither is the array that it stands in.
-	Text(text string) (kept string, ok bool)
+	Text(text []byte) (kept []byte, ok bool)
 	// Member reports whether a member of an object is kept, and by which filter.
-	Member(name string, isObject bool) (inner Filter, ok bool)
+	Member(name []byte, isObject bool) (inner Filter, ok bool)
 }
 
 // Canonical gives JSON as encoding/json would write it once it was decoded: without space, the members of an object in
@@ -30,8 +29,12 @@ func Filtered(text []byte, filter Filter, depth int) Value {
 	return slices.Clip(out)
 }
 
-// deepestSorted is how deep members are brought in order: each level copies what is below it.
-const deepestSorted = 64
+const (
+	// deepestSorted is how deep members are brought in order: each level copies what is below it.
+	deepestSorted = 64
+	// fewMembers is how many members of an object take no memory besides.
+	fewMembers = 12
+)
 
 // rewriter writes the canonical form.
 type rewriter struct {
@@ -59,15 +62,11 @@ func (r *rewriter) value(dst []byte, filter Filter, depth int) ([]byte, bool) {
 }
 
 func (r *rewriter) text(dst []byte, filter Filter) ([]byte, bool) {
-	token := r.cursor.Token()
-	if filter == nil && isPlain(token[1:len(token)-1]) {
-		return append(dst, token...), true
-	}
-	text, ok := Unquote(token), true
+	text, ok := Inner(r.cursor.Token()), true
 	if filter != nil {
 		text, ok = filter.Text(text)
 	}
-	return AppendText(dst, text), ok
+	return appendText(dst, text), ok
 }
 
 func (r *rewriter) array(dst []byte, filter Filter, depth int) (out []byte, ok bool) {
@@ -90,18 +89,18 @@ func (r *rewriter) array(dst []byte, filter Filter, depth int) (out []byte, ok b
 
 // member is a member of an object that was written.
 type member struct {
-	name       string
+	name       []byte
 	start, end int // in what was written; the same where it is not kept
 }
 
 func (r *rewriter) object(dst []byte, filter Filter, depth int) []byte {
 	dst = append(dst, '{')
 	start, sorted := len(dst), true
-	var members []member
-	r.cursor.Members(func(name string) bool {
-		m := member{name: name, start: len(dst)}
-		dst, m.end = r.member(dst, name, filter, depth)
-		sorted = sorted && m.end > m.start && (len(members) == 0 || members[len(members)-1].name < name)
+	members := make([]member, 0, fewMembers)
+	r.cursor.Members(func(quoted []byte) bool {
+		m := member{name: Inner(quoted), start: len(dst)}
+		dst, m.end = r.member(dst, m.name, filter, depth)
+		sorted = sorted && m.end > m.start && (len(members) == 0 || bytes.Compare(members[len(members)-1].name, m.name) < 0)
 		members = append(members, m)
 		return true
 	})
@@ -115,7 +114,7 @@ func (r *rewriter) object(dst []byte, filter Filter, depth int) []byte {
 }
 
 // member writes a member with a comma behind it, or nothing.
-func (r *rewriter) member(dst []byte, name string, filter Filter, depth int) ([]byte, int) {
+func (r *rewriter) member(dst, name []byte, filter Filter, depth int) ([]byte, int) {
 	start, inner, ok := len(dst), filter, true
 	if filter != nil {
 		inner, ok = filter.Member(name, r.cursor.Kind() == '{')
@@ -124,7 +123,7 @@ func (r *rewriter) member(dst []byte, name string, filter Filter, depth int) ([]
 		r.cursor.Skip()
 		return dst, start
 	}
-	if dst, ok = r.value(append(AppendText(dst, name), ':'), inner, depth+1); !ok {
+	if dst, ok = r.value(append(appendText(dst, name), ':'), inner, depth+1); !ok {
 		return dst[:start], start
 	}
 	dst = append(dst, ',')
@@ -133,30 +132,13 @@ func (r *rewriter) member(dst []byte, name string, filter Filter, depth int) ([]
 
 // sort brings the members that begin at start in order, and keeps of two of one name the last.
 func (r *rewriter) sort(dst []byte, start int, members []member) []byte {
-	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	r.scratch = append(r.scratch[:0], dst[start:]...)
 	dst = dst[:start]
 	for n, m := range members {
-		if n+1 == len(members) || members[n+1].name != m.name {
+		if n+1 == len(members) || !bytes.Equal(members[n+1].name, m.name) {
 			dst = append(dst, r.scratch[m.start-start:m.end-start]...)
 		}
 	}
 	return dst
-}
-
-// Join writes an object of members, in the order of their names.
-func Join(members map[string]Value) []byte {
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, strings.Compare)
-	out := []byte{'{'}
-	for n, name := range names {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(AppendText(out, name), ':'), members[name]...)
-	}
-	return append(out, '}')
 }

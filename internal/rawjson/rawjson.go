@@ -48,13 +48,14 @@ func (c *Cursor) Kind() byte {
 // Items reads an array. each must read one item, and reports whether to go on.
 func (c *Cursor) Items(each func() bool) bool { return c.all(']', each) }
 
-// Members reads an object. each must read one member, and reports whether to go on.
-func (c *Cursor) Members(each func(name string) bool) bool {
+// Members reads an object. each gets the name of a member, in its quotes, must read the member, and reports whether to go
+// on.
+func (c *Cursor) Members(each func(quoted []byte) bool) bool {
 	return c.all('}', func() bool {
-		name := c.Text()
+		quoted := c.Token()
 		c.Kind() // ':'
 		c.at++
-		return each(name)
+		return each(quoted)
 	})
 }
 
@@ -105,16 +106,32 @@ func stringLength(text []byte) int {
 	}
 }
 
-// Text reads a string. What is no UTF-8 in it becomes U+FFFD.
-func (c *Cursor) Text() string { return Unquote(c.Token()) }
-
-// Unquote gives the text of a string with its quotes.
-func Unquote(quoted []byte) (text string) {
+// Inner gives the text of a string with its quotes: a part of it where it stands there as it is. What is no UTF-8 in it
+// becomes U+FFFD.
+func Inner(quoted []byte) []byte {
 	if inner := quoted[1 : len(quoted)-1]; isPlain(inner) {
-		return string(inner)
+		return inner
 	}
+	var text string
 	_ = json.Unmarshal(quoted, &text) // it is valid
-	return text
+	return []byte(text)
+}
+
+// Texts goes through the strings of a text that is valid JSON, the names of members too, each in its quotes. each reports
+// whether to go on.
+func Texts(text []byte, each func(quoted []byte) bool) {
+	for {
+		start := bytes.IndexByte(text, '"')
+		if start < 0 {
+			return
+		}
+		text = text[start:]
+		length := stringLength(text)
+		if !each(text[:length]) {
+			return
+		}
+		text = text[length:]
+	}
 }
 
 // Skip passes over a value of any kind, and gives it as it is written.
@@ -152,14 +169,16 @@ func isPlain(text []byte) bool {
 }
 
 // AppendText writes a string as encoding/json does, without its escapes for HTML.
-func AppendText(dst []byte, text string) []byte {
-	if isPlain([]byte(text)) {
+func AppendText(dst []byte, text string) []byte { return appendText(dst, []byte(text)) }
+
+func appendText(dst, text []byte) []byte {
+	if isPlain(text) {
 		return append(append(append(dst, '"'), text...), '"')
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string can be encoded
+	_ = encoder.Encode(string(text)) // a string can be encoded
 	return append(dst, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
 }
 

@@ -57,7 +57,7 @@ func values(text []byte) (count int) {
 		count++
 		switch c.Kind() {
 		case '{':
-			c.Members(func(string) bool { walk(c); return true })
+			c.Members(func([]byte) bool { walk(c); return true })
 		case '[':
 			c.Items(func() bool { walk(c); return true })
 		default:

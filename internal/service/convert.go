@@ -131,8 +131,8 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	}
 	left.add(out, "inputs", g.Inputs)
 	left.add(out, "upstream_fields", g.Extra)
-	if g.Shortened && g.Inputs == nil {
-		left.omit("inputs")
+	for _, field := range g.Omitted {
+		left.omit(field)
 	}
 	out.OmittedFields = left.omitted
 	return out

@@ -171,7 +171,8 @@ func checkNames(c *rawjson.Cursor) (err error) {
 		})
 	case '{':
 		names := map[string]bool{}
-		c.Members(func(name string) bool {
+		c.Members(func(quoted []byte) bool {
+			name := string(rawjson.Inner(quoted))
 			if names[name] {
 				err = fmt.Errorf("has the member %q twice", clip(name, 64))
 				return false

@@ -145,7 +145,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
 			s.cfg.Orders.ListedLater(credential(ctx), r, newest)
-			g.Inputs, g.Shortened = newest.Inputs, newest.Shortened
+			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // all else is as it was recorded
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}

@@ -92,7 +92,7 @@ func (w valueWriter) value(dst []byte) []byte {
 	case '[':
 		return enclose(append(dst, listValue), w.list)
 	case '"':
-		return protowire.AppendString(append(dst, stringValue), w.in.Text())
+		return protowire.AppendBytes(append(dst, stringValue), rawjson.Inner(w.in.Token()))
 	case 't':
 		w.in.Token()
 		return append(dst, boolValue, 1)
@@ -108,9 +108,9 @@ func (w valueWriter) value(dst []byte) []byte {
 
 // object writes what a Struct holds.
 func (w valueWriter) object(dst []byte) []byte {
-	w.in.Members(func(text string) bool {
+	w.in.Members(func(quoted []byte) bool {
 		dst = enclose(append(dst, items), func(dst []byte) []byte {
-			return enclose(append(protowire.AppendString(append(dst, name), text), member), w.value)
+			return enclose(append(protowire.AppendBytes(append(dst, name), rawjson.Inner(quoted)), member), w.value)
 		})
 		return len(dst) <= w.limit
 	})

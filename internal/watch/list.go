@@ -98,7 +98,7 @@ func (l *list) rateSweep(good bool, now time.Time) {
 // compareRecord learns whether the list says as much of a generation as a read does. One that it has shortened says
 // nothing of the others.
 func (l *list) compareRecord(e *entry, etag string) {
-	if hint := e.listing.hint; hint != nil && !hint.Shortened {
+	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
 	}
 	e.listing.hint = nil
@@ -108,9 +108,9 @@ func (l *list) compareRecord(e *entry, etag string) {
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:
-		return !g.Shortened && (g.File != nil || g.Text != nil)
+		return len(g.Omitted) == 0 && (g.File != nil || g.Text != nil)
 	case catalog.StateFailed, catalog.StateRefunded:
-		return !g.Shortened && g.FailureMessage != ""
+		return len(g.Omitted) == 0 && g.FailureMessage != ""
 	}
-	return !g.Shortened
+	return len(g.Omitted) == 0
 }

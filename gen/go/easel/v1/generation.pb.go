@@ -161,8 +161,8 @@ type Generation struct {
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of the fields that the server has left out, as an answer would be larger than the
 	// 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-	// is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-	// etag.
+	// is empty. In a list also what is large of these or of "failure_message", of
+	// "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

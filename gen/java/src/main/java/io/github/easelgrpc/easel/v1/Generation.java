@@ -922,8 +922,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -937,8 +937,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -951,8 +951,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -966,8 +966,8 @@ java.lang.String defaultValue) {
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4154,8 +4154,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4170,8 +4170,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4184,8 +4184,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4199,8 +4199,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4215,8 +4215,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4237,8 +4237,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4258,8 +4258,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4279,8 +4279,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -4297,8 +4297,8 @@ java.lang.String defaultValue) {
      * <pre>
      * Names of the fields that the server has left out, as an answer would be larger than the
      * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-     * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-     * etag.
+     * is empty. In a list also what is large of these or of "failure_message", of
+     * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
      * </pre>
      *
      * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>

@@ -482,8 +482,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -495,8 +495,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -507,8 +507,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>
@@ -520,8 +520,8 @@ java.lang.String defaultValue);
    * <pre>
    * Names of the fields that the server has left out, as an answer would be larger than the
    * 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-   * is empty. In a list also "inputs" that are large: GetGeneration gives them. Not part of the
-   * etag.
+   * is empty. In a list also what is large of these or of "failure_message", of
+   * "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
    * </pre>
    *
    * <code>repeated string omitted_fields = 19 [json_name = "omittedFields"];</code>

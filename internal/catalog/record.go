@@ -1,0 +1,277 @@
+package catalog
+
+import (
+	"bytes"
+
+	"github.com/easel-grpc/easel/internal/rawjson"
+)
+
+// record is an object. It is read once: members that a table of the rules names are picked out, and the others stay where
+// they are.
+type record struct {
+	sent   JSON
+	picked []picked // one of each key
+}
+
+// picked is a member that a table names.
+type picked struct {
+	key   string
+	name  []byte // as it was sent
+	value JSON
+	taken bool
+}
+
+func newRecord(v JSON) (*record, bool) {
+	if v.kind() != '{' {
+		return nil, false
+	}
+	r := &record{sent: v, picked: make([]picked, 0, 12)}
+	cursor := rawjson.NewCursor(v)
+	cursor.Members(func(quoted []byte) bool {
+		name := rawjson.Inner(quoted)
+		r.pick(name, cursor.Skip())
+		return true
+	})
+	return r, true
+}
+
+// pick picks a member. Of two of one name it picks the last, of two of one key the first by their names: the same every
+// time.
+func (r *record) pick(name []byte, value JSON) {
+	key := keyOf(name)
+	if key == "" {
+		return
+	}
+	for i := range r.picked {
+		if other := &r.picked[i]; other.key == key {
+			if bytes.Compare(name, other.name) <= 0 {
+				other.name, other.value = name, value
+			}
+			return
+		}
+	}
+	r.picked = append(r.picked, picked{key: key, name: name, value: value})
+}
+
+// member is the member of a key; nil where there is none.
+func (r *record) member(key string) *picked {
+	if r == nil {
+		return nil
+	}
+	for i := range r.picked {
+		if p := &r.picked[i]; p.key == key && !p.taken {
+			return p
+		}
+	}
+	return nil
+}
+
+// get is the value of a key.
+func (r *record) get(key string) (JSON, bool) {
+	if p := r.member(key); p != nil {
+		return p.value, true
+	}
+	return nil, false
+}
+
+// object is the member of a key, where that is an object.
+func (r *record) object(key string) (*record, bool) {
+	v, _ := r.get(key)
+	return newRecord(v)
+}
+
+// find reads the first readable member of names, and leaves it in the record.
+func find[T any](r *record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
+	for _, name := range names {
+		if p := r.member(name); p != nil {
+			if value, ok := read(p.value); ok {
+				return value, p, true
+			}
+		}
+	}
+	return value, nil, false
+}
+
+// take is find, and removes the member, so that it is not among the unknown ones. An
+// unreadable member stays among them.
+func take[T any](r *record, names []string, read func(JSON) (T, bool)) (T, bool) {
+	value, found, ok := find(r, names, read)
+	if ok {
+		found.taken = true
+	}
+	return value, ok
+}
+
+// optional gives a pointer to a value, nil where there is none.
+func optional[T any](value T, ok bool) *T {
+	if !ok {
+		return nil
+	}
+	return new(value)
+}
+
+// weight is the score of an object that has one of some members: records score more than wrappers.
+type weight struct {
+	names  []string
+	score  int
+	nested bool // the member may be an object
+}
+
+func (r *record) score(weights []weight) (sum int) {
+	for _, w := range weights {
+		telling := func(v JSON) (bool, bool) { return true, !v.IsNull() && (w.nested || v.kind() != '{') }
+		if _, _, ok := find(r, w.names, telling); ok {
+			sum += w.score
+		}
+	}
+	return sum
+}
+
+// unwrap finds the record in a body: the object itself, or one below that looks more
+// like it. The id weighs most, as envelopes have a status of their own.
+func unwrap(v JSON, wrappers []string, weights []weight) (*record, bool) {
+	top, ok := newRecord(only(v))
+	if !ok {
+		return nil, false
+	}
+	return top.inside(wrappers, weights), true
+}
+
+// only is the item of a list of one, or the value itself.
+func only(v JSON) JSON {
+	if list, ok := v.Items(); ok && len(list) == 1 {
+		return list[0]
+	}
+	return v
+}
+
+// inside is the record itself, or one in it with a higher score.
+func (r *record) inside(wrappers []string, weights []weight) *record {
+	best := r
+	for _, name := range wrappers {
+		inner, ok := r.object(name)
+		if !ok {
+			continue
+		}
+		if inner = inner.deepest(wrappers, weights); inner.score(weights) > best.score(weights) {
+			best = inner
+		}
+	}
+	return best
+}
+
+// deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
+func (r *record) deepest(wrappers []string, weights []weight) *record {
+	for _, name := range wrappers {
+		if inner, ok := r.object(name); ok && inner.score(weights) > r.score(weights) {
+			return inner
+		}
+	}
+	return r
+}
+
+// findList finds the list in a body: an array, a member of a known name, an object's one
+// array, or an object of records. A list that is null is empty. It stands at most so deep.
+func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
+	if items, ok := v.Items(); ok || v.IsNull() {
+		return items, true
+	}
+	r, ok := newRecord(v)
+	if !ok || depth < 0 {
+		return nil, false
+	}
+	for _, name := range names {
+		member, there := r.get(name)
+		if items, ok := member.Items(); there && (ok || member.IsNull()) {
+			return items, true
+		}
+	}
+	for _, name := range names {
+		if inner, _ := r.get(name); !inner.IsNull() {
+			if items, ok := findList(inner, names, weights, depth-1); ok {
+				return items, true
+			}
+		}
+	}
+	members := v.Members()
+	if items, ok := onlyArray(members); ok {
+		return items, true
+	}
+	return keyed(members, weights)
+}
+
+// keyed reads an object of records that is keyed by their identifiers, in the order of
+// these. Every record must look like one.
+func keyed(members []Member, weights []weight) ([]JSON, bool) {
+	items := make([]JSON, 0, len(members))
+	for _, m := range members {
+		r, ok := newRecord(m.Value)
+		if !ok || r.score(weights) == 0 {
+			return nil, false
+		}
+		item := m.Value
+		if _, ok := r.get("id"); !ok {
+			item = append(append(rawjson.AppendText([]byte(`{"id":`), m.Name), ','), m.Value[1:]...)
+		}
+		items = append(items, item)
+	}
+	return items, len(items) > 0
+}
+
+func onlyArray(members []Member) (only []JSON, found bool) {
+	for _, m := range members {
+		if items, ok := m.Value.Items(); ok {
+			if found {
+				return nil, false
+			}
+			only, found = items, true
+		}
+	}
+	return only, found
+}
+
+// extraOf gives the remaining members of a record: those without a field of their own, without
+// secrets, and nested up to maxDepth.
+func extraOf(r *record) rawjson.Value {
+	extra := rawjson.Filtered(r.sent, remainder{r}, maxDepth)
+	if string(extra) == "{}" {
+		return nil
+	}
+	return extra
+}
+
+// remainder keeps what was not taken out of a record.
+type remainder struct{ *record }
+
+// Text implements rawjson.Filter. It is called for no text: a record is an object.
+func (remainder) Text(text []byte) ([]byte, bool) { return text, true }
+
+// Member implements rawjson.Filter.
+func (r remainder) Member(name []byte, isObject bool) (rawjson.Filter, bool) {
+	for _, p := range r.picked {
+		if p.taken && bytes.Equal(p.name, name) {
+			return nil, false
+		}
+	}
+	return secrets(false).Member(name, isObject)
+}
+
+// secrets drops secret members and texts: true stands for those of an object that describes an API key. Such an object,
+// which may have its daily cap, is kept without the members that may be the API key itself.
+type secrets bool
+
+// Text implements rawjson.Filter.
+func (secrets) Text(text []byte) ([]byte, bool) {
+	return text, !suspicious(text) && string(text) != omitted
+}
+
+// Member implements rawjson.Filter.
+func (ofKey secrets) Member(name []byte, isObject bool) (rawjson.Filter, bool) {
+	switch key := keyOf(name); {
+	case isObject && keyNames[key]:
+		return secrets(true), true
+	case secretNames[key] || bool(ofKey) && keySecretNames[key]:
+		return nil, false
+	}
+	return ofKey, !suspicious(name)
+}
