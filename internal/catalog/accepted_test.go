@@ -8,7 +8,7 @@ import (
 
 func TestAnAPIKeyIsAcceptedFromFirstAnswerToRejection(t *testing.T) { // A3
 	a := newAccepted()
-	has := func(t Tenant) bool { return !a.at(t).IsZero() }
+	has := func(t Tenant) bool { return !a.of(t).at.IsZero() }
 	for n, step := range []struct {
 		err  error
 		want bool
@@ -35,7 +35,7 @@ func TestAcceptedAPIKeysAreRememberedUpToALimit(t *testing.T) {
 	for n := range acceptedLimit + 10 {
 		a.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, nil)
 	}
-	if len(a.tenants) != acceptedLimit || a.at(Tenant(fmt.Sprint(acceptedLimit+9))).IsZero() {
+	if len(a.tenants) != acceptedLimit || a.of(Tenant(fmt.Sprint(acceptedLimit+9))).at.IsZero() {
 		t.Errorf("%d are remembered", len(a.tenants))
 	}
 }

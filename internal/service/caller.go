@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"time"
 
@@ -108,8 +109,14 @@ func Subject(ctx context.Context) string {
 	return string(c.credential.Tenant)
 }
 
-// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
-const provenFor = time.Minute
+const (
+	// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
+	provenFor = time.Minute
+	// knownFor is how long it lasts where the catalog can't be asked: away, slow, or in a pause.
+	knownFor = time.Hour
+	// knownWait is how long the catalog is asked then: a call waits for a little longer.
+	knownWait = time.Second
+)
 
 // Proven reports whether the caller of a call is known: callers behind a held API key have proved who they are, and a
 // forwarded API key is known when the catalog has accepted it lately.
@@ -118,13 +125,33 @@ func (s *Service) Proven(ctx context.Context) bool {
 	return cred.Held || s.cfg.Catalog.AcceptedWithin(cred.Tenant, provenFor)
 }
 
-// Prove asks the catalog whether it accepts the API key of a call.
+// Prove asks the catalog whether it accepts the API key of a call. One that it has accepted within the hour stays proved
+// while it gives no answer: an outage and a pause end no service.
 func (s *Service) Prove(ctx context.Context) error {
-	_, err := s.cfg.Catalog.Account(ctx, credential(ctx))
+	tenant, asked := credential(ctx).Tenant, ctx
+	known := s.cfg.Catalog.AcceptedWithin(tenant, knownFor)
+	if known {
+		var cancel context.CancelFunc
+		asked, cancel = context.WithTimeout(ctx, knownWait)
+		defer cancel()
+	}
+	_, err := s.cfg.Catalog.Account(asked, credential(ctx))
+	if known && ctx.Err() == nil && unanswered(err) {
+		s.cfg.Catalog.Trust(tenant, provenFor)
+	}
 	if s.Proven(ctx) { // the answer may be unreadable
 		return nil
 	}
 	return err
+}
+
+// unanswered reports whether the catalog has not said whether it accepts an API key.
+func unanswered(err error) bool {
+	switch catalog.KindOf(err) {
+	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindBusy:
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // Authenticate finds out under which credential a call runs, and denies by default.

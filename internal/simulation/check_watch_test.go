@@ -385,6 +385,9 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		if (e.kind == sawSilence || saysLedger(e.text)) && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
 			continue // one that has begun goes on
 		}
+		if strings.HasSuffix(e.text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.at) && !o.hadAccepted(e) {
+			continue // its replica has never had the API key accepted
+		}
 		if strings.HasPrefix(e.text, "NotFound") && o.plan.Ledger && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) {
 			continue // its replica has not placed the order
 		}
@@ -393,6 +396,13 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 		}
 		say(e, "a watch ended with %s %s", e.kind, e.text)
 	}
+}
+
+// hadAccepted reports whether the catalog has accepted the API key of an event's actor at its process within the hour.
+func (o *outcome) hadAccepted(e event) bool {
+	return slices.ContainsFunc(o.requests, func(r request) bool {
+		return r.process == e.process && r.apiKey == e.tenant() && r.status/100 == 2 && r.end < e.at && e.at-r.end < time.Hour
+	})
 }
 
 // saysLedger reports whether an error is what a ledger in trouble is told as: it does not answer, or all of its
@@ -413,7 +423,7 @@ func drainIsAnnounced(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers)
+			other := o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers) || o.troubled("C2", e.at, time.Minute) // one that is frozen says nothing
 			if f.id == "N4" && !other && f.from <= e.at && e.at <= f.to && strings.HasPrefix(e.process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was cut off without a word")
 			}

@@ -1,0 +1,61 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/server/servertest"
+)
+
+// A watch that ends for its age begins anew, in an outage and in a pause of the catalog too.
+func TestAnAPIKeyThatWasAcceptedStaysSoWhileTheCatalogGivesNoAnswer(t *testing.T) {
+	for name, fault := range map[string]sandbox.Fault{
+		"failing": {Status: 503},
+		"silent":  {Hang: true},
+		"paused":  {Status: 429, Header: map[string]string{"Retry-After": "120"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overBoth(t, func(t *testing.T, s *stack, c caller) {
+				id := create(t, c, order(t, text, "k", "a lake")).GetGenerationId()
+				begins := func(c caller) error {
+					ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+					defer leave()
+					told := false
+					err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) { told = true; leave() })
+					if told {
+						return nil
+					}
+					return err
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				go func() { _ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {}) }()
+				away := s.sandbox.Inject(fault)
+				for _, passed := range []time.Duration{10 * time.Second, 5 * time.Minute, 45 * time.Minute} {
+					time.Sleep(passed)
+					began := time.Now()
+					if err := begins(c); err != nil {
+						t.Errorf("after %v a watch can't begin: %v", passed, err)
+					}
+					if took := time.Since(began); took > 2*time.Second {
+						t.Errorf("it takes %v", took)
+					}
+				}
+				if err := begins(withKeyOf(c, "sandbox_live_other")); err == nil {
+					t.Error("an API key that was never accepted is let in")
+				}
+				away.Remove()
+				rejected := s.sandbox.Inject(sandbox.Fault{Status: 401})
+				defer rejected.Remove()
+				time.Sleep(10 * time.Minute)
+				_ = begins(c)
+				servertest.WantError(t, begins(c), codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
+			}, func(o *options) { o.sandbox.Speed = 0.0001 })
+		})
+	}
+}
