@@ -16,11 +16,14 @@ BASE    ?= main
 # How long `make simulate` simulates, and where it begins.
 HOURS   ?= 10000
 SEED    ?= 1
+# What `make mutate` changes, and how often.
+PACKAGE ?= ledger
+CHANGES ?= 50
 # The languages whose examples `make test-clients` runs; rust is one, which takes minutes to build.
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs one-order bench bench-counts bench-fairness bench-schedule \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -158,6 +161,11 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
+
+mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it notices
+	@mkdir -p .build
+	cd internal/tools && $(GO) build -o ../../.build/mutate ./mutate
+	.build/mutate -n $(CHANGES) -seed $(SEED) -tests ./internal/$(PACKAGE) internal/$(PACKAGE)
 
 one-order: ## Count our files and functions that one CreateGeneration runs through
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order

@@ -38,6 +38,9 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		if got := kinds(o.got("studio")); len(got) != 3 || got[2] != "g1 generation.refunded" || o.count("studio given_up") != 1 {
 			t.Errorf("after a day it has got %q, %v", got, o.counts)
 		}
+		if not, given := o.logged("an event was not taken"), o.logged("events were given up"); not != 1 || given != 1 {
+			t.Errorf("the log says %d times that an event was not taken, and %d times that it was given up", not, given)
+		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
 		if n, err := o.book.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}); n != 1 || err != nil {
 			t.Errorf("%d are sent again, %v", n, err)

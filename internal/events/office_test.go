@@ -89,6 +89,27 @@ type office struct {
 
 	mu     sync.Mutex
 	counts map[string]int64
+	log    []string // its lines
+}
+
+// Write keeps a line of the log.
+func (o *office) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.log = append(o.log, string(line))
+	return len(line), nil
+}
+
+// logged is how many lines of the log hold a text.
+func (o *office) logged(text string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, line := range o.log {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func inOffice(t *testing.T, test func(*office)) {
@@ -172,7 +193,7 @@ func newOffice(t *testing.T, url string, connector driver.Connector) *office {
 }
 
 func (o *office) newSender() *events.Sender {
-	return events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Transport: o.receivers, Count: func(team, outcome string, n int64) {
+	return events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o, nil)), Transport: o.receivers, Count: func(team, outcome string, n int64) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.counts[team+" "+outcome] += n

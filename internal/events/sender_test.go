@@ -120,6 +120,9 @@ func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 		var bodies, stamps []string
 		o.answer = func(_ string, p post) (int, error) {
 			bodies, stamps = append(bodies, string(p.body)), append(stamps, p.header.Get("webhook-timestamp"))
+			if kind, by := p.header.Get("content-type"), p.header.Get("user-agent"); kind != events.ContentType || by != "easel" {
+				t.Errorf("%q is sent by %q", kind, by)
+			}
 			return map[bool]int{true: 200, false: 500}[len(bodies) == 3], nil
 		}
 		defer o.run(o.sender)()
@@ -175,6 +178,28 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The pauses between attempts grow while a receiver is dead, and begin anew after each answer.
+func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
+	inOffice(t, func(o *office) {
+		var dead atomic.Bool
+		o.answer = func(string, post) (int, error) { return map[bool]int{true: 500, false: 200}[dead.Load()], nil }
+		defer o.run(o.sender)()
+		dead.Store(true)
+		o.order("studio", "g1", lifecycle.Succeeded)
+		time.Sleep(time.Hour)
+		dead.Store(false)
+		time.Sleep(2 * time.Minute)
+		dead.Store(true)
+		o.order("studio", "g2", lifecycle.Succeeded)
+		synctest.Wait()
+		dead.Store(false)
+		time.Sleep(5 * time.Second)
+		if got := kinds(o.got("studio")); len(got) != 2 {
+			t.Errorf("5 seconds after one failure it has got %q", got)
+		}
+	})
 }
 
 // checkOrder holds the order of the events of each subject, by their first arrival.
