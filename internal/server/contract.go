@@ -30,7 +30,10 @@ var longLived = map[string]bool{
 // The classes of calls at the gate: a list costs most and is missed least.
 const order, read, list = gate.Order, gate.Read, gate.Poll
 
-// turnsOf are how many calls of one caller may have their turn at once, where so many orders may: the last are for what is
+// callerTurns is how many turns one caller may have at once, where so many orders may have one.
+func callerTurns(orders int) int { return max(1, orders*2/3) }
+
+// turnsOf are how many calls of each class may have their turn at once, where so many orders may: the last are for what is
 // missed most.
 func turnsOf(orders int) (turns [gate.Classes]int) {
 	for class, n := range [gate.Classes]int{order: orders, read: orders * 15 / 16, list: orders * 3 / 4} {

@@ -57,21 +57,22 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 	d := &door{
 		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing, stats: newCallStats(),
 		proofs:            newProofs(config.Service.Prove),
-		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls()))}),
+		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls())), OwnerPlaces: callerTurns(limits.calls())}),
 		reading:           gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
 		publicReading:     gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
 		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),
 		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
-		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, unprovedCalls),
+		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
 		unprovedAddresses: newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedAddressCalls, unprovedCalls),
 		methods:           map[string]grpc.MethodInfo{}, conns: map[*conn]bool{}, requests: map[string]*call{},
 		refused: make(chan ended, refusedLines),
 	}
 	for class, turns := range turnsOf(limits.calls()) {
-		d.calls[class] = newPlaces("calls", "", waitingShare*turns, waitingShare*turns)
+		d.calls[class] = newPlaces("calls", "", waitingShare*min(turns, callerTurns(limits.calls())), waitingShare*turns)
 		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
 	}
+	d.unprovedAddresses.spare = unprovedCalls / spareShare
 	return d
 }
 

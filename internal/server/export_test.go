@@ -7,6 +7,7 @@ var (
 	CallerGenerations, AllGenerations         = callerGenerations, allGenerations
 	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()
 	Calls, WaitingCalls, CallWait             = turnsOf(Limits{}.calls()), waitingShare * Limits{}.calls(), callWait
+	CallerTurns                               = callerTurns(Limits{}.calls())
 	PlaceBytes, CallMemory                    = placeBytes, callMemory(Limits{}.calls())
 	AddressCalls, PublicCalls                 = addressCalls, publicCalls
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls

@@ -99,7 +99,7 @@ func limits() []limit {
 		},
 		{
 			"other calls under way, with orders that go on without their caller (`EASEL_MAX_CALLS`)",
-			fmt.Sprintf("%d; %d without orders; %d lists; a sixteenth more for callers who have fewer than 2; twice as many of each with those that wait", server.Calls[0], server.Calls[1], server.Calls[2]),
+			fmt.Sprintf("%d; %d without orders; %d lists; %d of one caller; a sixteenth more for callers who have fewer than 2; twice as many of each with those that wait", server.Calls[0], server.Calls[1], server.Calls[2], server.CallerTurns),
 			fmt.Sprintf("waits %s, orders first, lists last, whoever has had the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.CallWait)),
 			[]string{"TestTheLastTurnsAreKeptForWhatIsMissedMost", "TestACallWaitsForItsTurnAndNoLonger", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersCallsKeepNoOtherOut"},
 			nil,
@@ -113,7 +113,7 @@ func limits() []limit {
 		},
 		{
 			"calls that wait for the proof of an API key: under one; from one address; all",
-			fmt.Sprintf("%d; %d; %s", server.UnprovedKey, server.UnprovedAddress, number(server.Unproved)),
+			fmt.Sprintf("%s; %s; %s; a sixteenth more for addresses that have fewer than 2", number(server.UnprovedKey), number(server.UnprovedAddress), number(server.Unproved)),
 			fmt.Sprintf("`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429, at once, or after %[1]s in which there was no turn to ask; `UNAVAILABLE` `UPSTREAM_UNAVAILABLE` after %[1]s without an answer of the catalog; a rejection is remembered for %[2]s", long(server.ProofWait), long(server.RejectedFor)),
 			[]string{"TestCallsUnderANewAPIKeyWaitForOneProof", "TestCallsThatWaitForAProofAreBounded"},
 			nil,

@@ -28,8 +28,9 @@ const (
 	addressCalls, publicCalls = 100, 1000
 	// So many requests of streams are received at a time, and of one caller; of public calls the same.
 	readsAtOnce, readsOfCaller = 16, 4
-	// Calls that wait for the proof of their API key, by API key, by address and all.
-	unprovedKeyCalls, unprovedAddressCalls, unprovedCalls = 100, 500, 1000
+	// Calls that wait for the proof of their API key: by API key all that a caller may have, so that it can come back with
+	// all its watches; by address and all. Beyond all one in spareShare is for addresses with fewer than fewCalls.
+	unprovedKeyCalls, unprovedAddressCalls, unprovedCalls = 1250, 2000, 2500
 )
 
 // placeBytes is the highest price of the place of a call in memory: a request of the largest size as it has come, in one
@@ -69,7 +70,9 @@ func (p *places) take(caller string, n int) (seat, error) {
 	switch {
 	case used+n > p.each && p.instead != "":
 		return seat{}, p.exceeded()
-	case used+n > p.each, p.total+n > all:
+	case used+n > p.each:
+		return seat{}, overload(fmt.Sprintf("one caller or address has places for %d %s here, and they are taken", p.each, p.what), p.delay())
+	case p.total+n > all:
 		return seat{}, overload(fmt.Sprintf("this server has places for %d %s, and they are taken", p.all, p.what), p.delay())
 	}
 	p.used[caller] = used + n

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,14 +25,20 @@ type nobody struct{ Service }
 
 func TestTheLastTurnsAreKeptForWhatIsMissedMost(t *testing.T) {
 	turns := newTestDoor(16).turns
+	callers := 0
+	try := func(class gate.Class) error {
+		callers++
+		_, err := turns.Try(gate.Request{Owner: fmt.Sprint("caller ", callers%2), Class: class})
+		return err
+	}
 	take := func(n int, class gate.Class) {
 		t.Helper()
 		for range n {
-			if _, err := turns.Try(gate.Request{Owner: "anybody", Class: class}); err != nil {
+			if err := try(class); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := turns.Try(gate.Request{Owner: "anybody", Class: class}); err == nil {
+		if err := try(class); err == nil {
 			t.Errorf("class %v has one more", class)
 		}
 	}
@@ -41,21 +48,24 @@ func TestTheLastTurnsAreKeptForWhatIsMissedMost(t *testing.T) {
 }
 
 func TestOneCallersCallsKeepNoOtherOut(t *testing.T) { // A8
-	calls := newTestDoor(32).calls[order]
+	d := newTestDoor(48)
+	calls := d.calls[order]
 	var held []seat
-	for range 64 {
-		one, err := calls.take("greedy", 1) // alone it has all
-		if err != nil {
-			t.Fatal(err)
+	for caller, may := range map[string]int{"greedy": 64, "another": 32} {
+		for range may {
+			one, err := calls.take(caller, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, one)
 		}
-		held = append(held, one)
 	}
 	for range fewCalls {
 		if _, err := calls.take("modest", 1); err != nil {
-			t.Error("another's call is refused: ", err)
+			t.Error("a third one's call is refused: ", err)
 		}
 	}
-	for _, caller := range []string{"greedy", "modest"} {
+	for _, caller := range []string{"greedy", "another", "modest"} {
 		if _, err := calls.take(caller, 1); reasonOf(err) != easelv1.ErrorReason_OVERLOADED {
 			t.Errorf("the spare places are anybody's: %v", err)
 		}
@@ -65,6 +75,26 @@ func TestOneCallersCallsKeepNoOtherOut(t *testing.T) { // A8
 	}
 	if calls.inUse() != fewCalls || len(calls.used) != 1 {
 		t.Errorf("%d places are taken, by %v", calls.inUse(), calls.used)
+	}
+}
+
+func TestOneCallerHasTwoThirdsOfTheTurnsAndNoMore(t *testing.T) { // A8
+	for class := range gate.Classes {
+		turns := newTestDoor(48).turns
+		had := map[string]int{}
+		for range 48 {
+			for _, caller := range []string{"greedy", "modest"} {
+				for caller == "greedy" || had[caller] < 4 {
+					if _, err := turns.Try(gate.Request{Owner: caller, Class: class}); err != nil {
+						break
+					}
+					had[caller]++
+				}
+			}
+		}
+		if had["greedy"] != 32 || had["modest"] != 4 {
+			t.Errorf("of class %v they have had %v", class, had)
+		}
 	}
 }
 

@@ -75,6 +75,31 @@ func TestARejectedAPIKeyIsRememberedForSeconds(t *testing.T) { // D12
 	})
 }
 
+func TestAThousandWatchesUnderANewAPIKeyWaitForOneProof(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		studio := servertest.NewStudio()
+		proofs := 0
+		studio.Proof = func(context.Context) error { proofs++; time.Sleep(proofWait / 2); return nil }
+		studio.Watch = watchUntilLeft
+		s := serve(t, studio)
+		ctx, leave := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		began := time.Now()
+		for range s.Server.config.Limits.callerStreams() {
+			calls.Go(func() {
+				if err := openWatch(ctx, s.Generations()); err != nil || time.Since(began) != proofWait/2 {
+					t.Errorf("after %v one is answered %v", time.Since(began), err)
+				}
+			})
+		}
+		calls.Wait()
+		if proofs != 1 || s.taken() != s.Server.config.Limits.callerStreams() {
+			t.Errorf("%d proofs; %d places are taken", proofs, s.taken())
+		}
+		leave()
+	})
+}
+
 func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
@@ -83,9 +108,16 @@ func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
 		var calls sync.WaitGroup
 		var late, refused atomic.Int32
 		began := time.Now()
-		for range unprovedKeyCalls + 10 {
+		conn := servertest.Dial(t, s.GRPCPipe) // one has no place for more
+		defer conn.Close()
+		other := easelv1.NewGenerationServiceClient(conn)
+		for n := range unprovedKeyCalls + 10 {
 			calls.Go(func() {
-				err := openWatch(t.Context(), s.Generations())
+				client := s.Generations()
+				if n%2 == 0 {
+					client = other
+				}
+				err := openWatch(t.Context(), client)
 				switch time.Since(began) {
 				case 0:
 					servertest.WantError(t, err, codes.ResourceExhausted, "OVERLOADED")
