@@ -115,8 +115,8 @@ func mixed(n int) (method string, req, resp proto.Message) {
 	}, &easelv1.GetGenerationResponse{}
 }
 
-// offer makes so many calls a second, whatever becomes of them, and counts.
-func offer(t *testing.T, c caller, rate int) *goodput {
+// offer makes so many calls a second, whatever becomes of them, and counts. Two callers take turns, as one may not have all turns.
+func offer(t *testing.T, callers [2]caller, rate int) *goodput {
 	t.Helper()
 	g := &goodput{asked: map[string]int{}, served: map[string]int{}, refuse: map[string]int{}}
 	var all sync.WaitGroup
@@ -126,7 +126,7 @@ func offer(t *testing.T, c caller, rate int) *goodput {
 			defer cancel()
 			method, req, resp := mixed(n)
 			began := time.Now()
-			err := c.call(ctx, method, req, resp)
+			err := callers[n%2].call(ctx, method, req, resp)
 			g.count(method, err, time.Since(began))
 		})
 		time.Sleep(time.Second / time.Duration(rate))
@@ -146,7 +146,7 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 			o.wrap = func(http.RoundTripper) http.RoundTripper { return slow }
 			o.hub.MinInterval, o.hub.MaxInterval, o.hub.Rate = time.Second, time.Second, 100
 		})
-		c := grpcCaller{s, s.key}
+		c, other := grpcCaller{s, s.key}, grpcCaller{s, "another-key"}
 		ctx, cancel := context.WithCancel(t.Context())
 		var watches sync.WaitGroup
 		var longest atomic.Int64
@@ -162,11 +162,13 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 					})
 			})
 		}
-		method, req, resp := mixed(1) // the catalog has accepted the key before
-		if err := c.call(t.Context(), method, req, resp); err != nil {
-			t.Error(err)
+		for _, c := range []caller{c, other} {
+			method, req, resp := mixed(1) // the catalog has accepted the key before
+			if err := c.call(t.Context(), method, req, resp); err != nil {
+				t.Error(err)
+			}
 		}
-		g = offer(t, c, rate)
+		g = offer(t, [2]caller{c, other}, rate)
 		cancel()
 		watches.Wait()
 		silence = time.Duration(longest.Load())
