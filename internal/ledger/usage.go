@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,19 +25,19 @@ const (
 // microsecondsOfDay are those of a day, which is how a day is counted in the book.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// expression is a dimension in SQL; each %s is an argument.
+// expression is a dimension of an order in SQL; each %s is an argument. {bytes} is the order of a rollup's.
 func (d Dimension) expression() string {
 	switch d {
 	case ByOwner:
-		return "owner"
+		return "owner {bytes}"
 	case ByCaller:
-		return "caller"
+		return "caller {bytes}"
 	case ByModel:
-		return "model_id"
+		return "model_id {bytes}"
 	case ByLabel:
-		return "COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '')"
+		return "COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '') {bytes}"
 	}
-	return fmt.Sprintf("CAST(order_time / %d AS TEXT)", microsecondsOfDay)
+	return fmt.Sprintf("CAST(order_time / %d AS TEXT) {bytes}", microsecondsOfDay)
 }
 
 // Usage is a row of what was ordered.
@@ -65,9 +66,14 @@ type UsageQuery struct {
 	Most  int
 }
 
-// sums are what is counted of the orders of a row.
-const sums = `COUNT(CASE WHEN state = {placed} THEN 1 END), COUNT(CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 END), COUNT(CASE WHEN state = {open} THEN 1 END),
-	CAST(COALESCE(SUM(cost_cents), 0) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
+// counts are what is counted of orders, less or more; rollups have it by the same names.
+const counts = `%[1]s CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, %[1]s CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
+	%[1]s CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, %[1]s COALESCE(cost_cents, 0) AS cost_cents, %[1]s refunded_cents AS refunded_cents,
+	%[1]s reserved_cents AS reserved_cents, %[1]s unconfirmed_cents AS unconfirmed_cents`
+
+// sums are the counts of a row.
+const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
+	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
 // Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
@@ -95,23 +101,12 @@ func (q UsageQuery) scan(rows *sql.Rows, u *Usage) error {
 // statement selects the rows. The dimensions are named d1, d2 and so on; d0 is the same everywhere, so that there is one
 // to group by.
 func (q UsageQuery) statement() (statement string, args []any) {
-	c, names, after := &clauses{}, []string{"d0"}, []any{0}
-	c.add("0 AS d0")
-	for n, d := range q.By {
-		name := fmt.Sprintf("d%d", n+1)
-		names = append(names, name)
-		if d == ByLabel {
-			c.add(d.expression()+" AS "+name, q.LabelName)
-		} else {
-			c.add(d.expression() + " AS " + name)
-		}
+	names, after := []string{"d0"}, []any{0}
+	for n := range q.By {
+		names = append(names, fmt.Sprintf("d%d", n+1))
 	}
-	dimensions, list := c.take(), strings.Join(names, ", ")
-	c.add("order_time >= %s AND order_time < %s AND state <> {refused}", q.Start.UnixMicro(), q.End.UnixMicro())
-	if q.Owner != nil {
-		c.add("owner = %s", *q.Owner)
-	}
-	from := fmt.Sprintf(`SELECT %s, state, status, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM orders WHERE %s`, dimensions, c)
+	c, list := &clauses{}, strings.Join(names, ", ")
+	from := q.sources(c)
 	c.all = []string{"TRUE"}
 	for n, value := range q.After {
 		if q.By[n] == ByDay {
@@ -122,8 +117,83 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	if len(after) > 1 {
 		c.add("("+list+") > (%s"+strings.Repeat(", %s", len(q.After))+")", after...)
 	}
-	c.add("TRUE GROUP BY "+list+" ORDER BY "+list+" LIMIT %s", q.Most)
+	c.add("TRUE GROUP BY "+list+" HAVING SUM(orders) + SUM(unknown) > 0 ORDER BY "+list+" LIMIT %s", q.Most)
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
+}
+
+// sources are where the counts come from: the rollups of the days and months that the times of a query touch, less the orders
+// of these days beyond those times, and the orders without an outcome. A label stands in orders alone.
+func (q UsageQuery) sources(c *clauses) string {
+	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
+	if slices.Contains(q.By, ByLabel) {
+		return q.ofOrders(c, "", "state <> {refused}", start, end)
+	}
+	days, ends := start/microsecondsOfDay*microsecondsOfDay, (end+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay
+	all := []string{q.ofOrders(c, "", "state = {open}", start, end)}
+	if start > days {
+		all = append(all, q.ofOrders(c, "-", "state = {placed}", days, start))
+	}
+	if ends > end {
+		all = append(all, q.ofOrders(c, "-", "state = {placed}", end, ends))
+	}
+	first, last := monthAfter(days), monthOf(ends)
+	if slices.Contains(q.By, ByDay) || first >= last {
+		return strings.Join(append(all, q.ofRollups(c, "day", days, ends)), " UNION ALL ")
+	}
+	return strings.Join(append(all, q.ofRollups(c, "day", days, first), q.ofRollups(c, "month", first, last), q.ofRollups(c, "day", last, ends)), " UNION ALL ")
+}
+
+// endOfTime is after all orders.
+var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// monthOf is the begin of the month of a time of the book, and monthAfter the first one that does not begin before a time.
+func monthOf(at int64) int64 { return Limits{}.periods(time.UnixMicro(at).UTC())[1].Start.UnixMicro() }
+
+func monthAfter(at int64) int64 {
+	if month := (Limits{}).periods(time.UnixMicro(at).UTC())[1]; month.Start.UnixMicro() < at {
+		return month.Reset.UnixMicro()
+	}
+	return at
+}
+
+// ofOrders selects the counts of orders that were written between two times, with a sign.
+func (q UsageQuery) ofOrders(c *clauses, sign, condition string, start, end int64) string {
+	c.all = []string{"0 AS d0"}
+	for n, d := range q.By {
+		if d == ByLabel {
+			c.add(d.expression()+fmt.Sprintf(" AS d%d", n+1), q.LabelName)
+		} else {
+			c.add(d.expression() + fmt.Sprintf(" AS d%d", n+1))
+		}
+	}
+	selected := c.take() + ", " + fmt.Sprintf(counts, sign)
+	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition+" AND order_time", start, end)
+}
+
+// ofRollups selects the counts of the periods that begin between two times.
+func (q UsageQuery) ofRollups(c *clauses, period string, start, end int64) string {
+	selected := "0 AS d0"
+	for n, d := range q.By {
+		selected += fmt.Sprintf(", %s AS d%d", rolled[d], n+1)
+	}
+	return "SELECT " + selected + ", orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE " +
+		q.between(c, "period = '"+period+"' AND start_time", start, end)
+}
+
+// rolled are the dimensions in rollups.
+var rolled = map[Dimension]string{
+	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT)", microsecondsOfDay) + " {bytes}", ByOwner: "owner", ByCaller: "caller", ByModel: "model_id",
+}
+
+// between is the condition of a time, after others.
+func (q UsageQuery) between(c *clauses, time string, start, end int64) string {
+	c.add(time+" >= %s AND "+time[strings.LastIndex(time, " ")+1:]+" < %s", start, end)
+	if q.Owner != nil {
+		c.add("owner = %s", *q.Owner)
+	}
+	condition := c.String()
+	c.all = nil
+	return condition
 }
 
 // date is a day as the book counts days, written as 2026-11-22.

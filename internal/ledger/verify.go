@@ -94,10 +94,10 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 	}
 	defer func() { _ = tx.Rollback() }() // it has read alone
 	v := &verification{
-		tx: &transaction{querier: tx, ctx: ctx, pool: l.reads, tx: tx, l: l}, l: l, windows: map[window]amounts{},
+		tx: &transaction{querier: tx, ctx: ctx, pool: l.reads, tx: tx, l: l}, l: l, windows: map[window]amounts{}, rollups: map[rollup]amounts{},
 		differs: differs, looked: looked,
 	}
-	for _, step := range []func() error{v.orders, v.orphans, v.budgets} {
+	for _, step := range []func() error{v.orders, v.orphans, v.budgets, v.reports} {
 		if err := step(); err != nil {
 			return v.Verified, unusable(err)
 		}
@@ -112,6 +112,7 @@ type verification struct {
 	tx      *transaction
 	l       *Ledger
 	windows map[window]amounts // what the orders add up to
+	rollups map[rollup]amounts // of those that are placed
 	since   int64              // when the journal began
 	differs func(Difference)
 	looked  func(orders int)
@@ -123,8 +124,15 @@ type window struct {
 	start         int64
 }
 
-// amounts are what a budget has of its orders.
-type amounts struct{ Orders, Spent, Reserved, Unconfirmed, Refunded int64 }
+// rollup is that of a window, by what is reported.
+type rollup struct {
+	window
+	caller, model string
+}
+
+// amounts are what a budget or a rollup has of its orders. A budget has no failures, and a rollup's Spent is what they have
+// cost.
+type amounts struct{ Orders, Spent, Reserved, Unconfirmed, Refunded, Failed int64 }
 
 func (v *verification) report(d Difference) {
 	v.Differences++
@@ -134,7 +142,9 @@ func (v *verification) report(d Difference) {
 // journaled is an order with what its journal adds up to.
 type journaled struct {
 	id, owner            string
-	written, placed      int64
+	caller, model        string
+	written              int64
+	placed, failed       int64
 	money                lifecycle.Money
 	held, charge, refund int64 // by its lines
 	lines                int64 // of money
@@ -147,12 +157,12 @@ func (v *verification) orders() error {
 	}
 	last := ""
 	for {
-		some, err := collect(v.tx, scanJournaled, `SELECT o.id, o.owner, o.order_time, CASE WHEN o.state = {placed} THEN 1 ELSE 0 END, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents,
+		some, err := collect(v.tx, scanJournaled, `SELECT o.id, o.owner, o.caller, o.model_id, o.order_time, CASE WHEN o.state = {placed} THEN 1 ELSE 0 END, CASE WHEN o.state = {placed} AND o.status IN ({failed}, {refunded}) THEN 1 ELSE 0 END, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents,
 			CAST(COALESCE(SUM(CASE m.kind WHEN {reserve} THEN m.cents WHEN {release} THEN -m.cents END), 0) AS BIGINT),
 			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT), COUNT(CASE WHEN m.kind <> {resolve} THEN 1 END)
-			FROM (SELECT id, owner, order_time, state, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents FROM orders WHERE id > $1 ORDER BY id LIMIT $2) AS o
+			FROM (SELECT id, owner, caller, model_id, order_time, state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents FROM orders WHERE id > $1 ORDER BY id LIMIT $2) AS o
 			LEFT JOIN movements AS m ON m.order_id = o.id
-			GROUP BY o.id, o.owner, o.order_time, o.state, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents ORDER BY o.id`, last, verifyAtOnce)
+			GROUP BY o.id, o.owner, o.caller, o.model_id, o.order_time, o.state, o.status, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents ORDER BY o.id`, last, verifyAtOnce)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -166,7 +176,7 @@ func (v *verification) orders() error {
 }
 
 func scanJournaled(rows *sql.Rows, o *journaled) error {
-	return rows.Scan(&o.id, &o.owner, &o.written, &o.placed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
+	return rows.Scan(&o.id, &o.owner, &o.caller, &o.model, &o.written, &o.placed, &o.failed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
 		&o.held, &o.charge, &o.refund, &o.lines)
 }
 
@@ -182,15 +192,26 @@ func (v *verification) order(o journaled) {
 		a.Orders, a.Spent, a.Reserved = a.Orders+o.placed, a.Spent+o.money.SpentCents(), a.Reserved+o.money.ReservedCents
 		a.Unconfirmed, a.Refunded = a.Unconfirmed+o.money.UnconfirmedCents, a.Refunded+o.money.RefundedCents
 		v.windows[at] = a
+		if o.placed == 1 {
+			by := rollup{at, o.caller, o.model}
+			r := v.rollups[by]
+			r.Orders, r.Failed, r.Spent, r.Reserved = r.Orders+1, r.Failed+o.failed, r.Spent+o.cost(), r.Reserved+o.money.ReservedCents
+			r.Unconfirmed, r.Refunded = r.Unconfirmed+o.money.UnconfirmedCents, r.Refunded+o.money.RefundedCents
+			v.rollups[by] = r
+		}
 	}
+}
+
+func (o journaled) cost() int64 {
+	if o.money.CostCents == nil {
+		return 0
+	}
+	return *o.money.CostCents
 }
 
 // compare compares an order with its lines.
 func (v *verification) compare(o journaled) {
-	cost := int64(0)
-	if o.money.CostCents != nil {
-		cost = *o.money.CostCents
-	}
+	cost := o.cost()
 	for _, amount := range []struct {
 		name          string
 		book, journal int64
@@ -256,6 +277,11 @@ func compareWindows(a, b window) int {
 }
 
 func (v *verification) budget(at window, book, orders amounts) {
+	v.compareAmounts(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start)}, "", book, orders)
+}
+
+// compareAmounts compares what stands in the book of a window with what its orders add up to.
+func (v *verification) compareAmounts(d Difference, where string, book, orders amounts) {
 	for _, amount := range []struct {
 		name          string
 		book, journal int64
@@ -265,9 +291,40 @@ func (v *verification) budget(at window, book, orders amounts) {
 		{"what is reserved", book.Reserved, orders.Reserved},
 		{"what is unconfirmed", book.Unconfirmed, orders.Unconfirmed},
 		{"what came back", book.Refunded, orders.Refunded},
+		{"the number of failures", book.Failed, orders.Failed},
 	} {
 		if amount.book != amount.journal {
-			v.report(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start), Amount: amount.name, Book: amount.book, Journal: amount.journal})
+			d.Amount, d.Book, d.Journal = amount.name+where, amount.book, amount.journal
+			v.report(d)
 		}
 	}
+}
+
+// reports compares what is reported with the orders. A book in memory reports orders that it has forgotten.
+func (v *verification) reports() error {
+	if !v.l.IsDurable() {
+		return nil
+	}
+	type row struct {
+		rollup
+		amounts
+	}
+	all, err := collect(v.tx, func(rows *sql.Rows, r *row) error {
+		return rows.Scan(&r.owner, &r.period, &r.start, &r.caller, &r.model, &r.Orders, &r.Failed, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
+	}, `SELECT owner, period, start_time, caller, model_id, CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(cost_cents) AS BIGINT),
+		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT) FROM rollups GROUP BY owner, period, start_time, caller, model_id`)
+	for _, r := range all {
+		v.rolledUp(r.rollup, r.amounts, v.rollups[r.rollup])
+		delete(v.rollups, r.rollup)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(v.rollups), func(a, b rollup) int {
+		return cmp.Or(compareWindows(a.window, b.window), cmp.Compare(a.caller, b.caller), cmp.Compare(a.model, b.model))
+	}) { // which are not reported
+		v.rolledUp(at, amounts{}, v.rollups[at])
+	}
+	return err
+}
+
+func (v *verification) rolledUp(at rollup, book, orders amounts) {
+	v.compareAmounts(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start)}, " in the reports of "+at.caller+" with "+at.model, book, orders)
 }

@@ -525,7 +525,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a team sees the usage of all",
-		edits:  []edit{{ledgerDir, "UsageQuery.statement", "q.Owner != nil", `q.Owner != nil && *q.Owner == ""`}},
+		edits:  []edit{{ledgerDir, "UsageQuery.between", "q.Owner != nil", `q.Owner != nil && *q.Owner == ""`}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4),
 		breaks: []string{"usage is what the orders are, and what the catalog's books are"},
 	},

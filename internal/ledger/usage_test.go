@@ -1,0 +1,116 @@
+package ledger_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// reported is an order as a report counts it.
+type reported struct {
+	at                   time.Time
+	owner, caller, model string
+	counts               ledger.Usage
+}
+
+// placeAtRandom writes orders behind the ledger's back, over some months.
+func placeAtRandom(t *testing.T, url, name string, many int, random *rand.Rand) (all []reported) {
+	t.Helper()
+	var rows []string
+	for n := range many {
+		o := reported{
+			at:    time.Date(2026, 1, 28, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.Int64N(int64(100 * 24 * time.Hour)))).Truncate(time.Microsecond),
+			owner: fmt.Sprint("owner", random.IntN(3)), caller: fmt.Sprint("Caller-", random.IntN(2)), model: []string{"a/b", "A b", "é"}[random.IntN(3)],
+		}
+		id, cost, status, end := fmt.Sprint(name, n), random.Int64N(50), 3+random.IntN(3), ""
+		if random.IntN(8) == 0 { // without an outcome
+			o.counts = ledger.Usage{Unknown: 1, ReservedCents: 7}
+			end = "1, NULL, 7, NULL, 0"
+		} else {
+			o.counts = ledger.Usage{Orders: 1, CostCents: cost}
+			if status != int(lifecycle.Succeeded) {
+				o.counts.Failed = 1
+			}
+			end = fmt.Sprintf("2, '%s', 0, %d, %d", id, cost, status)
+		}
+		rows = append(rows, fmt.Sprintf("('%s', '%s', '%s', '%s', '%s', 'u', 'a', '%s', 'd', 1, 0, 0, %d, %s)", id, o.owner, o.owner, o.caller, id, o.model, o.at.UnixMicro(), end))
+		all = append(all, o)
+	}
+	change(t, url, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, claims, claimed_until, retry_time, order_time,
+		state, generation_id, reserved_cents, cost_cents, status) VALUES `+strings.Join(rows, ", "))
+	return all
+}
+
+// usageOf is what a report has to say.
+func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
+	found := map[string]ledger.Usage{}
+	for _, o := range all {
+		if o.at.Before(q.Start) || !o.at.Before(q.End) || q.Owner != nil && *q.Owner != o.owner {
+			continue
+		}
+		values := map[ledger.Dimension]string{ledger.ByDay: o.at.Format(time.DateOnly), ledger.ByOwner: o.owner, ledger.ByCaller: o.caller, ledger.ByModel: o.model}
+		by := make([]string, len(q.By))
+		for n, d := range q.By {
+			by[n] = values[d]
+		}
+		u := found[strings.Join(by, "\x00")]
+		u.Dimensions = by
+		u.Orders, u.Failed, u.Unknown = u.Orders+o.counts.Orders, u.Failed+o.counts.Failed, u.Unknown+o.counts.Unknown
+		u.CostCents, u.ReservedCents = u.CostCents+o.counts.CostCents, u.ReservedCents+o.counts.ReservedCents
+		found[strings.Join(by, "\x00")] = u
+	}
+	rows := slices.Collect(maps.Values(found))
+	slices.SortFunc(rows, func(a, b ledger.Usage) int {
+		for n := range a.Dimensions {
+			if c := cmp.Compare(a.Dimensions[n], b.Dimensions[n]); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return rows
+}
+
+// Reports read rollups, of days and of months, of orders that were there before them and of others.
+func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is a test
+		ledger.FirstSchema(t, url)
+		all := placeAtRandom(t, url, "before", 300, random)
+		l := open(t, url)
+		all = append(all, placeAtRandom(t, url, "after", 300, random)...)
+		begin := time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC)
+		for range 60 {
+			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // times within days, or not
+			q := ledger.UsageQuery{Start: begin.Add(time.Duration(random.Int64N(int64(60*24*time.Hour))) / day * day), Most: 1000}
+			q.End = q.Start.Add(time.Duration(random.Int64N(int64(90*24*time.Hour))) / day * day)
+			if random.IntN(4) == 0 {
+				q.Start, q.End = time.Time{}, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+			}
+			if random.IntN(2) == 0 {
+				q.Owner = new("owner1")
+			}
+			by := []ledger.Dimension{ledger.ByDay, ledger.ByOwner, ledger.ByCaller, ledger.ByModel}
+			random.Shuffle(len(by), func(i, j int) { by[i], by[j] = by[j], by[i] })
+			q.By = by[:random.IntN(len(by)+1)]
+			got, err := l.Usage(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(usageOf(all, q), got, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+			}
+		}
+	})
+}
