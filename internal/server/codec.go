@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
 
+	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -39,14 +40,19 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, in.message)
 	}
+	in.err = rawjson.Bounded(data.Len(), func() error { return decodeRequest(data, message) })
+	return nil
+}
+
+func decodeRequest(data mem.BufferSlice, message protobuf.Message) error {
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
-	broken := checkWire(message.ProtoReflect().Descriptor(), whole.ReadOnlyData())
-	if broken == nil && protobuf.Unmarshal(whole.ReadOnlyData(), message) != nil {
-		broken = &service.Violation{Description: "the request can't be decoded: it is no " + string(message.ProtoReflect().Descriptor().FullName())}
+	shape := message.ProtoReflect().Descriptor()
+	if broken := checkWire(shape, whole.ReadOnlyData()); broken != nil {
+		return service.InvalidRequest(*broken)
 	}
-	if broken != nil {
-		in.err = service.InvalidRequest(*broken)
+	if protobuf.Unmarshal(whole.ReadOnlyData(), message) != nil {
+		return service.InvalidRequest(service.Violation{Description: "the request can't be decoded: it is no " + string(shape.FullName())})
 	}
 	return nil
 }

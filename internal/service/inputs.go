@@ -46,7 +46,7 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 	if inputs != nil {
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	if err := checkInputsJSON(text); err != nil {
+	if err := rawjson.Bounded(len(text), func() error { return checkInputsJSON(text) }); err != nil {
 		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
 	}
 	return json.RawMessage(text), nil

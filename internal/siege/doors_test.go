@@ -3,6 +3,7 @@ package siege
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -141,7 +142,24 @@ func TestAttackByAnswersThatNobodyReads(t *testing.T) { // D3
 					return s.unread(ctx, key, attack.path, attack.body, sizeOf(20, 4), 500)
 				},
 			})
+			if inFull() { // else it is too long
+				s.closesUnread(key, attack.path, attack.body)
+			}
 		})
+	}
+}
+
+// closesUnread fails the test where a connection stays whose answers nobody reads.
+func (s *siege) closesUnread(credential, path string, body []byte) {
+	s.t.Helper()
+	f, began := s.frames(credential, 0), time.Now()
+	defer f.conn.Close()
+	if err := errors.Join(f.call(1, path), f.send(1, message(body), true)); err != nil {
+		s.t.Fatal(err)
+	}
+	const patience, late = 30 * time.Second, 15 * time.Second
+	if closed := f.ends(patience + late); !closed || time.Since(began) < patience/2 {
+		s.t.Errorf("after %v the server has closed a connection that takes nothing: %v", time.Since(began), closed)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -114,6 +115,17 @@ func (f *framed) send(id uint32, data []byte, last bool) error {
 // message is a message of gRPC with its prefix.
 func message(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
+}
+
+// ends reports whether the server closes the connection within a time.
+func (f *framed) ends(within time.Duration) bool {
+	late := time.AfterFunc(within, func() { _ = f.conn.Close() })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !f.closed {
+		f.changed.Wait()
+	}
+	return late.Stop()
 }
 
 // until closes the connection when ctx ends.

@@ -30,10 +30,24 @@ import (
 // catalog and the neighbour share the processors of one machine, which alone makes a call wait so long now and then.
 const (
 	chartMemory = "1800MiB" // GOMEMLIMIT
-	podMemory   = 2 << 30
-	collected   = 16 << 20 // what the collector has not looked at yet, of a process that is this small
+	collected   = 16 << 20  // what the collector has not looked at yet, of a process that is this small
 	noiseFloor  = 100 * time.Millisecond
 )
+
+// printedMemory is what all calls may take, in bytes, as the page of limits says.
+func printedMemory(t *testing.T) int {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digits := strings.ReplaceAll(proctest.Find(t, `memory of all calls under way \|[^|]*: ([\d,]+) MiB \|`, string(page)), ",", "")
+	size, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size << 20
+}
 
 // inFull reports whether attacks are made at their full size, alone on the machine, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
