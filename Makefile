@@ -23,7 +23,7 @@ CHANGES ?= 50
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-schedule \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -178,6 +178,12 @@ bench-counts: build .build/bench
 
 bench-fairness: ## Share a catalog that limits between ten teams, through 1 and 4 replicas: shares, pauses, use, refusals (six minutes)
 	$(GO) test ./internal/bench -count=1 -v -run SharedFairly -timeout 20m -fairness
+
+# How many orders the big book has: 10 million take an hour and 30 GB.
+ORDERS ?= 10000000
+
+bench-ledger: ## Compare a book of ORDERS (default: 10 million) orders with one of 1,000, on SQLite and PostgreSQL (an hour)
+	$(GO) test ./internal/ledger -count=1 -v -run ABigBook -timeout 4h -big-book $(ORDERS)
 
 bench-%: build .build/bench
 	.build/bench $*

@@ -1,7 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/gate"
@@ -130,4 +134,67 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// Fill writes rows of orders without what they write themselves, rolls them up, and carries the rest out.
+func Fill(t *testing.T, url, orders string, rest []string) {
+	t.Helper()
+	at, err := parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := at.open(cmp.Or(at.migrating, at.writing), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	before, after := []string{"SET session_replication_role = replica"}, []string{"VACUUM ANALYZE"} // without triggers
+	if at.file != "" {
+		before, after = triggersOf(t, db)
+	}
+	for _, statement := range slices.Concat(before, []string{orders, rollUp(t, at)}, rest, after) {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%.200s: %v", statement, err)
+		}
+	}
+}
+
+// triggersOf are statements that drop the triggers of orders in SQLite, and that make them anew.
+func triggersOf(t *testing.T, db *sql.DB) (drop, create []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		name, text := "", ""
+		if err := rows.Scan(&name, &text); err != nil {
+			t.Fatal(err)
+		}
+		drop, create = append(drop, "DROP TRIGGER "+name), append(create, text)
+	}
+	if err := rows.Err(); err != nil || len(drop) == 0 {
+		t.Fatalf("%d triggers, %v", len(drop), err)
+	}
+	return drop, create
+}
+
+// rollUp is the statement of the migration that rolls up what stands in a book.
+func rollUp(t *testing.T, at place) string {
+	t.Helper()
+	text, err := migrations.ReadFile("migrations/00009_rollups." + string(at.goose) + ".sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := "\nINSERT INTO rollups AS r" // of PostgreSQL the last one
+	if at.file != "" {
+		from = "\nINSERT INTO rollups"
+	}
+	_, statement, ok := strings.Cut(string(text), from)
+	statement, _, ends := strings.Cut(statement, ";\n")
+	if !ok || !ends {
+		t.Fatal("there is no such statement")
+	}
+	return from + statement
 }

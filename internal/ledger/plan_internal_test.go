@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -85,6 +86,29 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+"SELECT id FROM orders WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("%s: the plan of %+v is %s", name, f, plan)
+			}
+		}
+	}
+}
+
+// Else a report of a year reads orders.
+func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for owner, rollups := range map[string]string{"": "SEARCH rollups USING INDEX rollups_time (period=? AND start_time>?", "studio": "SEARCH rollups USING PRIMARY KEY (period=? AND owner=? AND start_time>?"} {
+		for _, by := range []Dimension{ByDay, ByOwner, ByCaller, ByModel} {
+			q := UsageQuery{By: []Dimension{by}, Start: year, End: year.AddDate(1, 0, 0), Most: 10}
+			if owner != "" {
+				q.Owner = &owner
+			}
+			statement, args := q.statement()
+			plan := explained(t, l, "EXPLAIN QUERY PLAN "+statement, args...)
+			if strings.Count(plan, " orders ") != strings.Count(plan, "orders USING INDEX orders_open") || !strings.Contains(plan, rollups) {
+				t.Errorf("the plan of %+v is %s", q, plan)
 			}
 		}
 	}

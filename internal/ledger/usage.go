@@ -122,19 +122,19 @@ func (q UsageQuery) statement() (statement string, args []any) {
 }
 
 // sources are where the counts come from: the rollups of the days and months that the times of a query touch, less the orders
-// of these days beyond those times, and the orders without an outcome. A label stands in orders alone.
+// of these days beyond those times, and the orders without an outcome, by the index of those. A label stands in orders alone.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
-		return q.ofOrders(c, "", "state <> {refused}", start, end)
+		return q.ofOrders(c, "", "state <> {refused}", "order_time", start, end)
 	}
 	days, ends := start/microsecondsOfDay*microsecondsOfDay, (end+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay
-	all := []string{q.ofOrders(c, "", "state = {open}", start, end)}
+	all := []string{q.ofOrders(c, "", "state = {open} AND retry_time >= 0", "order_time + 0", start, end)}
 	if start > days {
-		all = append(all, q.ofOrders(c, "-", "state = {placed}", days, start))
+		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", days, start))
 	}
 	if ends > end {
-		all = append(all, q.ofOrders(c, "-", "state = {placed}", end, ends))
+		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", end, ends))
 	}
 	first, last := monthAfter(days), monthOf(ends)
 	if slices.Contains(q.By, ByDay) || first >= last {
@@ -157,7 +157,7 @@ func monthAfter(at int64) int64 {
 }
 
 // ofOrders selects the counts of orders that were written between two times, with a sign.
-func (q UsageQuery) ofOrders(c *clauses, sign, condition string, start, end int64) string {
+func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, end int64) string {
 	c.all = []string{"0 AS d0"}
 	for n, d := range q.By {
 		if d == ByLabel {
@@ -167,7 +167,7 @@ func (q UsageQuery) ofOrders(c *clauses, sign, condition string, start, end int6
 		}
 	}
 	selected := c.take() + ", " + fmt.Sprintf(counts, sign)
-	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition+" AND order_time", start, end)
+	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition, time, start, end)
 }
 
 // ofRollups selects the counts of the periods that begin between two times.
@@ -177,7 +177,7 @@ func (q UsageQuery) ofRollups(c *clauses, period string, start, end int64) strin
 		selected += fmt.Sprintf(", %s AS d%d", rolled[d], n+1)
 	}
 	return "SELECT " + selected + ", orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE " +
-		q.between(c, "period = '"+period+"' AND start_time", start, end)
+		q.between(c, "period = '"+period+"'", "start_time", start, end)
 }
 
 // rolled are the dimensions in rollups.
@@ -185,13 +185,13 @@ var rolled = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT)", microsecondsOfDay) + " {bytes}", ByOwner: "owner", ByCaller: "caller", ByModel: "model_id",
 }
 
-// between is the condition of a time, after others.
-func (q UsageQuery) between(c *clauses, time string, start, end int64) string {
-	c.add(time+" >= %s AND "+time[strings.LastIndex(time, " ")+1:]+" < %s", start, end)
+// between is a condition, and that of a time.
+func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
+	c.add(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
 		c.add("owner = %s", *q.Owner)
 	}
-	condition := c.String()
+	condition = c.String()
 	c.all = nil
 	return condition
 }

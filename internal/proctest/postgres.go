@@ -65,6 +65,14 @@ func StartPostgres(t testing.TB) *Postgres {
 	return p
 }
 
+// StartPostgresWith is [StartPostgres] of one that waits for the disk, with some settings.
+func StartPostgresWith(t testing.TB, settings ...string) *Postgres {
+	t.Helper()
+	p := orSkip(t, func() (*Postgres, error) { return NewPostgres(settings...) })
+	t.Cleanup(p.Remove)
+	return p
+}
+
 func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	t.Helper()
 	p, err := start()

@@ -1,0 +1,303 @@
+package ledger_test
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	mathrand "math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+var bigBook = flag.Int("big-book", 0, "measure a book of so many orders beside one of 1,000, which takes minutes, and not the questions alone")
+
+const (
+	smallBook  = 1000
+	bookTeams  = 20
+	bookModels = 6
+)
+
+// The limits of the measurement.
+const (
+	bigBookRatio = 1.5 // of a p99, by that of the small book
+	besideRatio  = 2.0 // of that of an order, beside reports, by that without
+	ordersASec   = 900
+)
+
+// book is a ledger that is filled.
+type book struct {
+	*ledger.Ledger
+	url string
+	now time.Time
+	n   atomic.Int64 // of orders that were measured
+}
+
+// fillBook makes a book of so many orders of a year.
+func fillBook(t *testing.T, url string, orders int) *book {
+	t.Helper()
+	began, now := time.Now(), time.Now().UTC().Truncate(time.Microsecond)
+	if err := open(t, url).Close(); err != nil { // it makes the schema
+		t.Fatal(err)
+	}
+	ledger.Fill(t, url, fmt.Sprintf(fillOrders, seriesOf(url, orders), orders, now.UnixMicro(), bookTeams, bookModels, theAPIKey), fillRest)
+	t.Logf("%s: a book of %d orders is made in %v", kindOf(url), orders, time.Since(began).Round(time.Second))
+	return &book{Ledger: openWithTeams(t, url), url: url, now: now}
+}
+
+func kindOf(url string) string { kind, _, _ := strings.Cut(url, ":"); return kind }
+
+// seriesOf are the numbers from 0 on in the words of a database.
+func seriesOf(url string, many int) string {
+	if kindOf(url) == "sqlite" {
+		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
+	}
+	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)
+}
+
+// openWithTeams opens a book that writes events.
+func openWithTeams(t *testing.T, url string) *ledger.Ledger {
+	t.Helper()
+	teams := map[string]ledger.Team{}
+	for n := range bookTeams {
+		teams[fmt.Sprint("team", n)] = ledger.Team{Subscribed: true}
+	}
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
+		Teams:      func() map[string]ledger.Team { return teams },
+		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// fillOrders writes orders over a year: of each 100 one has failed, one is deleted, and of each 1,000 one goes on.
+const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
+	placed_time, reserved_cents, cost_cents, status, record, deleted, settled, price_cents, charge_final)
+	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
+		%[3]d - (%[2]d - n) * 31536000000000 / %[2]d, 0, 'gen_' || n, %[3]d - (%[2]d - n) * 31536000000000 / %[2]d, 0, 10,
+		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
+
+// fillRest is what the orders have written: labels, the journal, budgets and events of a week.
+var fillRest = []string{
+	`INSERT INTO labels (order_id, name, value) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100) FROM orders`,
+	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
+	`INSERT INTO budgets (owner, period, start_time, orders, spent_cents) SELECT owner, period, start_time, SUM(orders), SUM(cost_cents) FROM rollups GROUP BY owner, period, start_time`,
+	`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) SELECT 'evt_' || id, owner, 'easel.generation.succeeded', generation_id, 1, 0, '{}',
+		CASE WHEN (SELECT COUNT(*) FROM orders) - CAST(SUBSTR(id, 5) AS BIGINT) <= 10 THEN 0 ELSE 1 END, order_time, order_time, order_time FROM orders WHERE order_time > (SELECT MAX(order_time) FROM orders) - 604800000000`,
+}
+
+// question is what is measured.
+type question struct {
+	name string
+	ask  func(ctx context.Context, b *book) error
+}
+
+var errEmpty = errors.New("it finds nothing")
+
+// some is the error of a question that has found so many.
+func some[T any](all []T, err error) error {
+	if err == nil && len(all) == 0 {
+		return errEmpty
+	}
+	return err
+}
+
+// page asks for a page somewhere in a list.
+func page(f ledger.Filter) func(context.Context, *book) error {
+	return func(ctx context.Context, b *book) error {
+		after := ledger.Position{Time: b.now.Add(-time.Duration(mathrand.Int64N(int64(300 * 24 * time.Hour)))), ID: "ord_"}
+		return some(b.List(ctx, f, after, 20))
+	}
+}
+
+// usage asks for a year.
+func usage(owner *string, by ...ledger.Dimension) func(context.Context, *book) error {
+	return func(ctx context.Context, b *book) error {
+		q := ledger.UsageQuery{Owner: owner, By: by, Start: b.now.AddDate(-1, 0, 0).Truncate(24 * time.Hour), End: b.now.AddDate(1, 0, 0), LabelName: "job", Most: 100}
+		if !slices.Contains(by, ledger.ByLabel) {
+			q.LabelName = ""
+		}
+		return some(b.Usage(ctx, q))
+	}
+}
+
+var questions = []question{
+	{"an order", placeOne},
+	{"a page of a team", page(ledger.Filter{Owner: new("team1")})},
+	{"a page of everybody", page(ledger.Filter{Existing: true})},
+	{"a page of a model", page(ledger.Filter{Owner: new("team1"), ModelID: "studio/model-1"})},
+	{"a page of failures", page(ledger.Filter{Owner: new("team3"), Statuses: []lifecycle.Status{lifecycle.Failed}})},
+	{"a page of a label", page(ledger.Filter{Owner: new("team1"), Labels: map[string]string{"job": "job-7"}})},
+	{"a year of a team by day", usage(new("team1"), ledger.ByDay)},
+	{"a year of a team by caller", usage(new("team1"), ledger.ByCaller)},
+	{"a year of a team by model", usage(new("team1"), ledger.ByModel)},
+	{"a year of all by owner", usage(nil, ledger.ByOwner)},
+	{"a year of all by day", usage(nil, ledger.ByDay)},
+	{"the page of owners", func(ctx context.Context, b *book) error {
+		s, err := b.Summary(ctx)
+		return some(s.Owners, err)
+	}},
+	{"the sender's look", func(ctx context.Context, b *book) error {
+		owners, err := b.DueEventOwners(ctx, b.Subscribers())
+		if err := some(owners, err); err != nil {
+			return err
+		}
+		return some(b.DueEvents(ctx, owners[0], 16))
+	}},
+}
+
+// placeOne is what the book has to do for an order.
+func placeOne(ctx context.Context, b *book) error {
+	r := request(fmt.Sprint("measured ", b.n.Add(1), cryptorand.Text()))
+	r.Namespace, r.Owner, r.Limits = "team1", "team1", ledger.Limits{DailyCents: new(int64(1 << 40)), MonthlyCents: new(int64(1 << 40))}
+	if _, step, err := b.Call(ctx, r); err != nil || step.Action != lifecycle.Write {
+		return errors.Join(err, ctx.Err())
+	}
+	o, _, err := b.Write(ctx, r)
+	if err == nil {
+		_, _, err = b.Renew(ctx, o.ID, 1, theAPIKey)
+	}
+	if err == nil {
+		_, err = b.Conclude(ctx, o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: o.ID})
+	}
+	return err
+}
+
+// measure gives the median and the p99 of questions to some books, which have them in turn.
+func measure(t *testing.T, ask func(context.Context, *book) error, times int, books ...*book) (medians, p99s []time.Duration) {
+	t.Helper()
+	took := make([][]time.Duration, len(books))
+	for n := range times + times/10 {
+		for at, b := range books {
+			began := time.Now()
+			if err := ask(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			if n >= times/10 { // the first ones warm up
+				took[at] = append(took[at], time.Since(began))
+			}
+		}
+	}
+	for _, all := range took {
+		slices.Sort(all)
+		medians, p99s = append(medians, all[len(all)/2]), append(p99s, all[len(all)*99/100])
+	}
+	return medians, p99s
+}
+
+// onBooks runs a test with the URL of a database that waits for the disk.
+func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		test(t, func() string { return "sqlite:" + filepath.Join(t.TempDir(), "book.db") })
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		if *bigBook == 0 {
+			test(t, func() string { return proctest.Database(t) })
+			return
+		}
+		server := proctest.StartPostgresWith(t, "shared_buffers=1GB", "max_wal_size=8GB")
+		test(t, func() string { return server.Database(t) })
+	})
+}
+
+// Each question finds what it is to, and each order of a book that was filled behind the ledger's back adds up.
+func TestABookThatIsFilledAddsUp(t *testing.T) {
+	onBooks(t, func(t *testing.T, url func() string) {
+		b := fillBook(t, url(), 20_000)
+		for _, q := range questions {
+			if err := q.ask(t.Context(), b); err != nil {
+				t.Errorf("%s: %v", q.name, err)
+			}
+		}
+		if looked, differences := verify(t, b.url); looked.Orders < 20_000 || len(differences) > 0 {
+			t.Errorf("%+v: %s", looked, strings.Join(differences[:min(len(differences), 5)], "\n"))
+		}
+	})
+}
+
+func TestABigBookIsAsQuickAsASmallOne(t *testing.T) {
+	if *bigBook == 0 {
+		t.Skip("it takes minutes: make bench-ledger")
+	}
+	onBooks(t, func(t *testing.T, url func() string) {
+		small, big := fillBook(t, url(), smallBook), fillBook(t, url(), *bigBook)
+		for _, q := range questions {
+			half, p99 := measure(t, q.ask, 300, small, big)
+			verdict(t, fmt.Sprintf("%s: p50 %v and %v, p99 %v and %v: ratio", q.name, half[0].Round(time.Microsecond), half[1].Round(time.Microsecond), p99[0].Round(time.Microsecond), p99[1].Round(time.Microsecond)),
+				float64(p99[1])/float64(p99[0]), bigBookRatio)
+		}
+		_, quiet := measure(t, placeOne, 300, big)
+		beside := besideReports(t, big, func() time.Duration { _, p99 := measure(t, placeOne, 300, big); return p99[0] })
+		verdict(t, fmt.Sprintf("an order beside 8 reports: p99 %v and %v: ratio", quiet[0], beside), float64(beside)/float64(quiet[0]), besideRatio)
+		if rate := orderRate(t, big, 5*time.Second); rate < ordersASec {
+			t.Errorf("%.0f orders a second of 16 callers, less than %d", rate, ordersASec)
+		} else {
+			t.Logf("%.0f orders a second of 16 callers", rate)
+		}
+	})
+}
+
+func verdict(t *testing.T, what string, ratio, most float64) {
+	t.Helper()
+	if t.Logf("%s %.2f", what, ratio); ratio > most {
+		t.Errorf("%s %.2f, more than %v", what, ratio, most)
+	}
+}
+
+// besideReports measures while 8 ask for reports that read the orders of a year.
+func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Duration {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var reports sync.WaitGroup
+	var begun atomic.Int64
+	for range 8 {
+		reports.Go(func() {
+			for ctx.Err() == nil {
+				begun.Add(1)
+				_ = usage(nil, ledger.ByLabel)(ctx, b) // most have to wait, or take too long
+			}
+		})
+	}
+	p99 := measured()
+	stop()
+	reports.Wait()
+	if begun.Load() < 8 {
+		t.Errorf("%d reports were asked for", begun.Load())
+	}
+	return p99
+}
+
+// orderRate is how many orders a second 16 callers of one team write down.
+func orderRate(t *testing.T, b *book, d time.Duration) float64 {
+	t.Helper()
+	var done atomic.Int64
+	var callers sync.WaitGroup
+	began := time.Now()
+	for range 16 {
+		callers.Go(func() {
+			for time.Since(began) < d {
+				if err := placeOne(t.Context(), b); err != nil {
+					t.Error(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	return float64(done.Load()) / time.Since(began).Seconds()
+}
