@@ -73,6 +73,8 @@ const (
 	reservedPart = 16 // one place in so many is reserved
 	fewPlaces    = 2  // for owners that hold fewer
 	owners       = 64 // that may be remembered beside those that wait or hold a turn
+	mostSaved    = 8  // turns that an owner may save up that asks for less than its part: it goes first when it comes
+	lendsFrom    = 2  // of them it goes in advance
 	holdWeight   = 8  // one turn in so many is what the time of a turn is known by
 )
 
@@ -180,7 +182,7 @@ func cmpBool(later bool) int {
 	return -1
 }
 
-// owner is the owner of a request. One that comes back begins no better than those who have waited.
+// owner is the owner of a request. One that comes back has saved up a few turns at most.
 func (g *Gate) owner(r Request) *owner {
 	o := g.owners[r.Owner]
 	if o == nil {
@@ -191,7 +193,7 @@ func (g *Gate) owner(r Request) *owner {
 		o.weight = r.Weight
 	}
 	if !o.waits() {
-		o.share = max(o.share, g.share)
+		o.share = max(o.share, g.share-mostSaved/o.weight)
 	}
 	return o
 }
@@ -292,12 +294,14 @@ func (g *Gate) next(now time.Time) (next *waiter, again time.Time) {
 	}
 	for _, o := range g.owners {
 		for c, line := range o.lines {
-			switch {
-			case len(line) == 0 || shut[c] || !g.hasPlace(o, Class(c)):
+			if len(line) == 0 || shut[c] || !g.hasPlace(o, Class(c)) {
 				continue
-			case opens[c].After(now):
-				if again.IsZero() || opens[c].Before(again) {
-					again = opens[c]
+			}
+			at := opens[c].Add(-g.lent(o, Class(c), now))
+			switch {
+			case at.After(now):
+				if again.IsZero() || at.Before(again) {
+					again = at
 				}
 				continue
 			case next == nil || g.isBefore(line[0], next):
@@ -307,6 +311,16 @@ func (g *Gate) next(now time.Time) (next *waiter, again time.Time) {
 		}
 	}
 	return next, again
+}
+
+// lent is how much earlier than others an owner goes that has had less than its part: it takes the next token of the pace
+// in advance. The tokens of one process are far apart where many share a pace.
+func (g *Gate) lent(o *owner, c Class, now time.Time) time.Duration {
+	pace := g.paces[paceOf(c)].own(now)
+	if pace == 0 || c == Poll || len(g.heard) == 0 || g.pause.closed || o.share > g.share-lendsFrom/o.weight {
+		return 0
+	}
+	return seconds(1 / pace)
 }
 
 // opens is when the gate opens for a class; shut: when another turn ends.
@@ -383,7 +397,7 @@ func (g *Gate) forget() {
 		return
 	}
 	for name, o := range g.owners {
-		if o.held == 0 && !o.waits() && (g.waiting == 0 && len(g.heard) == 0 || o.share <= g.share) {
+		if o.held == 0 && !o.waits() && (g.waiting == 0 && len(g.heard) == 0 || o.share <= g.share-mostSaved/o.weight) {
 			delete(g.owners, name)
 		}
 	}

@@ -27,7 +27,8 @@ type catalog struct {
 	mu        sync.Mutex
 	took      map[string]int
 	refused   int
-	intruders int // requests in a pause that it has asked for
+	pauses    []time.Time // when they began
+	intruders int         // requests in a pause that it has asked for
 }
 
 func newCatalog(rate, burst float64, retryAfter time.Duration) *catalog {
@@ -50,6 +51,7 @@ func (c *catalog) ask(owner string) gate.Answer {
 	} else {
 		c.refused++
 		c.closedUntil = now.Add(c.retryAfter)
+		c.pauses = append(c.pauses, now)
 	}
 	c.mu.Unlock()
 	if answer.Outcome == gate.Passed {
@@ -57,6 +59,25 @@ func (c *catalog) ask(owner string) gate.Answer {
 	}
 	time.Sleep(5 * time.Millisecond) // and back
 	return answer
+}
+
+// paused is how much of a time the catalog has asked not to be asked.
+func (c *catalog) paused(from, to time.Time) (d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, begins := range c.pauses {
+		ends := begins.Add(c.retryAfter)
+		if ends.After(to) {
+			ends = to
+		}
+		if begins.Before(from) {
+			begins = from
+		}
+		if ends.After(begins) {
+			d, from = d+ends.Sub(begins), ends
+		}
+	}
+	return d
 }
 
 // order sends one order until it is taken, as long as ctx lasts.

@@ -19,6 +19,7 @@ const (
 	muchMore  = 3.0              // times the pace, which a try does not reach on what was saved up
 	guessing  = 2 * time.Second  // of one that is hardly known
 	less      = 0.95             // of what was too fast: too fast, where it had passed for a while
+	mostLent  = -1.0             // tokens
 	ahead     = 0.01             // of a second: a timer that is late by so much loses no token
 )
 
@@ -173,7 +174,7 @@ func (b *bucket) opens(rate float64, now time.Time) time.Time {
 
 func (b *bucket) take(rate float64, now time.Time) {
 	b.fill(rate, now)
-	b.tokens = max(0, b.tokens-1)
+	b.tokens = max(mostLent, b.tokens-1)
 }
 
 // recent counts the turns of about the last second.

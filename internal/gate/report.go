@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"maps"
+	"math"
 	"time"
 )
 
@@ -99,6 +100,7 @@ func (g *Gate) Hear(others map[string]Report) {
 		}
 		g.cap.heard(r.Capped, now)
 	}
+	g.advance()
 	part := g.part(others)
 	for c := range g.paces {
 		g.paces[c].part = part
@@ -123,7 +125,20 @@ func (g *Gate) hearOwners(was, is Report) {
 		if g.waiting == 0 {
 			g.share = max(g.share, o.share)
 		}
-		o.share = max(g.share, o.share+had)
+		o.share += had
+	}
+}
+
+// advance notes what the owner that goes next has had, with what it has had elsewhere.
+func (g *Gate) advance() {
+	least := math.Inf(1)
+	for _, o := range g.owners {
+		if o.waits() {
+			least = min(least, o.share)
+		}
+	}
+	if g.waiting > 0 {
+		g.share = max(g.share, least)
 	}
 }
 

@@ -1,0 +1,93 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// crowd lets owners ask as much as they can, each request at the next gate.
+type crowd struct {
+	gates   []*gate.Gate
+	catalog *catalog
+	work    sync.WaitGroup
+
+	mu    sync.Mutex
+	count int
+	took  []time.Duration // requests of the light owner, without the pauses that the catalog has asked for
+}
+
+func (c *crowd) order(ctx context.Context, owner string, weight float64) {
+	c.mu.Lock()
+	c.count++
+	g := c.gates[c.count%len(c.gates)]
+	c.mu.Unlock()
+	_ = order(ctx, g, c.catalog, gate.Request{Owner: owner, Weight: weight}, c.gates...)
+}
+
+// ask lets ten owners ask, one of them fifty or a hundred times as much as the others.
+func (c *crowd) ask(ctx context.Context) {
+	for n, workers := range []int{100, 2, 2, 1, 1, 1, 1, 1, 1, 1} {
+		for range workers {
+			c.work.Go(func() {
+				for ctx.Err() == nil {
+					c.order(ctx, fmt.Sprint(n), float64(min(workers, 2)))
+				}
+			})
+		}
+	}
+	if len(c.gates) > 1 {
+		c.work.Go(func() { exchange(ctx, c.gates) })
+	}
+}
+
+// visit makes one request of an owner that asks for less than its part.
+func (c *crowd) visit(ctx context.Context) {
+	c.work.Go(func() {
+		began := time.Now()
+		c.order(ctx, "light", 2)
+		took := time.Since(began) - c.catalog.paused(began, time.Now())
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.took = append(c.took, took)
+	})
+}
+
+func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
+	for _, replicas := range []int{1, 4} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const alone = 200 * time.Millisecond
+				c := &crowd{catalog: newCatalog(20, 20, time.Second)}
+				c.catalog.latency = alone - 10*time.Millisecond
+				for range replicas {
+					c.gates = append(c.gates, gate.New(gate.Config{}))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				c.ask(ctx)
+				time.Sleep(time.Minute) // until the pace is known
+				requests, most := 2400, 5*alone/2 // a pause makes a few wait
+				if testing.Short() {
+					requests, most = 300, 4*alone
+				}
+				for range requests {
+					time.Sleep(500 * time.Millisecond)
+					c.visit(ctx)
+				}
+				time.Sleep(5 * time.Second)
+				cancel()
+				c.work.Wait()
+				slices.Sort(c.took)
+				if p99 := c.took[len(c.took)*99/100]; len(c.took) != requests || p99 > most {
+					t.Errorf("the p99 of %d requests is %v, and alone %v", len(c.took), p99, alone)
+				}
+			})
+		})
+	}
+}
