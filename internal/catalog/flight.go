@@ -33,6 +33,7 @@ type shelf struct {
 // flight is the read of one list.
 type flight struct {
 	began    time.Time // when its request left, or it began to wait for its turn
+	until    time.Time // how long it waits at the gate: as long as the caller that began it; zero: that has no deadline
 	left     bool      // its request has a turn at the gate
 	replaced bool      // by one that had a turn before
 	waiting  int       // callers
@@ -51,8 +52,8 @@ func (f *flight) hasLanded() bool {
 	}
 }
 
-// readLast reads a list with the help of the last one. It calls leaves when it has a turn at the gate.
-type readLast func(ctx context.Context, last remembered, leaves func()) (*List, remembered, error)
+// readLast reads a list with the help of the last one. It waits at the gate until a time, and calls leaves when it has a turn.
+type readLast func(ctx context.Context, until time.Time, last remembered, leaves func()) (*List, remembered, error)
 
 // get gives a list that began at a time or later, and within the last second. An older one in flight is waited for.
 func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read readLast) (*List, error) {
@@ -72,9 +73,9 @@ func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read re
 		case <-f.landed:
 		case <-ctx.Done():
 		}
-		replaced := l.leave(tenant, f)
+		again := l.leave(ctx, tenant, f)
 		err := contextError(ctx)
-		if err == nil && (replaced || !serves) {
+		if err == nil && (again || !serves) {
 			continue
 		}
 		turn.End(gate.Answer{Outcome: gate.Unused})
@@ -104,18 +105,24 @@ func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read r
 		f = nil
 	}
 	if isOwn = f == nil || f.hasLanded() && f.began.Before(since); isOwn {
-		f = l.begin(context.WithoutCancel(ctx), tenant, s.last, read)
+		f = l.begin(ctx, tenant, s.last, read)
 		s.flight = f
 	}
 	f.waiting++
 	return f, !f.began.Before(since), isOwn
 }
 
-// leave ends the wait of a caller, and reports whether it has to wait for another list.
-func (l *lists) leave(tenant Tenant, f *flight) (replaced bool) {
+// leave ends the wait of a caller, and reports whether it has to wait for another list: also where it waits longer than the
+// one that had no turn.
+func (l *lists) leave(ctx context.Context, tenant Tenant, f *flight) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.waiting--; f.waiting > 0 || f.hasLanded() {
+	f.waiting--
+	deadline, _ := ctx.Deadline()
+	if f.hasLanded() {
+		return f.replaced || f.err != nil && !f.left && deadline.After(f.until)
+	}
+	if f.waiting > 0 {
 		return f.replaced
 	}
 	f.cancel()
@@ -125,13 +132,14 @@ func (l *lists) leave(tenant Tenant, f *flight) (replaced bool) {
 	return f.replaced
 }
 
-// begin begins to read a list.
+// begin begins to read a list, which outlives the caller.
 func (l *lists) begin(ctx context.Context, tenant Tenant, last remembered, read readLast) *flight {
 	f := &flight{began: time.Now(), landed: make(chan struct{})}
-	ctx, f.cancel = context.WithCancel(ctx)
+	f.until, _ = ctx.Deadline()
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer f.cancel()
-		list, next, err := read(ctx, last, func() {
+		list, next, err := read(ctx, f.until, last, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			f.began, f.left = time.Now(), true

@@ -120,3 +120,34 @@ func TestARequestHasTheTurnOfItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestAListWaitsAtTheGateAsLongAsItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
+		turn, err := c.Gate(testCredential.Tenant).Try(gate.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 30 * time.Second})
+		began := time.Now()
+		var callers sync.WaitGroup
+		for n := range 5 { // the first one can't wait so long, and is told so at once
+			callers.Go(func() {
+				lasts := time.Minute
+				if n == 0 {
+					lasts = 20 * time.Second
+				}
+				list, err := c.List(before(t, lasts), testCredential, time.Time{})
+				_, ok := list.Find("g1")
+				switch took := time.Since(began); {
+				case n == 0 && (KindOf(err) != KindRateLimited || took != 0), n > 0 && (err != nil || !ok || took != 30*time.Second):
+					t.Errorf("a caller that waits for %v is told %v after %v", lasts, err, took)
+				}
+			})
+			if n < 2 {
+				synctest.Wait() // the list of the second waits at the gate, and serves them all
+			}
+		}
+		callers.Wait()
+	})
+}

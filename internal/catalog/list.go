@@ -52,8 +52,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
-		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, last remembered, leaves func()) (*List, remembered, error) {
-			return c.listForAll(ctx, cred, last, leaves)
+		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, until time.Time, last remembered, leaves func()) (*List, remembered, error) {
+			return c.listForAll(ctx, until, cred, last, leaves)
 		})
 		return err
 	})
@@ -61,9 +61,14 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 }
 
 // listForAll makes the request of a list that serves all who wait for one. It outlives the caller that began it.
-func (c *Client) listForAll(ctx context.Context, cred Credential, last remembered, leaves func()) (list *List, next remembered, err error) {
+func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credential, last remembered, leaves func()) (list *List, next remembered, err error) {
 	cred.Owner, cred.Weight = "", 0
-	turn, err := c.upstream.enter(ctx, cred, opGenerations)
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if !until.IsZero() {
+		waiting, cancel = context.WithDeadline(ctx, until)
+	}
+	turn, err := c.upstream.enter(waiting, cred, opGenerations)
+	cancel()
 	if err != nil {
 		return nil, last, err
 	}
