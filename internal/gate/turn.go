@@ -82,6 +82,9 @@ func (t *Turn) Holds() bool {
 	return !t.ended && t.pauses == t.gate.pause.count
 }
 
+// GoesFirst reports whether the turn is the one that goes first after a pause: all others wait for its end.
+func (t *Turn) GoesFirst() bool { return t != nil && t.first }
+
 // learn takes in what the other side has said.
 func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 	switch a.Outcome {

@@ -40,10 +40,16 @@ func (p *poller) share(polls []*job) {
 	}
 }
 
-// inTurn gives the polls whose turn still holds, and has the others planned anew: a pause has begun while the book was asked.
+// inTurn gives the polls whose turn still holds, or that have one soon, and has the others planned anew: a pause has begun
+// while the book was asked.
 func (p *poller) inTurn(polls []*job) (held []*job) {
+	ctx, cancel := context.WithTimeout(p.hub.ctx, claimTimeout)
+	defer cancel()
 	var late []*job
 	for _, j := range polls {
+		if j.turn == nil {
+			j.turn, _ = p.tenant.gate().Enter(ctx, wish)
+		}
 		if j.turn.Holds() {
 			held = append(held, j)
 		} else {

@@ -159,6 +159,13 @@ func (r *way) requests(since time.Time) (n int) {
 	return n
 }
 
+// claimsOf is how often the book was asked about polls.
+func (r *way) claimsOf() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.claims
+}
+
 // lastRequest is when a replica has made its last one.
 func (r *way) lastRequest() (at time.Time) {
 	r.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -114,6 +115,39 @@ func TestAPauseThatTheCatalogAsksOfOneHoldsForAll(t *testing.T) {
 		pass(time.Minute)
 		if n := g.requests(before); n < 5 {
 			t.Errorf("%d polls in the minute after: the pause never ends", n)
+		}
+	})
+}
+
+func TestNoOrderWaitsForTheBookAfterAPause(t *testing.T) {
+	inGroup(t, 1, map[string]catalog.State{"a": queued}, func(g *group) {
+		r := g.replicas[0]
+		r.watch("a")
+		pass(10 * time.Second)
+		r.with(func(r *way) { r.slow = 400 * time.Millisecond })
+		claimed := 0
+		for range 10 {
+			r.hub.Call(g.ctx, tenant, &catalog.Error{Kind: catalog.KindRateLimited, Op: "x", RetryAfter: 30 * time.Second})
+			over := time.Now().Add(30 * time.Second)
+			for waits := time.Minute; r.requests(over) == 0 && waits > 0; waits -= 50 * time.Millisecond {
+				pass(50 * time.Millisecond)
+				before := r.claimsOf()
+				if time.Now().Before(over) || before == claimed {
+					continue
+				}
+				claimed = before
+				asks := time.Now()
+				turn, err := r.hub.GateOf(tenant).Enter(g.ctx, gate.Request{})
+				if late := time.Since(asks); err != nil || late > 50*time.Millisecond {
+					t.Errorf("an order waits for %v while the book is asked about a poll, %v", late, err)
+				}
+				turn.End(gate.Answer{})
+			}
+			pass(time.Minute)
+			if r.requests(over) == 0 {
+				t.Error("no poll is made after a pause")
+			}
+			claimed = r.claimsOf()
 		}
 	})
 }

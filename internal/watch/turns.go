@@ -26,6 +26,7 @@ func (p *poller) start(jobs []*job) {
 	if len(polls) > 0 {
 		p.hub.work.Go(func() {
 			if polls := p.enter(polls...); len(polls) > 0 {
+				letOthersPass(polls)
 				p.share(polls)
 			}
 		})
@@ -59,6 +60,16 @@ func (p *poller) enter(jobs ...*job) (entered []*job) {
 		p.countAll(entered)
 	}
 	return entered
+}
+
+// letOthersPass gives back the turn for which all others wait after a pause: an order need not wait for the book.
+func letOthersPass(polls []*job) {
+	for _, j := range polls {
+		if j.turn.GoesFirst() {
+			j.turn.End(gate.Answer{Outcome: gate.Unused})
+			j.turn = nil
+		}
+	}
 }
 
 // isWanted reports whether a job still serves somebody, as it may have waited for its turn.
