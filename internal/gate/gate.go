@@ -9,9 +9,12 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -70,12 +73,12 @@ func (e *Refused) Error() string {
 }
 
 const (
-	reservedPart = 16 // one place in so many is reserved
-	fewPlaces    = 2  // for owners that hold fewer
-	owners       = 64 // that may be remembered beside those that wait or hold a turn
-	mostSaved    = 8  // turns that an owner may save up that asks for less than its part: it goes first when it comes
-	lendsFrom    = 2  // of them it goes in advance
-	holdWeight   = 8  // one turn in so many is what the time of a turn is known by
+	reservedPart = 16  // one place in so many is reserved
+	fewPlaces    = 2   // for owners that hold fewer
+	owners       = 256 // that may be remembered beside those that wait or hold a turn
+	mostSaved    = 8   // turns that an owner may save up that asks for less than its part: it goes first when it comes
+	lendsFrom    = 2   // of them it goes in advance
+	holdWeight   = 8   // one turn in so many is what the time of a turn is known by
 )
 
 // Gate gives turns. Its methods may be called at the same time.
@@ -182,21 +185,24 @@ func cmpBool(later bool) int {
 	return -1
 }
 
-// owner is the owner of a request. One that comes back has saved up a few turns at most.
+// owner is the owner of a request. One that is new begins as if it had just had a turn, so that any number of them keeps
+// nobody from going; one that comes back has saved up a few turns at most.
 func (g *Gate) owner(r Request) *owner {
 	o := g.owners[r.Owner]
 	if o == nil {
-		o = &owner{name: r.Owner, weight: 1}
+		o = &owner{name: r.Owner, weight: cmp.Or(r.Weight, 1)}
+		o.share = g.share + 1/o.weight
 		g.owners[r.Owner] = o
 	}
-	if r.Weight > 0 {
-		o.weight = r.Weight
-	}
+	o.weight = cmp.Or(r.Weight, o.weight)
 	if !o.waits() {
-		o.share = max(o.share, g.share-mostSaved/o.weight)
+		o.share = max(o.share, g.leastShare(o))
 	}
 	return o
 }
+
+// leastShare is the share of an owner that has saved up as many turns as it may.
+func (g *Gate) leastShare(o *owner) float64 { return g.share - mostSaved/o.weight }
 
 func (o *owner) waits() bool {
 	return slices.ContainsFunc(o.lines[:], func(line []*waiter) bool { return len(line) > 0 })
@@ -390,15 +396,13 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	return t
 }
 
-// forget forgets owners that neither wait nor hold a turn: all where nobody waits in any process, else those that have had no more than
-// their part, once there are many.
+// forget forgets owners that neither wait nor hold a turn, once there are many: first those that have had no more than
+// their part.
 func (g *Gate) forget() {
-	if len(g.owners) <= g.waiting+g.inUse() || g.waiting > 0 && len(g.owners) <= 2*(g.waiting+g.inUse())+owners {
-		return
-	}
-	for name, o := range g.owners {
-		if o.held == 0 && !o.waits() && (g.waiting == 0 && len(g.heard) == 0 || o.share <= g.share-mostSaved/o.weight) {
-			delete(g.owners, name)
+	for _, had := range []float64{g.share, math.Inf(1)} {
+		if len(g.owners) <= g.waiting+g.inUse()+owners {
+			return
 		}
+		maps.DeleteFunc(g.owners, func(_ string, o *owner) bool { return o.held == 0 && !o.waits() && o.share <= had })
 	}
 }

@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ type crowd struct {
 
 	mu    sync.Mutex
 	count int
+	lost  int             // requests that had no turn within a minute
 	took  []time.Duration // requests of the light owner, without the pauses that the catalog has asked for
 }
 
@@ -28,7 +30,13 @@ func (c *crowd) order(ctx context.Context, owner string, weight float64) {
 	c.count++
 	g := c.gates[c.count%len(c.gates)]
 	c.mu.Unlock()
-	_ = order(ctx, g, c.catalog, gate.Request{Owner: owner, Weight: weight}, c.gates...)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := order(ctx, g, c.catalog, gate.Request{Owner: owner, Weight: weight}, c.gates...); errors.As(err, new(*gate.Refused)) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lost++
+	}
 }
 
 // ask lets ten owners ask, one of them fifty or a hundred times as much as the others.
@@ -71,7 +79,7 @@ func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				c.ask(ctx)
-				time.Sleep(time.Minute) // until the pace is known
+				time.Sleep(time.Minute)           // until the pace is known
 				requests, most := 2400, 5*alone/2 // a pause makes a few wait
 				if testing.Short() {
 					requests, most = 300, 4*alone
@@ -83,6 +91,9 @@ func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				cancel()
 				c.work.Wait()
+				if c.lost > 0 {
+					t.Errorf("%d requests had no turn within a minute", c.lost)
+				}
 				slices.Sort(c.took)
 				if p99 := c.took[len(c.took)*99/100]; len(c.took) != requests || p99 > most {
 					t.Errorf("the p99 of %d requests is %v, and alone %v", len(c.took), p99, alone)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type Part struct {
 	Had    float64 `json:"had"` // turns by weight
 	Weight float64 `json:"weight"`
 	Wants  float64 `json:"wants"` // turns, on average of late
+	Waits  float64 `json:"waits"` // seconds, the first in its line
 
 	began float64 // turns since the last report
 }
@@ -30,6 +32,8 @@ const (
 	wantsNew   = 8                       // one part in so many of what is wanted is that of the last report
 	wantsLeast = 0.01                    // turns on average, below which an owner is not there
 	leastPart  = 8                       // one part in so many of the pace is for a process that wants nothing yet
+	mostLate   = 0.6                     // of its part a process has more or less, where one waits longer or less long than elsewhere
+	lateBy     = 20.0                    // seconds, for as much as its part
 	sameSlow   = 1500 * time.Millisecond // after a refusal, others tell of the same one
 )
 
@@ -65,7 +69,7 @@ func (g *Gate) Tell() (r Report, active bool) {
 	r = g.told
 	r.Owners = map[string]Part{}
 	for name, p := range g.told.Owners {
-		p.Wants, p.began = p.Wants+(p.began-p.Wants)/wantsNew, 0
+		p.Wants, p.Waits, p.began = p.Wants+(p.began-p.Wants)/wantsNew, g.owners[name].waited(now).Seconds(), 0
 		if g.told.Owners[name] = p; p.Wants > wantsLeast {
 			r.Owners[name] = p
 		} else {
@@ -78,6 +82,18 @@ func (g *Gate) Tell() (r Report, active bool) {
 		}
 	}
 	return r, len(r.Owners) > 0 || now.Sub(r.Capped) < capProbe
+}
+
+// waited is how long the first in line of an owner waits.
+func (o *owner) waited(now time.Time) (longest time.Duration) {
+	if o != nil {
+		for _, line := range o.lines {
+			if len(line) > 0 {
+				longest = max(longest, now.Sub(line[0].Came))
+			}
+		}
+	}
+	return longest
 }
 
 // Hear takes in the newest reports of the other processes that are there. What their owners have had counts here too, and
@@ -158,27 +174,35 @@ func (g *Gate) hearPaces(was, is Report, now time.Time) {
 }
 
 // part is the part of this process in what all are given: of the part of each owner as much as of what it wants is wanted
-// here.
+// here, and more where one waits longer than elsewhere.
 func (g *Gate) part(others map[string]Report) float64 {
 	if len(others) == 0 {
 		return 1
 	}
-	wants, weights := map[string]float64{}, map[string]float64{}
-	count := func(owners map[string]Part) {
-		for name, p := range owners {
-			wants[name], weights[name] = wants[name]+p.Wants, p.Weight
+	all := append(slices.Collect(maps.Values(others)), g.told)
+	wants, waits := map[string]float64{}, 0.0
+	for _, r := range all {
+		for name, p := range r.Owners {
+			wants[name] += p.Wants
 		}
-	}
-	count(g.told.Owners)
-	for _, r := range others {
-		count(r.Owners)
+		waits += r.waits() / float64(len(all))
 	}
 	mine, every := 0.0, 0.0
-	for name, all := range wants {
-		if all > wantsLeast {
-			mine += weights[name] * g.told.Owners[name].Wants / all
-			every += weights[name]
+	for _, r := range all { // this process comes last
+		mine = 0
+		for name, p := range r.Owners {
+			mine += p.Weight * p.Wants / max(wants[name], wantsLeast)
 		}
+		mine *= 1 + max(-mostLate, min((r.waits()-waits)/lateBy, mostLate))
+		every += mine
 	}
-	return max(mine/cmp.Or(every, 1), 1/float64(leastPart*(1+len(others))))
+	return max(mine/cmp.Or(every, 1), 1/float64(leastPart*len(all)))
+}
+
+// waits is how long whoever waits longest does, in seconds.
+func (r Report) waits() (longest float64) {
+	for _, p := range r.Owners {
+		longest = max(longest, p.Waits)
+	}
+	return longest
 }

@@ -61,7 +61,7 @@ func (t *Turn) End(a Answer) {
 		g.paces[paceOf(t.class)].bucket.tokens++ // as those of polls
 		fallthrough
 	case Throttled, Paused:
-		t.owner.share = max(g.share, t.owner.share-1/t.owner.weight) // it has had nothing
+		t.owner.share = max(g.leastShare(t.owner), t.owner.share-1/t.owner.weight) // it has had nothing
 		g.told.had(t.owner, -1)
 	default:
 		g.paces[paceOf(t.class)].passed(1, now)
