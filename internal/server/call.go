@@ -134,7 +134,7 @@ func (c *call) stand() {
 
 // receive receives a request. Its caller has to send it within its time. A call that holds no place of calls needs one of
 // those that read, until check has looked at the request: before that it has no more than the window of a stream.
-func (c *call) receive(ctx context.Context, message any, receive func(any) error, check func() error) error {
+func (c *call) receive(ctx context.Context, message any, receive func(any) error) error {
 	if c.conn != nil && longLived[c.method] || c.conn != nil && public(c.method) {
 		turn, err := c.read(ctx)
 		if err != nil {
@@ -156,18 +156,18 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 	if err != nil {
 		return err
 	}
-	return check()
+	return c.check(ctx, message)
 }
 
 // read waits for a turn to receive a request.
 func (c *call) read(ctx context.Context) (*gate.Turn, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	turns, owner := c.reading, service.Subject(ctx)
+	request := gate.Request{Owner: service.Subject(ctx), Class: gate.Read}
 	if public(c.method) {
-		turns, owner = c.publicReading, host(c.peer)
+		request = gate.Request{Owner: host(c.peer), Class: gate.Poll}
 	}
-	turn, err := turns.Enter(ctx, gate.Request{Owner: owner, Class: gate.Read})
+	turn, err := c.reading.Enter(ctx, request)
 	if refused, ok := errors.AsType[*gate.Refused](err); ok {
 		return nil, overload("too many requests are arriving", max(time.Second, refused.After))
 	}

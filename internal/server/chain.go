@@ -16,14 +16,13 @@ import (
 //	stats handler   its span, its measurements, the end of its place, its line in the log
 //	registrar       the proof of its API key and its turn, before its request is received (unary)
 //	stream          the same (streams); what fails becomes a status, a panic too
-//	check           the rules of the contract, and what its caller may ask for
+//	receive         its request, the rules of the contract, and what its caller may ask for
 
 // options are those of both gRPC servers.
 func (d *door) options(tap grpc.ServerOption, messageBytes int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		tap,
 		grpc.StatsHandler(d),
-		grpc.UnaryInterceptor(d.checkUnary),
 		grpc.StreamInterceptor(d.stream),
 		grpc.MaxRecvMsgSize(messageBytes),
 		grpc.ForceServerCodecV2(newCodec()),
@@ -45,23 +44,20 @@ func (r registrar) RegisterService(service *grpc.ServiceDesc, handlers any) {
 		described.Methods[i].Handler = unary(m.Handler)
 	}
 	r.Server.RegisterService(&described, handlers)
-	for _, m := range described.Methods {
-		r.door.methods["/"+service.ServiceName+"/"+m.MethodName] = grpc.MethodInfo{Name: m.MethodName}
-	}
-	for _, s := range described.Streams {
-		r.door.methods["/"+service.ServiceName+"/"+s.StreamName] = grpc.MethodInfo{Name: s.StreamName, IsServerStream: true}
+	for _, m := range r.GetServiceInfo()[service.ServiceName].Methods {
+		r.door.methods["/"+service.ServiceName+"/"+m.Name] = m
 	}
 }
 
 // unary is the handler of a unary call behind the door.
 func unary(handler grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, receive func(any) error, check grpc.UnaryServerInterceptor) (any, error) {
+	return func(srv any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		c := callOf(ctx)
 		err := c.run(ctx, func() (err error) {
 			if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
 				ctx = service.WithAdmission(ctx, c.hold)
 			}
-			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive, func() error { return nil }) }, check)
+			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive) }, nil)
 			return err
 		})
 		if err != nil {
@@ -89,13 +85,6 @@ func (c *call) run(ctx context.Context, handle func() error) error {
 	}())
 }
 
-func (d *door) checkUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := callOf(ctx).check(ctx, req); err != nil {
-		return nil, err
-	}
-	return handler(ctx, req)
-}
-
 func (d *door) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	c := callOf(stream.Context())
 	return c.run(stream.Context(), func() error { return handler(srv, &checkedStream{stream, c}) })
@@ -120,5 +109,5 @@ func (s *checkedStream) SendMsg(message any) error {
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	return s.call.receive(s.Context(), message, s.ServerStream.RecvMsg, func() error { return s.call.check(s.Context(), message) })
+	return s.call.receive(s.Context(), message, s.ServerStream.RecvMsg)
 }

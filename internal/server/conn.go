@@ -84,7 +84,6 @@ type conn struct {
 	raw    net.Conn
 	frames frames
 	ending atomic.Int32 // contexts of its calls that are being ended
-	writes time.Time    // the deadline of a write
 
 	mu    sync.Mutex
 	calls map[*call]bool
@@ -100,15 +99,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, errTinyFrames
 	}
 	return n, err
-}
-
-// Write implements net.Conn. It ends a connection that takes nothing.
-func (c *conn) Write(p []byte) (int, error) {
-	if now := time.Now(); c.writes.Sub(now) < writeTimeout-checkInterval {
-		c.writes = now.Add(writeTimeout)
-		_ = c.SetWriteDeadline(c.writes) // a connection that knows no deadline goes without: only tests have such
-	}
-	return c.Conn.Write(p)
 }
 
 // RemoteAddr implements net.Conn. The address leads back to the connection: it is what the library tells of it.

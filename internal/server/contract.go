@@ -7,15 +7,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/gate"
-	"github.com/easel-grpc/easel/internal/service"
 )
-
-// fullMethods are the methods of the contract as gRPC names them.
-func fullMethods() map[string]bool {
-	names := map[string]bool{}
-	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
-	return names
-}
 
 // longLived are the calls that may stay open for long. They count as streams and wait for no turn, as they take no connection
 // to the catalog meanwhile.

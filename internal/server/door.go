@@ -35,8 +35,8 @@ type door struct {
 	tracing *tracing
 	stats   stats.Handler // OpenTelemetry's
 	proofs  *proofs
-	// Turns of calls, and to receive the requests of streams and of public calls.
-	turns, reading, publicReading *gate.Gate
+	// Turns of calls, and to receive the requests of streams and, behind them, of public calls.
+	turns, reading *gate.Gate
 
 	calls                           [gate.Classes]*places
 	streams, generations, public    *places
@@ -58,8 +58,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing, stats: newCallStats(),
 		proofs:            newProofs(config.Service.Prove),
 		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls())), OwnerPlaces: callerTurns(limits.calls())}),
-		reading:           gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
-		publicReading:     gate.New(gate.Config{Places: placesOf(readsAtOnce), OwnerPlaces: readsOfCaller}),
+		reading:           gate.New(gate.Config{Places: [gate.Classes]int{2 * readsAtOnce, 2 * readsAtOnce, readsAtOnce}, OwnerPlaces: readsOfCaller}),
 		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),
 		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),

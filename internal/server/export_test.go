@@ -1,5 +1,11 @@
 package server
 
+import (
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/easel-grpc/easel/internal/service"
+)
+
 // What the table of limits in docs/limits.md must say, for the test that reads it.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.messageBytes(), headerBytes
@@ -20,7 +26,11 @@ var (
 )
 
 // FullMethods are the calls that the server knows.
-var FullMethods = fullMethods
+func FullMethods() map[string]bool {
+	names := map[string]bool{}
+	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
+	return names
+}
 
 // HasClass reports whether a call waits for its turn.
 func HasClass(method string) bool { _, ok := classOf[method]; return ok }

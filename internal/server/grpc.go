@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"math"
 
@@ -8,11 +9,13 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // callers may compress; importing it is how it is switched on
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // newPublicGRPC is the gRPC server that callers reach.
@@ -54,4 +57,63 @@ func newRESTGRPC(config Config, door *door) *grpc.Server {
 	)...)
 	config.Service.Register(registrar{server, door})
 	return server
+}
+
+// healthServer is the standard health service, except that its watches end after the message that the
+// server goes down: a graceful stop would wait for them.
+type healthServer struct {
+	*health.Server
+	draining context.Context // ends before the status turns to NOT_SERVING for good
+	drain    context.CancelFunc
+}
+
+func newHealthServer() *healthServer {
+	draining, drain := context.WithCancel(context.Background())
+	h := &healthServer{Server: health.NewServer(), draining: draining, drain: drain}
+	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	return h
+}
+
+func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	h.SetServingStatus("", status)
+	for _, s := range service.Services() {
+		h.SetServingStatus(string(s.FullName()), status)
+	}
+}
+
+// start reports that calls are served, shutdown that they are not served any more.
+func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
+
+func (h *healthServer) shutdown() {
+	h.drain()
+	h.Shutdown()
+}
+
+func (h *healthServer) serving(ctx context.Context) bool {
+	answer, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
+}
+
+// Watch implements the health service.
+func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: h.draining})
+}
+
+type healthStream struct {
+	grpc_health_v1.Health_WatchServer
+	ctx      context.Context
+	cancel   context.CancelFunc
+	draining context.Context
+}
+
+func (s *healthStream) Context() context.Context { return s.ctx }
+
+func (s *healthStream) Send(answer *grpc_health_v1.HealthCheckResponse) error {
+	err := s.Health_WatchServer.Send(answer)
+	if s.draining.Err() != nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		s.cancel()
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,13 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/grpc/test/bufconn"
@@ -40,8 +45,7 @@ const (
 // Local is the way into the server from within its process, for the REST form of the contract. It is a
 // connection in memory to a gRPC server that has the door of the public one.
 type Local struct {
-	grpc.ClientConnInterface
-	conn *grpc.ClientConn // the same
+	*grpc.ClientConn
 	door *door
 	// bodyLimit is how many bytes a body may have.
 	bodyLimit int
@@ -51,23 +55,13 @@ func newLocal(pipe *bufconn.Listener, door *door, bodyLimit int) (*Local, error)
 	conn, err := grpc.NewClient("passthrough:///easel",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(allowMetadataUnary),
-		grpc.WithStreamInterceptor(allowMetadataStream),
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse), grpc.ForceCodecV2(lateCodec{newCodec().CodecV2})),
 		grpc.WithDisableRetry(), // every attempt is the caller's own
 		grpc.WithIdleTimeout(0),
 	)
-	return &Local{conn, conn, door, bodyLimit}, err
-}
-
-func allowMetadataUnary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return invoke(allowMetadata(ctx), method, req, reply, conn, opts...)
-}
-
-func allowMetadataStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return stream(allowMetadata(ctx), desc, conn, method, opts...)
+	return &Local{conn, door, bodyLimit}, err
 }
 
 // requestKey is where the context of a request that was let in says which it is.
@@ -115,10 +109,13 @@ func (d *door) forget(id string) (begun bool) {
 	return begun
 }
 
-// Metadata says which request a call is made for. The server believes it from this connection alone.
+// Metadata says which request a call is made for, and the trace that it is part of. The gateway adds the credential; the
+// server believes it from this connection alone.
 func (l *Local) Metadata(ctx context.Context, _ *http.Request) metadata.MD {
 	id, _ := ctx.Value(requestKey{}).(string)
-	return metadata.Pairs(metadataCall, id)
+	trace := propagation.MapCarrier{metadataCall: id}
+	otel.GetTextMapPropagator().Inject(ctx, trace)
+	return metadata.New(trace)
 }
 
 // ReadBody reads the body of a request that was let in, within its time.
@@ -148,7 +145,7 @@ func (l *Local) unreadableBody(err error) error {
 // handler of a gRPC call, and reports to sent how many bytes of a result each message had. ctx is that of
 // a client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
-	md, _ := metadata.FromOutgoingContext(allowMetadata(ctx))
+	md, _ := metadata.FromOutgoingContext(ctx)
 	ctx, err := l.door.tapLocal(metadata.NewIncomingContext(ctx, md), &tap.Info{FullMethodName: method})
 	if err != nil {
 		return err
@@ -163,4 +160,30 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 	})
 	l.door.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err
+}
+
+// metadataCall names the REST request that a call in memory is made for. Only the gRPC server in memory believes it.
+const metadataCall = "easel-rest-request"
+
+// peerCertificate is that of the verified client of a connection.
+func peerCertificate(p *peer.Peer) service.Certificate {
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return service.Certificate{}
+	}
+	return certificate(&info.State)
+}
+
+// certificate is that of the verified client. A connection without a verified certificate has none.
+func certificate(state *tls.ConnectionState) (client service.Certificate) {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return client
+	}
+	leaf := state.PeerCertificates[0]
+	for _, uri := range leaf.URIs {
+		client.Names = append(client.Names, uri.String())
+	}
+	client.Names = append(client.Names, leaf.DNSNames...)
+	client.CommonName = leaf.Subject.CommonName
+	return client
 }

@@ -122,7 +122,7 @@ func TestACallWaitsForItsTurnAndNoLonger(t *testing.T) {
 
 func TestEveryMethodHasAPlaceByItsKind(t *testing.T) {
 	var streams, calls int
-	for method := range fullMethods() {
+	for method := range FullMethods() {
 		if longLived[method] {
 			streams++
 		}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -118,7 +119,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		closeAll([]listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}})
 		return err
 	}
-	defer func() { _ = run.local.conn.Close() }() // every call over it has ended
+	defer func() { _ = run.local.Close() }() // every call over it has ended
 	defer s.door.proofs.close()
 	defer s.door.begin()()
 
@@ -158,7 +159,7 @@ func (s *Server) assemble() (*servers, error) {
 	public, restGRPC := newPublicGRPC(s.config, s.door, s.health, s.certificates), newRESTGRPC(s.config, s.door)
 	rest, err := s.config.rest(s, local)
 	if err != nil {
-		_ = local.conn.Close() // it was never used
+		_ = local.Close() // it was never used
 		return nil, err
 	}
 	admin, endAdmin := s.config.admin(s)
@@ -208,3 +209,42 @@ func (s *Server) Usage() []Usage {
 
 // Serving reports whether calls should be sent here: not before Serve, nor in a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
+
+// servers run between the start of Serve and its end.
+type servers struct {
+	public, rest *grpc.Server
+	http, admin  *http.Server
+	pipe         *bufconn.Listener // between local and rest
+	local        *Local
+}
+
+// stop lets calls end until ctx does, and then cuts off the others. The admin listener stops last.
+func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
+	var group errgroup.Group
+	group.Go(func() error { stopGRPC(ctx, logger, "grpc", run.public); return nil })
+	group.Go(func() error {
+		stopHTTP(ctx, logger, "http", run.http)
+		stopGRPC(ctx, logger, "rest", run.rest) // requests make its calls, so it stops after them
+		return nil
+	})
+	_ = group.Wait() // the steps log what they have to say
+	stopHTTP(ctx, logger, "admin", run.admin)
+}
+
+// stopGRPC lets calls end until ctx does.
+func stopGRPC(ctx context.Context, logger *slog.Logger, name string, server *grpc.Server) {
+	cut := context.AfterFunc(ctx, func() {
+		logger.Warn("calls were cut off", "server", name)
+		server.Stop()
+	})
+	defer cut()
+	server.GracefulStop()
+}
+
+// stopHTTP lets requests end until ctx does.
+func stopHTTP(ctx context.Context, logger *slog.Logger, name string, server *http.Server) {
+	if err := server.Shutdown(ctx); err != nil {
+		logger.Warn("requests were cut off", "server", name, "error", err)
+		_ = server.Close() // the failure was logged
+	}
+}
