@@ -34,6 +34,7 @@ type dialect struct {
 	begin  *sql.TxOptions    // of each transaction
 
 	snapshot *sql.TxOptions // of one that reads the whole book
+	still    *sql.TxOptions // of one that keeps others from writing meanwhile
 
 	notify     string        // the statement that tells other processes of $1; "" where there are none
 	statements int           // that are kept prepared
@@ -53,6 +54,7 @@ var postgres = dialect{
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 
 	snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	still:    &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
 
 	idle: 5 * time.Minute,
 }

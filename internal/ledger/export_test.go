@@ -198,3 +198,12 @@ func rollUp(t *testing.T, at place) string {
 	}
 	return from + statement
 }
+
+// CopiedTables are the names of the tables that a copy has, with some others, sorted.
+func CopiedTables(others ...string) []string {
+	for _, table := range copiedTables {
+		others = append(others, table.name)
+	}
+	slices.Sort(others)
+	return others
+}

@@ -107,7 +107,10 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	}
 	l.writes = newPool(db, at.conns, at.words, at.statements)
 	l.reads = l.writes
-	if err := l.migrate(ctx, at); err != nil {
+	if _, err := l.migrate(ctx, at); err != nil {
+		return err
+	}
+	if err := l.isWhole(ctx); err != nil {
 		return err
 	}
 	if at.reading != "" {
@@ -190,32 +193,32 @@ func (l *Ledger) Close() (err error) {
 
 // migrate brings the schema up to date. One replica does it at a time, in PostgreSQL over connections without the
 // bounds of the others: to fill an index may take long.
-func (l *Ledger) migrate(ctx context.Context, at place) error {
+func (l *Ledger) migrate(ctx context.Context, at place) (changed []*goose.MigrationResult, err error) {
 	db, options := l.writes.DB, []goose.ProviderOption(nil)
 	if at.migrating != "" {
 		unbounded, err := at.open(at.migrating, at.conns, nil)
 		if err != nil {
-			return unusable(err)
+			return nil, unusable(err)
 		}
 		defer func() { _ = unbounded.Close() }()                                   // what it has done is done
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // seconds: of several that start, each waits for the one that migrates
 		if err != nil {
-			return err
+			return nil, err
 		}
 		db, options = unbounded, append(options, goose.WithSessionLocker(locker))
 	}
 	provider, err := at.migrations(db, options...)
 	if err != nil {
-		return unusable(err)
+		return nil, unusable(err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return unusable(err)
+	if changed, err = provider.Up(ctx); err != nil {
+		return changed, unusable(err)
 	}
 	_, known, err := provider.GetVersions(ctx)
 	if err != nil {
-		return unusable(err)
+		return changed, unusable(err)
 	}
-	return compatible(ctx, db, known)
+	return changed, compatible(ctx, db, known)
 }
 
 // compatible refuses a book that a later program has changed so that this one can't read it any more. A

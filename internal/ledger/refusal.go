@@ -74,7 +74,7 @@ var cures = map[string]string{
 	"28P01": "PostgreSQL refuses the user or the password: correct them",
 	"28000": "PostgreSQL lets this user not in from here: correct the user, or PostgreSQL's pg_hba.conf",
 	"3D000": "there is no such database: correct the name, or create it with CREATE DATABASE",
-	"42501": "this user lacks rights: make it the owner of a database of its own, so that it can create and write tables",
+	"42501": "this user lacks rights: make it the owner of a database of its own, so that it can create and write tables, or run easel ledger migrate as the owner and let this user read and write them",
 	"25006": "the database is read-only: name the primary, and not a standby",
 	"57P03": "PostgreSQL is starting or stopping: start Easel again when it is up",
 	"57P01": "PostgreSQL is stopping, or an administrator has ended the connection: wait until it is up again",

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -48,15 +46,12 @@ const verifyAtOnce = 2_000
 // looked is told now and then how many orders it has been. A book in memory has forgotten orders that its budgets count:
 // of such a one the orders alone are looked at.
 func Verify(ctx context.Context, url string, differs func(Difference), looked func(orders int)) (Verified, error) {
-	at, err := parse(url)
+	at, err := durable(url)
 	if err != nil {
 		return Verified{}, err
 	}
-	if !IsDurable(url) {
-		return Verified{}, errors.New("EASEL_LEDGER_URL: a ledger in memory is known to its process alone: name sqlite:FILE or postgres://…")
-	}
-	if _, err := os.Stat(at.file); at.file != "" && err != nil { // SQLite would make one
-		return Verified{}, &refusal{cures["path"], err}
+	if err := at.exists(); err != nil {
+		return Verified{}, err
 	}
 	db, err := at.open(cmp.Or(at.migrating, at.reading), 1, nil)
 	if err != nil {
@@ -64,26 +59,10 @@ func Verify(ctx context.Context, url string, differs func(Difference), looked fu
 	}
 	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: newPool(db, 1, at.words, 0)}
 	defer func() { _ = l.Close() }() // nothing was written
-	if err := l.hasJournal(ctx); err != nil {
+	if err := l.isCurrent(ctx); err != nil {
 		return Verified{}, err
 	}
 	return l.Verify(ctx, differs, looked)
-}
-
-// hasJournal refuses what is no ledger, and one whose last program knew of no journal.
-func (l *Ledger) hasJournal(ctx context.Context) error {
-	provider, err := l.dialect.migrations(l.reads.DB)
-	if err != nil {
-		return err
-	}
-	have, sources := int64(0), provider.ListSources()
-	if err := l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&have); err != nil {
-		return &refusal{"there is no ledger here: name the one that a server has used", err}
-	}
-	if want := sources[len(sources)-1].Version; have < want {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): start this Easel on it once", have, want)
-	}
-	return nil
 }
 
 // Verify is [Verify] for an open ledger.

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
+	dir := t.TempDir()
+	url, backup, moved := "sqlite:"+filepath.Join(dir, "book.db"), filepath.Join(dir, "backup.db"), "sqlite:"+filepath.Join(dir, "moved.db")
+	writeUnknown(t, ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")
+	env := map[string]string{"EASEL_LEDGER_URL": url}
+	for _, step := range []struct {
+		exit int
+		says string
+		args []string
+	}{
+		{exitOK, backup + " has 2 orders and 2 budgets, 0 differences", []string{"backup", backup}},
+		{exitUsage, "exists: name a new file", []string{"backup", backup}},
+		{exitOK, "rows are copied and compared: 2 orders and 2 budgets, 0 differences", []string{"copy", url, moved}},
+		{exitUsage, "TO: it is no new ledger", []string{"copy", url, moved}},
+		{exitUsage, "FROM: a ledger in memory", []string{"copy", "memory", moved}},
+		{exitUsage, "TO: another process has the file", []string{"copy", url, url}},
+		{exitOK, "the schema is ", []string{"migrate"}},
+		{exitOK, "00001_orders in ", []string{"migrate", "--ledger-url", "sqlite:" + filepath.Join(dir, "new.db")}},
+		{exitUsage, "known to its process alone", []string{"migrate", "--ledger-url", "memory"}},
+	} {
+		got := easelEnv(t.Context(), nil, env, append([]string{"ledger"}, step.args...)...)
+		if got.exit != step.exit || !strings.Contains(got.stdout+got.stderr, step.says) {
+			t.Errorf("%q: exit %d, printed\n%s%s", step.args, got.exit, got.stdout, got.stderr)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// durable is where a ledger is that outlives its process.
+func durable(url string) (place, error) {
+	at, err := parse(url)
+	if err == nil && !IsDurable(url) {
+		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is known to its process alone: name sqlite:FILE or postgres://…")
+	}
+	return at, err
+}
+
+// exists refuses a file of SQLite that there is not: to open one makes it.
+func (at place) exists() error {
+	if _, err := os.Stat(at.file); at.file != "" && err != nil {
+		return &refusal{cures["path"], err}
+	}
+	return nil
+}
+
+// openApart opens a ledger over one connection without bounds of time, for what is done with the whole of it. A file of
+// SQLite is taken: no server has it.
+func openApart(at place) (*Ledger, error) {
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.goose)}
+	if err := l.take(at.file); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	db, err := at.open(cmp.Or(at.migrating, at.writing), 1, nil)
+	if err != nil {
+		return nil, errors.Join(unusable(err), l.Close())
+	}
+	l.writes = newPool(db, 1, at.words, 0)
+	l.reads = l.writes
+	return l, nil
+}
+
+// idleWithin is how long the sessions of a server that has just ended may take to go.
+const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
+
+// idle refuses a database of PostgreSQL that somebody else is connected to.
+func (l *Ledger) idle(ctx context.Context) error {
+	if !l.IsShared() {
+		return nil
+	}
+	for end := time.Now().Add(idleWithin); ; {
+		others, who := 0, ""
+		err := l.reads.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(usename || ' from ' || COALESCE(host(client_addr), 'this host')), '') FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&others, &who)
+		switch {
+		case err != nil || others == 0:
+			return unusable(err)
+		case time.Now().After(end):
+			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use: %d others are connected to its database, as %s: end the servers that use it", others, who)
+		}
+		select {
+		case <-time.After(idleAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Migrate brings the schema of a ledger up to date, where another user does that than the one that serves, and says each
+// change. Replicas may use a ledger of PostgreSQL meanwhile.
+func Migrate(ctx context.Context, url string, changed func(change string, took time.Duration)) (version int64, err error) {
+	at, err := durable(url)
+	if err != nil {
+		return 0, err
+	}
+	l, err := openApart(at)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = l.Close() }() // what was done is done
+	results, err := l.migrate(ctx, at)
+	for _, r := range results {
+		changed(strings.TrimSuffix(filepath.Base(r.Source.Path), ".sql"), r.Duration)
+	}
+	if err != nil {
+		return 0, withSetting(ctx, err)
+	}
+	version, err = l.version(ctx)
+	return version, err
+}
+
+// version is the newest migration of the schema. What has none is no ledger.
+func (l *Ledger) version(ctx context.Context) (version int64, err error) {
+	if err = l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version); err != nil {
+		err = &refusal{"there is no ledger here: name the one that a server has used", err}
+	}
+	return version, err
+}
+
+// isCurrent refuses what is no ledger, and one whose last program had an older schema.
+func (l *Ledger) isCurrent(ctx context.Context) error {
+	have, err := l.version(ctx)
+	if err != nil {
+		return err
+	}
+	provider, err := l.dialect.migrations(l.reads.DB)
+	if err != nil {
+		return err
+	}
+	sources := provider.ListSources()
+	if want := sources[len(sources)-1].Version; have < want {
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, want)
+	}
+	return nil
+}
+
+// Backup writes a ledger of SQLite into a new file, beside the server that uses it, and adds the journal in the file up.
+// It says now and then how many bytes there are.
+func Backup(ctx context.Context, url, file string, written func(bytes int64), differs func(Difference)) (Verified, error) {
+	at, err := durable(url)
+	if err != nil {
+		return Verified{}, err
+	}
+	if at.file == "" {
+		return Verified{}, errors.New("EASEL_LEDGER_URL: PostgreSQL has backups of its own, beside those who use it: pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
+	}
+	if err := at.exists(); err != nil {
+		return Verified{}, err
+	}
+	return backup(ctx, at, file, written, differs)
+}
+
+func backup(ctx context.Context, at place, file string, written func(bytes int64), differs func(Difference)) (looked Verified, err error) {
+	if _, err := os.Lstat(file); err == nil {
+		return looked, fmt.Errorf("%s exists: name a new file", file)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // which nobody else may read
+	if err != nil {
+		return looked, fmt.Errorf("the directory of the backup must exist, and this user must be allowed to write there: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what is whole was moved
+	part := filepath.Join(dir, "ledger.db")
+	if err := vacuumInto(ctx, at, part, written); err != nil {
+		return looked, err
+	}
+	if looked, err = Verify(ctx, "sqlite:"+part, differs, func(int) {}); err != nil {
+		return looked, err
+	}
+	if err := synced(part); err != nil {
+		return looked, err
+	}
+	if err := os.Link(part, file); err != nil { // where another has made one meanwhile, it stays
+		return looked, fmt.Errorf("the backup can't get its name: %w", err)
+	}
+	return looked, synced(filepath.Dir(file))
+}
+
+// vacuumInto copies a file of SQLite into a new one, as it is at one moment.
+func vacuumInto(ctx context.Context, at place, part string, written func(bytes int64)) error {
+	if err := os.WriteFile(part, nil, fileMode); err != nil {
+		return err
+	}
+	db, err := at.open(at.reading, 1, nil)
+	if err != nil {
+		return unusable(err)
+	}
+	defer func() { _ = db.Close() }()                                        // it has read
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // else it writes no other file either
+		return unusable(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(ctx, `VACUUM INTO $1`, part)
+		done <- err
+	}()
+	for tick := time.NewTicker(time.Second); ; {
+		select {
+		case err := <-done:
+			tick.Stop()
+			return unusable(err)
+		case <-tick.C:
+			if info, err := os.Stat(part); err == nil {
+				written(info.Size())
+			}
+		}
+	}
+}
+
+// synced brings a file or a directory to the disk.
+func synced(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

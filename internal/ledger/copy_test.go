@@ -1,0 +1,215 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// lived is a ledger of so many orders that nobody has open any more.
+func lived(t *testing.T, url string, orders int) {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
+		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"team1": {Subscribed: true}} },
+		Generation: func(ledger.Order, *string) string { return `{"text":"a ‚'word'"}` }, Budget: func(ledger.Budget) string { return "{}" },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range orders {
+		live(t, l, n, random)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyBook(ctx context.Context, from, to string, done func(string, int64, int64)) (copied ledger.Copied, differences []string, err error) {
+	copied, err = ledger.Copy(ctx, from, to, done, func(d ledger.Difference) { differences = append(differences, d.String()) })
+	return copied, differences, err
+}
+
+func ignore(string, int64, int64) {}
+
+func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		lived(t, from, 60)
+		there, back := proctest.Database(t), "sqlite:"+filepath.Join(t.TempDir(), "back.db")
+		for _, pair := range [][2]string{{from, there}, {there, back}} {
+			copied, differences, err := copyBook(t.Context(), pair[0], pair[1], ignore)
+			if err != nil || len(differences) > 0 || copied.Orders != 60 || copied.Budgets != 6 || copied.Rows < 200 {
+				t.Fatalf("%+v, %q, %v", copied, differences, err)
+			}
+		}
+		l := open(t, back)
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // its journal is written again
+		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
+			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+		if looked, differences := verify(t, back); len(differences) > 0 || looked.Orders != 61 {
+			t.Errorf("%+v: %q", looked, differences)
+		}
+		if _, err := ledger.Open(t.Context(), ledger.Config{URL: there, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
+			t.Errorf("the copy belongs to nobody: %v", err)
+		}
+	})
+}
+
+func TestACopyGoesOnWhereItWasBrokenOff(t *testing.T) {
+	onEach(t, func(t *testing.T, to string) {
+		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
+		lived(t, from, 40)
+		broken, cancel := context.WithCancel(t.Context())
+		_, _, err := copyBook(broken, from, to, func(table string, rows, all int64) {
+			if table == "movements" && rows == all && all > 0 {
+				cancel()
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "goes on") {
+			t.Fatalf("broken off, it ends with %v", err)
+		}
+		if _, err := ledger.Open(t.Context(), ledger.Config{URL: to, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "is not whole") {
+			t.Errorf("a server starts on a part of a copy: %v", err)
+		}
+		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
+		lived(t, other, 1)
+		if _, _, err := copyBook(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "part of a copy of another") {
+			t.Errorf("another ledger is copied over it: %v", err)
+		}
+		first := map[string]int64{}
+		copied, differences, err := copyBook(t.Context(), from, to, func(table string, rows, _ int64) {
+			if _, ok := first[table]; !ok {
+				first[table] = rows
+			}
+		})
+		if err != nil || len(differences) > 0 || copied.Orders != 40 || first["orders"] != 40 || first["movements"] == 0 || first["events"] != 0 {
+			t.Errorf("%+v, %q, began at %v, %v", copied, differences, first, err)
+		}
+		if _, _, err := copyBook(t.Context(), from, to, ignore); err == nil || !strings.Contains(err.Error(), "no new ledger, as its orders are not empty") {
+			t.Errorf("it is copied over a ledger: %v", err)
+		}
+	})
+}
+
+func TestALedgerThatWasUsedSinceItsCopyBeganIsNotTakenForTheCopy(t *testing.T) {
+	onEach(t, func(t *testing.T, to string) {
+		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
+		lived(t, from, 20)
+		broken, cancel := context.WithCancel(t.Context())
+		if _, _, err := copyBook(broken, from, to, func(table string, _, _ int64) {
+			if table == "events" {
+				cancel()
+			}
+		}); err == nil {
+			t.Fatal("it was not broken off")
+		}
+		change(t, from, "UPDATE orders SET claims = claims + 1")
+		if _, _, err := copyBook(t.Context(), from, to, ignore); err == nil || !strings.Contains(err.Error(), "TO: its orders are not those of FROM (20 and 20 rows)") {
+			t.Errorf("it is called whole: %v", err)
+		}
+	})
+}
+
+func TestALedgerInUseIsNotCopied(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		conclude(t, l, write(t, l, request("one")), lifecycle.Named, "g1")
+		unused := "sqlite:" + filepath.Join(t.TempDir(), "unused.db")
+		lived(t, unused, 1)
+		for argument, pair := range map[string][2]string{"FROM: ": {url, "sqlite:" + filepath.Join(t.TempDir(), "new.db")}, "TO: ": {unused, url}} {
+			_, _, err := copyBook(t.Context(), pair[0], pair[1], ignore)
+			if err == nil || !strings.HasPrefix(err.Error(), argument) || !strings.Contains(err.Error(), "end ") {
+				t.Errorf("%s%v", argument, err)
+			}
+		}
+	})
+}
+
+// Else a table that a migration adds is lost in a copy.
+func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	l := open(t, url)
+	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%' AND name NOT LIKE 'shared%'`)
+	if want := strings.Join(ledger.CopiedTables("duties", "facts"), " "); tables != want {
+		t.Errorf("the tables are %q, and those of a copy %q", tables, want)
+	}
+}
+
+func TestABackupIsWrittenBesideTheServer(t *testing.T) {
+	dir := t.TempDir()
+	url, file := "sqlite:"+filepath.Join(dir, "book.db"), filepath.Join(dir, "backup.db")
+	l := open(t, url)
+	conclude(t, l, write(t, l, request("before")), lifecycle.Named, "g1")
+	differs := func(d ledger.Difference) { t.Error(d) }
+	looked, err := ledger.Backup(t.Context(), url, file, func(int64) {}, differs)
+	if err != nil || looked.Orders != 1 {
+		t.Fatal(looked, err)
+	}
+	conclude(t, l, write(t, l, request("after")), lifecycle.Named, "g2")
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".easel*")); err != nil || len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+	restored := open(t, "sqlite:"+file)
+	if o := own(t, restored, "g1"); o.IdempotencyKey != "before" {
+		t.Errorf("the backup has %+v", o)
+	}
+	for _, refused := range []struct{ url, file, says string }{
+		{url, file, "exists: name a new file"}, {"postgres://db.example/easel", "new.db", "pg_dump"}, {ledger.InMemory, "new.db", "known to its process alone"},
+		{url, filepath.Join(dir, "no", "such.db"), "the directory of the backup must exist"}, {url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
+	} {
+		if _, err := ledger.Backup(t.Context(), refused.url, refused.file, func(int64) {}, differs); err == nil || !strings.Contains(err.Error(), refused.says) {
+			t.Errorf("%s into %s: %v", refused.url, refused.file, err)
+		}
+	}
+}
+
+func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
+	owner := proctest.Database(t)
+	name := fmt.Sprintf("serving_%d", rand.Uint32())
+	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")
+	serving := asUser(t, owner, name, "p")
+	if _, err := ledger.Open(t.Context(), ledger.Config{URL: serving, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "easel ledger migrate") {
+		t.Errorf("without rights it starts with %v", err)
+	}
+	var changes []string
+	version, err := ledger.Migrate(t.Context(), owner, func(change string, _ time.Duration) { changes = append(changes, change) })
+	if err != nil || int(version) != len(changes) || changes[0] != "00001_orders" {
+		t.Fatalf("%d, %q, %v", version, changes, err)
+	}
+	change(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+name)
+	l := open(t, serving)
+	conclude(t, l, write(t, l, request("one")), lifecycle.Named, "g1")
+	if _, differences := verify(t, serving); len(differences) > 0 {
+		t.Error(differences)
+	}
+	if _, err := ledger.Migrate(t.Context(), ledger.InMemory, nil); err == nil || !strings.Contains(err.Error(), "known to its process alone") {
+		t.Error(err)
+	}
+}
+
+func asUser(t *testing.T, address, user, password string) string {
+	t.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(errors.Unwrap(err))
+	}
+	at.User = url.UserPassword(user, password)
+	return at.String()
+}
