@@ -36,8 +36,8 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// What the library itself adds to every call, the credential, which request it is and the trace.
-	if want := []string{":authority", "authorization", "content-type", "easel-rest-request", "grpc-accept-encoding", "traceparent", "user-agent"}; !slices.Equal(names, want) {
+	// What the libraries themselves add to every call, the credential, which request it is and the trace.
+	if want := []string{":authority", "authorization", "content-type", "easel-rest-request", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}
 	if got := s.LastMetadata().Get("traceparent"); len(got) != 1 || strings.Contains(got[0], "b7ad6b7169203331") {
