@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/rawjson", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
+	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/gate", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {module + "/gen/scalar"},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},

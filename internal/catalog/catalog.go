@@ -11,7 +11,6 @@ package catalog
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -144,7 +143,7 @@ func (g Generation) Etag() string {
 		panic("catalog: a generation that was read from JSON can't be written as JSON: " + err.Error())
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:12])
+	return hexOf(sum[:12])
 }
 
 // Version is a generation of one answer of the catalog, with its etag.

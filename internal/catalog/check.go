@@ -23,7 +23,7 @@ func checkID(op, field, id string) error {
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return invalid(op, field, "must be text without control characters")
 	}
-	for _, part := range strings.FieldsFunc(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if part == "." || part == ".." {
 			return invalid(op, field, "must not have . or .. between slashes")
 		}

@@ -123,12 +123,12 @@ func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.j
 
 // Account reads the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opAccount}, readAccount)
+	return fetch(ctx, c, cred, &request{op: opAccount}, readAccount)
 }
 
 // Models lists every model. Their input fields are there only where the list has them.
 func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
-	return fetch(ctx, c.upstream, cred, request{op: opModels}, readModels)
+	return fetch(ctx, c, cred, &request{op: opModels}, readModels)
 }
 
 // Model reads one model with its input fields.
@@ -136,7 +136,7 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 	if err := checkID(opModel, "model_id", id); err != nil {
 		return Model{}, err
 	}
-	return fetch(ctx, c.upstream, cred, request{op: opModel, query: url.Values{"id": {id}}},
+	return fetch(ctx, c, cred, &request{op: opModel, query: url.Values{"id": {id}}},
 		func(a answer) (Model, error) { return readModel(a, id) })
 }
 
@@ -147,21 +147,21 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 	if err != nil {
 		return Quote{}, err
 	}
-	return fetch(ctx, c.upstream, cred, request{op: opQuote, body: body}, readQuote)
+	return fetch(ctx, c, cred, &request{op: opQuote, body: body}, readQuote)
 }
 
 // Generation reads one generation.
-func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
+func (c *Client) Generation(ctx context.Context, cred Credential, id string) (v Version, err error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
-		return Version{}, err
+		return v, err
 	}
-	return fetch(ctx, c.upstream, cred, request{op: opGeneration, id: id}, func(a answer) (Version, error) {
-		g, err := readGeneration(a, id)
-		if err != nil {
-			return Version{}, err
+	err = c.upstream.fetch(ctx, cred, &request{op: opGeneration, id: id}, func(a answer) (err error) {
+		if v.Generation, err = readGeneration(a, id); err == nil {
+			v.Etag = v.Generation.Etag()
 		}
-		return g.Version(), nil
+		return err
 	})
+	return v, err
 }
 
 // Content opens the result file of a generation at offset. A file with another ETag than
@@ -185,7 +185,7 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 		return nil, invalid(opContent, "read_offset", "must not be negative")
 	}
 	return openContent(ctx, &contentBody{
-		upstream: c.upstream, idle: c.idle, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag,
+		upstream: &c.upstream, idle: c.idle, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag,
 	})
 }
 
@@ -197,7 +197,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	}
 	again := false // an earlier attempt of ours may have been carried out
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
-		_, err := c.upstream.attempt(ctx, cred, request{op: opDelete, id: id})
+		_, err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id})
 		c.lists.changed(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {
 			return nil

@@ -32,7 +32,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 
 // contentBody is a body that resumes when its connection fails.
 type contentBody struct {
-	upstream retrier
+	upstream *retrier
 	idle     time.Duration // the longest silence between two bytes
 	ctx      context.Context
 	cred     Credential
@@ -254,7 +254,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 	b.attempts++
 	timed, cancel := context.WithCancelCause(withAttempt(ctx, b.attempts))
 	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errNoAnswer) })
-	resp, _, err := b.upstream.send(timed, b.ctx, turn, b.cred, request{op: opContent, id: b.id, header: header})
+	resp, _, err := b.upstream.send(timed, b.ctx, turn, b.cred, &request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
 		cancel(err)

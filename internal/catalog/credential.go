@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"crypto/hmac"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -54,9 +54,8 @@ type Tenant string
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // tenantKey makes tenants of this process unguessable from outside.
-var tenantKey = func() []byte {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails, by its documentation
+var tenantKey = func() (key [32]byte) {
+	_, _ = rand.Read(key[:]) // never fails, by its documentation
 	return key
 }()
 
@@ -69,16 +68,25 @@ type Credential struct {
 	// Weight is the owner's part of what the catalog takes, beside those of others. 0 means 1.
 	Weight float64
 	key    func() Secret
+	sum    string // of an API key that does not rotate
 }
 
 // Forwarded is the credential of a caller that sent its own API key.
 func Forwarded(key Secret) Credential {
-	mac := hmac.New(sha256.New, tenantKey)
-	mac.Write([]byte(key.Reveal()))
-	return Credential{
-		Tenant: Tenant(hex.EncodeToString(mac.Sum(nil)[:16])),
-		key:    func() Secret { return key },
-	}
+	sum := sumOf(key)
+	keyed := sha256.Sum256(append(tenantKey[:], sum...))
+	return Credential{Tenant: Tenant(hexOf(keyed[:16])), key: func() Secret { return key }, sum: sum}
+}
+
+func sumOf(key Secret) string {
+	sum := sha256.Sum256([]byte(key.Reveal()))
+	return hexOf(sum[:])
+}
+
+// hexOf is a digest in hex.
+func hexOf(sum []byte) string {
+	var text [2 * sha256.Size]byte
+	return string(hex.AppendEncode(text[:0], sum))
 }
 
 // Held is the credential of a server that has an API key of its own. key gives the newest
@@ -86,6 +94,9 @@ func Forwarded(key Secret) Credential {
 func Held(key func() Secret) Credential {
 	return Credential{Tenant: "held", Held: true, key: key}
 }
+
+// Sharer is who a call is counted for where the owners behind all API keys share something.
+func (c Credential) Sharer() string { return cmp.Or(c.Owner, string(c.Tenant)) }
 
 // APIKey gives the newest API key.
 func (c Credential) APIKey() Secret {
@@ -97,13 +108,16 @@ func (c Credential) APIKey() Secret {
 
 // APIKeySum is the SHA-256 of the API key, in hex: the same in every process.
 func (c Credential) APIKeySum() string {
-	sum := sha256.Sum256([]byte(c.APIKey().Reveal()))
-	return hex.EncodeToString(sum[:])
+	if c.sum != "" {
+		return c.sum
+	}
+	return sumOf(c.APIKey())
 }
 
 // Pinned is the credential with the present API key, which does not rotate.
 func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }
+	c.sum = sumOf(key)
 	return c
 }

@@ -14,11 +14,11 @@ const PollsOwner = "(polls)"
 // Gate is the gate of an API key, for one use. All requests under the API key pass it.
 func (c *Client) Gate(t Tenant) *gate.Gate { return c.upstream.gate(t) }
 
-func (q requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
+func (q *requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
 
 // enter waits for the turn of a request, unless its context has one that holds. A caller without a deadline waits no
 // longer than an answer may take.
-func (q requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
+func (q *requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
 	turn := gate.TurnOf(ctx)
 	err := mayEnter(ctx, cred, op)
 	switch {
@@ -68,7 +68,7 @@ func notEntered(op string, err error) error {
 }
 
 // leave ends the turn of a request with its error, and tells the caller of a 429 how long the gate makes it wait.
-func (q requester) leave(turn *gate.Turn, cred Credential, err error) {
+func (q *requester) leave(turn *gate.Turn, cred Credential, err error) {
 	turn.End(EndOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
 		e.RetryAfter = max(e.RetryAfter, q.gate(cred.Tenant).Estimate(gate.Request{Owner: cred.Owner, Class: q.class}))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded records take a few
@@ -73,15 +73,15 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 		return nil, last, err
 	}
 	leaves()
-	a, err := c.upstream.attemptInTurn(ctx, turn, cred, request{op: opGenerations})
+	a, err := c.upstream.attemptInTurn(ctx, turn, cred, &request{op: opGenerations})
 	if err != nil {
 		return nil, last, err
 	}
-	err = rawjson.Bounded(len(a.body), func() (err error) {
+	err = gate.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
 		list, next, err = readList(a, last)
 		return err
 	})
-	return list, next, err
+	return list, next, notEntered(opGenerations, err)
 }
 
 // remembered are decoded records by their bytes, read with a redactor: a held API key may be rotated.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // Order is a paid request for one generation.
@@ -72,10 +71,10 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 		o.Turn.End(gate.Answer{Outcome: gate.Unused})
 		return Generation{}, NotSent, err
 	}
-	a, err := orders.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	a, err := orders.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
-		err = rawjson.Bounded(len(a.body), func() (err error) {
+		err = gate.Work(context.WithoutCancel(ctx), cred.Sharer(), len(a.body), func() (err error) {
 			g, err = readCreated(a)
 			return err
 		})

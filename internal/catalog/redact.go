@@ -70,11 +70,16 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 	return text[min(first, last):last]
 }
 
-// notPlain matches a character that an encoder may write by its number.
-var notPlain = regexp.MustCompile(`[^a-zA-Z0-9]`)
-
-func percentEncoded(key string) string {
-	return notPlain.ReplaceAllStringFunc(key, func(c string) string { return fmt.Sprintf("%%%02x", c) })
+// percentEncoded has each byte by its number that is no letter or digit.
+func percentEncoded(key string) (text string) {
+	for _, c := range []byte(key) {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			text += string(rune(c))
+		} else {
+			text += fmt.Sprintf("%%%02x", c)
+		}
+	}
+	return text
 }
 
 // asciiLower keeps the length of text, so that positions in it stay valid.

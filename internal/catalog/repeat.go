@@ -5,26 +5,30 @@ import (
 	"errors"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // backoffBase is the longest wait after the first failure; it doubles.
 const backoffBase = 100 * time.Millisecond
 
-// fetch sends a request that may be repeated, and reads its answer.
-func fetch[T any](ctx context.Context, upstream retrier, cred Credential, r request, read func(answer) (T, error)) (T, error) {
-	var value T
-	err := upstream.retry(ctx, cred, func(ctx context.Context) error {
-		a, err := upstream.attempt(ctx, cred, r)
-		if err == nil {
-			err = rawjson.Bounded(len(a.body), func() (err error) {
-				value, err = read(a)
-				return err
-			})
-		}
+// fetch gives what is read of the answer to a request that may be repeated.
+func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
+	err = c.upstream.fetch(ctx, cred, req, func(a answer) (err error) {
+		value, err = read(a)
 		return err
 	})
 	return value, err
+}
+
+// fetch sends a request that may be repeated, and reads its answer.
+func (r *retrier) fetch(ctx context.Context, cred Credential, req *request, read func(answer) error) error {
+	return r.retry(ctx, cred, func(ctx context.Context) error {
+		a, err := r.attempt(ctx, cred, req)
+		if err != nil {
+			return err
+		}
+		return notEntered(req.op, gate.Work(ctx, cred.Sharer(), len(a.body), func() error { return read(a) }))
+	})
 }
 
 // retrier sends requests, and retries those that may be sent twice.
@@ -36,7 +40,7 @@ type retrier struct {
 
 // retry runs a call that may be repeated until it succeeds, fails for good, or is out of attempts or time. While most
 // requests fail, the gate of the API key allows no repeat.
-func (r retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
+func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
 		if !temporary(err) || n >= r.attempts || !r.gate(cred.Tenant).MayRepeat() {
@@ -54,7 +58,7 @@ func (r retrier) retry(ctx context.Context, cred Credential, once func(context.C
 
 // wait gives the wait after n attempts, the last of which ended with err. It is false where the wait does
 // not fit into the caller's deadline or is longer than one attempt may take: then the caller waits.
-func (r retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
+func (r *retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := r.backoff(n)
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
@@ -67,7 +71,7 @@ func (r retrier) wait(ctx context.Context, n int, err error) (time.Duration, boo
 
 // backoff draws the wait after n failures, from 0 to a limit that doubles, so that callers that
 // failed together do not retry together.
-func (r retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
+func (r *retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -68,7 +68,7 @@ type requester struct {
 }
 
 // attempt waits for a turn, sends a request once and reads the whole answer.
-func (q requester) attempt(ctx context.Context, cred Credential, r request) (answer, error) {
+func (q *requester) attempt(ctx context.Context, cred Credential, r *request) (answer, error) {
 	turn, err := q.enter(ctx, cred, r.op)
 	if err != nil {
 		return answer{}, err
@@ -77,7 +77,7 @@ func (q requester) attempt(ctx context.Context, cred Credential, r request) (ans
 }
 
 // attemptInTurn does so in a turn, which it ends.
-func (q requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Credential, r request) (answer, error) {
+func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Credential, r *request) (answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
 	resp, redact, err := q.send(timed, ctx, turn, cred, r)
@@ -104,7 +104,7 @@ func (q requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cred
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
 // here, each in its turn, and the function of [Client.Reporting] hears of each.
-func (q requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r request) (*http.Response, *redactor, error) {
+func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request) (*http.Response, *redactor, error) {
 	defer turn.End(gate.Answer{Outcome: gate.Unused}) // where it was not used
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -157,7 +157,14 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(nil, resp.Body, limit))
 }
 
-func (q requester) newRequest(ctx context.Context, key string, r request) (*http.Request, error) {
+// What the headers of all requests have alike. Bytes and ranges must be those of the file itself. A transport that changes
+// headers changes those of a copy.
+var (
+	sameHeader      = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
+	applicationJSON = []string{"application/json"}
+)
+
+func (q *requester) newRequest(ctx context.Context, key string, r *request) (*http.Request, error) {
 	method, route, _ := strings.Cut(r.op, " ")
 	before, after, _ := strings.Cut(route, "{id}")
 	req, err := http.NewRequestWithContext(ctx, method, "", nil)
@@ -171,14 +178,13 @@ func (q requester) newRequest(ctx context.Context, key string, r request) (*http
 	u.RawQuery = r.query.Encode()
 	req.Pattern = r.op
 	maps.Copy(req.Header, r.header)
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("User-Agent", "easel")
-	req.Header.Set("Accept-Encoding", "identity") // bytes and ranges must be those of the file itself
+	maps.Copy(req.Header, sameHeader)
+	req.Header["Authorization"] = []string{"Bearer " + key}
 	if r.op != opContent {
-		req.Header.Set("Accept", "application/json")
+		req.Header["Accept"] = applicationJSON
 	}
 	if r.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header["Content-Type"] = applicationJSON
 		// Hidden behind another type, NewRequest or Do can't make a GetBody of it.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
 		if !r.leaveBy.IsZero() {

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -15,7 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -107,20 +108,26 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON, decodes large answers late, and takes no body in which something follows the request.
+// wholeJSON is the gateway's JSON, gives what was written, and takes no body in which something follows the request.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// Marshal writes an answer.
-func (wholeJSON) Marshal(v any) ([]byte, error) {
-	_, body, err := toJSON(v.(proto.Message))
-	return body, err
+// written is an answer as JSON.
+type written []byte
+
+// write writes an answer while it is known whose it is.
+func write(ctx context.Context, m proto.Message) (any, error) {
+	_, body, err := toJSON(ctx, m)
+	return written(body), err
 }
 
+// Marshal gives an answer.
+func (wholeJSON) Marshal(v any) ([]byte, error) { return v.(written), nil }
+
 // toJSON writes a message as JSON, and gives it decoded. A large one comes as the bytes that it was, and is decoded for as
-// long as it is written: on at most half of the processors.
-func toJSON(m proto.Message) (whole proto.Message, body []byte, err error) {
+// long as it is written, when the caller has its turn.
+func toJSON(ctx context.Context, m proto.Message) (whole proto.Message, body []byte, err error) {
 	wire := m.ProtoReflect().GetUnknown()
-	err = rawjson.Bounded(len(wire), func() (err error) {
+	err = gate.Work(ctx, matchedOf(ctx).caller(), len(wire), func() (err error) {
 		if whole = m; len(wire) > 0 {
 			whole = m.ProtoReflect().New().Interface()
 			err = proto.Unmarshal(wire, whole)

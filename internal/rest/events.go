@@ -105,7 +105,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {
-		if events.message(any(message).(proto.Message)) != nil {
+		if events.message(ctx, any(message).(proto.Message)) != nil {
 			return // nobody reads any more
 		}
 	}

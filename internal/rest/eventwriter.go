@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,13 +70,13 @@ func (e *eventWriter) start() error {
 }
 
 // message writes one message of the stream.
-func (e *eventWriter) message(m proto.Message) error {
+func (e *eventWriter) message(ctx context.Context, m proto.Message) error {
 	if !e.opened {
 		if err := e.start(); err != nil {
 			return err
 		}
 	}
-	m, body, err := toJSON(m)
+	m, body, err := toJSON(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 			MarshalOptions:   jsonOut,
 			UnmarshalOptions: jsonIn,
 		}}),
+		runtime.WithForwardResponseRewriter(write),
 		runtime.WithIncomingHeaderMatcher(noHeader),
 		runtime.WithOutgoingHeaderMatcher(noHeader),
 		runtime.WithOutgoingTrailerMatcher(noHeader),

@@ -143,7 +143,7 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 		defer turn.End(gate.Answer{})
 	}
 	c.receiving.Store(time.Now().UnixNano())
-	c.in = received{message: message}
+	c.in = received{message: message, caller: service.Subject(ctx)}
 	err := receive(&c.in)
 	c.receiving.Store(0)
 	if c.in.err != nil {

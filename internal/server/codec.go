@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
 
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -21,6 +23,7 @@ func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 // caller's mistake: so the error is kept apart.
 type received struct {
 	message any
+	caller  string // whose turn a large one is decoded in
 	err     error
 }
 
@@ -40,7 +43,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, in.message)
 	}
-	in.err = rawjson.Bounded(data.Len(), func() error { return decodeRequest(data, message) })
+	in.err = gate.Work(context.Background(), in.caller, data.Len(), func() error { return decodeRequest(data, message) })
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -98,6 +100,15 @@ var states = map[catalog.State]easelv1.State{
 	catalog.StateRefunded:     easelv1.State_STATE_REFUNDED,
 	catalog.StateDeleted:      easelv1.State_STATE_DELETED,
 	catalog.StateUnrecognized: easelv1.State_STATE_UNRECOGNIZED,
+}
+
+// messageFor is the message of a generation for the owner of a call, who waits where it is large.
+func messageFor(ctx context.Context, g *catalog.Generation, etag string) (out *easelv1.Generation) {
+	_ = gate.Work(context.WithoutCancel(ctx), Subject(ctx), len(g.Inputs)+len(g.Extra), func() error {
+		out = generationMessage(*g, etag)
+		return nil
+	})
+	return out
 }
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {

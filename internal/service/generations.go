@@ -22,7 +22,7 @@ type generations struct {
 
 // QuoteGeneration prices inputs, and checks whether the balance covers them.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
-	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
+	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *generations) balance(ctx context.Context) <-chan *int64 {
 
 // CreateGeneration places a paid order.
 func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
-	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
+	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
 	if err != nil {
 		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}
@@ -75,7 +75,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil { // its attribution alone is missing
 		whose = orders.Attribution{}
 	}
-	return &easelv1.CreateGenerationResponse{Generation: s.message(update, whose), Replayed: receipt.Replayed}, nil
+	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, whose), Replayed: receipt.Replayed}, nil
 }
 
 // metadataFailureTimeout is how a caller asks to hear of attempts that fail, see the contract's CreateGeneration.
@@ -126,7 +126,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if update.Generation.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
-	return &easelv1.GetGenerationResponse{Generation: s.message(update, whose)}, nil
+	return &easelv1.GetGenerationResponse{Generation: s.message(ctx, update, whose)}, nil
 }
 
 // stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.
@@ -137,6 +137,14 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 // read reads the catalog, and shares the answer with the watchers.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
+	if err != nil {
+		return s.unread(ctx, id, err)
+	}
+	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
+}
+
+// unread is what is known of a generation that could not be read.
+func (s *Service) unread(ctx context.Context, id string, err error) (watch.Update, error) {
 	if missing(err) {
 		if update, ok := s.cfg.Hub.NotYetVisible(credential(ctx), id); ok {
 			return update, nil
@@ -145,10 +153,7 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 			return watch.Update{Generation: recorded.Generation, Etag: recorded.Etag}, nil
 		}
 	}
-	if err != nil {
-		return watch.Update{}, aboutGeneration(err, id)
-	}
-	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
+	return watch.Update{}, aboutGeneration(err, id)
 }
 
 // recorded is what the ledger has of a generation that a read has not found.

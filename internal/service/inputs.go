@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
@@ -42,11 +44,11 @@ func CheckBody(body []byte) error {
 
 // inputsBytes gives the inputs of a request as the bytes that go upstream. The same request
 // always gives the same bytes, so that a repeated order is recognised.
-func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
+func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	if err := rawjson.Bounded(len(text), func() error { return checkInputsJSON(text) }); err != nil {
+	if err := gate.Work(context.WithoutCancel(ctx), Subject(ctx), len(text), func() error { return checkInputsJSON(text) }); err != nil {
 		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
 	}
 	return json.RawMessage(text), nil

@@ -26,11 +26,11 @@ func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	}
 	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{name: structpb.NewListValue(nulls)}}
 	var out json.RawMessage
-	if bytes := allocated(func() { out, _ = inputsBytes(inputs, "") }); bytes > 64<<20 || len(out) < 1_000_000 || !json.Valid(out) {
+	if bytes := allocated(func() { out, _ = inputsBytes(t.Context(), inputs, "") }); bytes > 64<<20 || len(out) < 1_000_000 || !json.Valid(out) {
 		t.Errorf("D2: %d bytes were allocated for %d", bytes, len(out))
 	}
 	nulls.Values[100] = structpb.NewNumberValue(1e300)
-	if _, err := inputsBytes(inputs, ""); err == nil {
+	if _, err := inputsBytes(t.Context(), inputs, ""); err == nil {
 		t.Error("a number that no double holds exactly was taken")
 	}
 }

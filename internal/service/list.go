@@ -74,7 +74,7 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	if last != "" {
 		token = req.GetPageToken()
 	}
-	return catalogPage(listed.Records, chosen, kind, req.GetPageSize(), token)
+	return catalogPage(ctx, listed.Records, chosen, kind, req.GetPageSize(), token)
 }
 
 // unordered tells which generations of the catalog's list a filter chooses and the ledger does not know.
@@ -97,9 +97,9 @@ func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, fi
 }
 
 // catalogPage is a page of what the catalog lists.
-func catalogPage(all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
+func catalogPage(ctx context.Context, all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
 	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID },
-		func(g catalog.Version) *easelv1.Generation { return generationMessage(g.Generation, g.Etag) }, kind, size, token)
+		func(g catalog.Version) *easelv1.Generation { return messageFor(ctx, &g.Generation, g.Etag) }, kind, size, token)
 	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
@@ -150,7 +150,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 				g.Text, g.File = newest.Text, newest.File
 			}
 		}
-		message := attributed(generationMessage(g, r.Etag), r.Attribution)
+		message := attributed(messageFor(ctx, &g, r.Etag), r.Attribution)
 		if left -= proto.Size(message) + fieldCost; left < 0 && len(all) > 0 {
 			return all
 		}

@@ -304,7 +304,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 		"b": 2, "a": "<é\n>", "c": []any{1.5, true, nil, map[string]any{"z": -0.25, "y": 1e21}}, "": "",
 	})
 	if err == nil {
-		_, err = inputsBytes(s, "")
+		_, err = inputsBytes(t.Context(), s, "")
 	}
 	if err == nil {
 		t.Fatal("1e21 is an integer beyond 2^53, and was taken")
@@ -312,7 +312,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 	delete(s.Fields["c"].GetListValue().Values[3].GetStructValue().Fields, "y")
 	want := `{"":"","a":"<é\n>","b":2,"c":[1.5,true,null,{"z":-0.25}]}`
 	for range 50 {
-		got, err := inputsBytes(s, "")
+		got, err := inputsBytes(t.Context(), s, "")
 		if err != nil || string(got) != want {
 			t.Fatalf("%s %v", got, err)
 		}
@@ -325,7 +325,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) { // I2
 		math.Copysign(0, -1): "0",
 	} {
 		s := &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(number)}}
-		got, err := inputsBytes(s, "")
+		got, err := inputsBytes(t.Context(), s, "")
 		if err != nil || string(got) != `{"n":`+want+`}` {
 			t.Errorf("%v: %s %v", number, got, err)
 		}
@@ -337,7 +337,7 @@ func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := inputsBytes(nil, text)
+		got, err := inputsBytes(t.Context(), nil, text)
 		if err == nil && string(got) != text {
 			t.Errorf("%q became %q", text, got)
 		}

@@ -146,7 +146,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if err != nil {
 		return nil, err
 	}
-	return &easelv1.WaitGenerationResponse{Generation: s.message(update, whose)}, nil
+	return &easelv1.WaitGenerationResponse{Generation: s.message(ctx, update, whose)}, nil
 }
 
 // errWaited is the cause when the time of a wait is over.

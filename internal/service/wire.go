@@ -44,10 +44,7 @@ func (r *room) add(to proto.Message, path string, values ...rawjson.Value) {
 		if v == nil {
 			continue
 		}
-		_ = rawjson.Bounded(len(v), func() error {
-			wire = appendField(wire, field.Number(), v, isStruct, r.left)
-			return nil
-		})
+		wire = appendField(wire, field.Number(), v, isStruct, r.left)
 		if len(wire) > r.left {
 			r.omit(path)
 			return
@@ -64,7 +61,7 @@ func (r *room) add(to proto.Message, path string, values ...rawjson.Value) {
 // grows most: nearly to six times its length.
 func appendField(dst []byte, number protowire.Number, v rawjson.Value, isStruct bool, limit int) []byte {
 	w := valueWriter{rawjson.NewCursor(v), limit}
-	dst = slices.Grow(protowire.AppendTag(dst, number, protowire.BytesType), min(6*len(v), max(limit, 0))+16)
+	dst = protowire.AppendTag(slices.Grow(dst, min(6*len(v), max(limit, 0))+20), number, protowire.BytesType)
 	if isStruct {
 		return enclose(dst, w.object)
 	}
