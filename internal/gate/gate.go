@@ -383,7 +383,9 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	t := &Turn{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
 	t.first = g.pause.begin(t)
 	t.pauses = g.pause.count
-	g.cap.begin(w.Class, now)
+	if g.cap.begin(w.Class, now) {
+		g.told.Capped = now
+	}
 	g.paces[paceOf(w.Class)].take(now)
 	if w.Class == Poll {
 		g.polls.take(g.cfg.PollRate, now)

@@ -203,7 +203,7 @@ func exchange(ctx context.Context, gates []*gate.Gate) {
 		for n, g := range gates {
 			others := maps.Clone(reports)
 			delete(others, fmt.Sprint(n))
-			g.Hear(others)
+			g.Hear(fmt.Sprint(n), others)
 		}
 	}
 }

@@ -7,6 +7,7 @@ const (
 	ownPause    = 30 * time.Second // the longest of our own
 	askedPause  = 2 * time.Minute  // the longest that the other side can ask for
 	capProbe    = time.Minute      // between two orders that look whether the daily cap is over
+	capTurn     = 2 * time.Second  // after which the next process looks, where the one before it does not
 	mostDoubles = 5
 )
 
@@ -82,7 +83,7 @@ func (p *pause) ended(t *Turn, o Outcome, now time.Time) (opens bool) {
 // dailyCap closes the gate for orders.
 type dailyCap struct {
 	since  time.Time // zero: it is not reached
-	probed time.Time // when an order has looked last
+	looks  time.Time // when the next order may look whether it is over
 	passed time.Time // when one has passed after it was reached
 }
 
@@ -96,7 +97,7 @@ func (d *dailyCap) closes(c Class, now time.Time) bool {
 		d.since = time.Time{}
 		return false
 	}
-	return now.Sub(d.probed) < capProbe
+	return now.Before(d.looks)
 }
 
 // isOver reports whether the day has ended in which the cap was reached.
@@ -109,21 +110,23 @@ func (d *dailyCap) isReached() bool { return !d.since.IsZero() }
 
 func (d *dailyCap) reached(now time.Time) {
 	if !d.isReached() {
-		d.probed = now
+		d.looks = now.Add(capProbe)
 	}
 	d.since = now
 }
 
-// begin notes an order that looks.
-func (d *dailyCap) begin(c Class, now time.Time) {
-	if c == Order && d.isReached() {
-		d.probed = now
+// begin notes an order, and reports whether it looks.
+func (d *dailyCap) begin(c Class, now time.Time) (looks bool) {
+	if looks = c == Order && d.isReached(); looks {
+		d.looks = now.Add(capProbe)
 	}
+	return looks
 }
 
-// heard notes when another process has met the cap, or looked last.
-func (d *dailyCap) heard(met, now time.Time) {
+// heard notes when another process has met the cap, or began to look last. That one looks again first, and this one where
+// it does not.
+func (d *dailyCap) heard(met, now time.Time, after time.Duration) {
 	if met.After(d.passed) && met.After(d.since) && !(&dailyCap{since: met}).isOver(now) {
-		d.since, d.probed = met, now
+		d.since, d.looks = met, now.Add(capProbe+after)
 	}
 }

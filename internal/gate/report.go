@@ -15,7 +15,7 @@ type Report struct {
 	Refused [Classes]int    `json:"refused"` // by pace
 	// Pace is that of all processes, as far as this one knows it; 0: it knows none.
 	Pace   [Classes]float64 `json:"pace"`
-	Capped time.Time        `json:"capped"` // when the daily cap was met last
+	Capped time.Time        `json:"capped"` // when the daily cap was met last, or an order began to look whether it is over
 }
 
 // Part is an owner in a report.
@@ -96,10 +96,10 @@ func (o *owner) waited(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// Hear takes in the newest reports of the other processes that are there. What their owners have had counts here too, and
+// Hear takes in the newest reports of the other processes that are there, beside self. What their owners have had counts here too, and
 // the pace is one for all: each has the part of it that those who want turns there weigh.
-func (g *Gate) Hear(others map[string]Report) {
-	now := time.Now()
+func (g *Gate) Hear(self string, others map[string]Report) {
+	now, before := time.Now(), 0 // other processes, which look before this one whether the daily cap is over
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.DeleteFunc(g.heard, func(process string, _ Report) bool { _, there := others[process]; return !there })
@@ -114,7 +114,12 @@ func (g *Gate) Hear(others map[string]Report) {
 				p.tooBig, p.safe, p.opened = r.Pace[c], r.Pace[c]*almost, now
 			}
 		}
-		g.cap.heard(r.Capped, now)
+		if process < self {
+			before++
+		}
+	}
+	for _, r := range others {
+		g.cap.heard(r.Capped, now, time.Duration(1+before)*capTurn)
 	}
 	g.advance()
 	part := g.part(others)
@@ -168,7 +173,7 @@ func (g *Gate) hearPaces(was, is Report, now time.Time) {
 		}
 		g.slow(Class(c), now)
 		if p.pause(true, now); !g.pause.closed {
-			p.opened, p.slowed = now, false
+			p.open(now)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 // tell tells a gate of another.
 func tell(from, to *gate.Gate) {
 	r, _ := from.Tell()
-	to.Hear(map[string]gate.Report{"another": r})
+	to.Hear("self", map[string]gate.Report{"another": r})
 }
 
 func TestTheDailyCapIsMetOnceByAllProcesses(t *testing.T) {
@@ -39,9 +40,62 @@ func TestTheDailyCapIsMetOnceByAllProcesses(t *testing.T) {
 		tell(a, b)
 		capped(true)
 		time.Sleep(time.Minute)
-		enter(t, b, gate.Request{}).End(gate.Answer{}) // b finds it gone
+		capped(true) // it is for a to look again
+		time.Sleep(4 * time.Second)
+		enter(t, b, gate.Request{}).End(gate.Answer{}) // which does not: b finds it gone
 		tell(a, b)
 		capped(false)
+	})
+}
+
+func TestOneProcessLooksWhetherTheDailyCapIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gates []*gate.Gate
+		for range 8 {
+			gates = append(gates, gate.New(gate.Config{}))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		work.Go(func() { exchange(ctx, gates) })
+		time.Sleep(time.Second)
+		enter(t, gates[0], gate.Request{}).End(gate.Answer{Outcome: gate.Capped})
+		time.Sleep(time.Second)
+		var looked atomic.Int32
+		for n, g := range gates {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					if turn, err := g.Try(gate.Request{}); err == nil {
+						looked.Add(1)
+						time.Sleep(time.Second) // the catalog is slow
+						turn.End(gate.Answer{Outcome: gate.Capped})
+					}
+					time.Sleep(time.Duration(n+1) * 10 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(10*time.Minute + time.Second)
+		cancel()
+		work.Wait()
+		if n := looked.Load(); n < 9 || n > 10 {
+			t.Errorf("in ten minutes %d orders look", n)
+		}
+	})
+}
+
+func TestARefusalElsewhereIsTheFirstOneHereToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := gate.New(gate.Config{}), gate.New(gate.Config{})
+		tell(a, b)
+		enter(t, a, gate.Request{}).End(gate.Answer{Outcome: gate.Throttled, RetryAfter: time.Minute})
+		tell(a, b)
+		first := b.State().OrderPace
+		for range 10 {
+			time.Sleep(time.Second)
+			tell(a, b)
+		}
+		if pace := b.State().OrderPace; first == 0 || pace < 8*first {
+			t.Errorf("the pace is guessed as %v, and ten seconds later as %v", first, pace)
+		}
 	})
 }
 
@@ -90,7 +144,7 @@ func TestAProcessThatBeginsTakesThePaceOfTheOthers(t *testing.T) {
 		if known, pace := a.State().OrderPace, b.State().OrderPace; pace == 0 || pace > known {
 			t.Errorf("it begins with a pace of %v, that of the others is %v", pace, known)
 		}
-		b.Hear(nil)
+		b.Hear("b", nil)
 		if pace := b.State().OrderPace; pace < 15 {
 			t.Errorf("once it is alone it has a pace of %v", pace)
 		}

@@ -15,8 +15,9 @@ type State struct {
 	Why Outcome
 	// Probing means that the pause is over, and that the others wait until the first has passed.
 	Probing bool
-	// Capped means that the daily cap is reached, as far as is known.
+	// Capped means that the daily cap is reached, as far as is known, and Looks is when an order may look whether it is over.
 	Capped bool
+	Looks  time.Time
 	// OrderPace is how many turns of orders are given in a second; 0: any number.
 	OrderPace float64
 	// PollRate is how many polls may be made in a second, 0 any number, and Polls how many at once.
@@ -45,7 +46,7 @@ func (g *Gate) State() State {
 	defer g.mu.Unlock()
 	s := State{
 		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
-		OrderPace: g.paces[Order].own(now), Held: g.held,
+		Looks: g.cap.looks, OrderPace: g.paces[Order].own(now), Held: g.held,
 	}
 	g.polls.fill(g.cfg.PollRate, now)
 	s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens

@@ -188,3 +188,21 @@ func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
 		}
 	})
 }
+
+func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 500}, until: time.Now().Add(time.Hour)}
+		c := newTestClient(t, upstream)
+		var begun atomic.Int32
+		c.Weight = func(string) float64 { begun.Add(1); return 1 }
+		placeMany(t, c, 3, 30*time.Second, func(*order) {})
+		upstream.refusal = step{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		before := upstream.posts.Load()
+		c.Recover(ctx, testCredential)
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // three are on their way when it is reached
+			t.Errorf("in ten minutes %d orders are taken up again, and %d sent", n, posts)
+		}
+	})
+}

@@ -42,7 +42,7 @@ type recovery struct {
 
 // next begins to send one order again. It reports whether another may follow at once.
 func (r *recovery) next(ctx context.Context) bool {
-	if r.orders.Catalog.Gate(r.held.Tenant).State().Paused.After(time.Now()) {
+	if s, now := r.orders.Catalog.Gate(r.held.Tenant).State(), time.Now(); s.Paused.After(now) || s.Capped && s.Looks.After(now) {
 		return false
 	}
 	select {

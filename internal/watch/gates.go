@@ -60,7 +60,7 @@ func exchange(ctx context.Context, book Book, g *gate.Gate, apiKey, replica stri
 			reports[other] = r
 		}
 	}
-	g.Hear(reports)
+	g.Hear(replica, reports)
 	return active || len(reports) > 0
 }
 
