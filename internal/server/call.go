@@ -82,9 +82,9 @@ func (c *call) count(working, answers int) {
 		return
 	}
 	c.stand()
-	if c.conn != nil {
-		c.conn.remove(c)
-	}
+	c.door.mu.Lock()
+	delete(c.open[c.conn], c)
+	c.door.mu.Unlock()
 }
 
 // lose gives up the answers of a call whose connection or stream has ended.
@@ -186,11 +186,15 @@ func slowRequest(limit time.Duration) error {
 	return service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", limit))
 }
 
-// expire ends a call whose request has not come in time.
-func (c *call) expire(now time.Time) {
+// look ends a call whose request has not come in time. Where its answer does not leave it ends the connection, as there is no
+// other way to be rid of its bytes.
+func (c *call) look(now time.Time) {
 	since := c.receiving.Load()
 	if since != 0 && now.UnixNano()-since > int64(c.arrival()-checkInterval) && !c.late.Swap(true) {
 		c.conn.end(c.cancel)
+	}
+	if c.stuck(now) {
+		_ = c.conn.raw.Close()
 	}
 }
 
@@ -203,8 +207,7 @@ func (c *call) check(ctx context.Context, req any) error {
 		return err
 	}
 	c.entered = true
-	c.span.enter()
-	c.span.asked(req, c.methods[c.method].IsServerStream)
+	c.span.enter(req, c.methods[c.method].IsServerStream)
 	return nil
 }
 

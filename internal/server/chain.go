@@ -63,7 +63,7 @@ func unary(handler grpc.MethodHandler) grpc.MethodHandler {
 		if err != nil {
 			return nil, err
 		}
-		c.span.answered(c.out.message)
+		c.span.answer = c.out.message
 		return &c.out, nil
 	}
 }

@@ -5,12 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -70,7 +67,7 @@ func (w watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return &conn{Conn: plain, raw: raw, frames: frames{skip: prefaceBytes}, calls: map[*call]bool{}}, info, nil
+	return &conn{Conn: plain, raw: raw, frames: frames{skip: prefaceBytes}}, info, nil
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -84,9 +81,6 @@ type conn struct {
 	raw    net.Conn
 	frames frames
 	ending atomic.Int32 // contexts of its calls that are being ended
-
-	mu    sync.Mutex
-	calls map[*call]bool
 }
 
 var errTinyFrames = errors.New("too many tiny frames")
@@ -107,36 +101,6 @@ func (c *conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 type connAddr struct {
 	net.Addr
 	conn *conn
-}
-
-func (c *conn) add(one *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls[one] = true
-}
-
-func (c *conn) remove(one *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, one)
-}
-
-// open are the calls that hold their places.
-func (c *conn) open() []*call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.calls))
-}
-
-// check ends calls whose requests have not come in time. Where an answer does not leave it ends the connection, as there is
-// no other way to be rid of its bytes.
-func (c *conn) check(now time.Time) {
-	for _, one := range c.open() {
-		one.expire(now)
-		if one.stuck(now) {
-			_ = c.raw.Close()
-		}
-	}
 }
 
 // connContext is the context of a connection. The library makes the context of each call directly below it, and does not

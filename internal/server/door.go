@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +49,9 @@ type door struct {
 	unlogged atomic.Int64 // refused calls without a line
 
 	mu       sync.Mutex
-	conns    map[*conn]bool
-	requests map[string]*call // of REST, by what stands in metadataCall
-	last     uint64           // of them
+	open     map[*conn]map[*call]bool // that hold their places, by the connections that there are
+	requests map[string]*call         // of REST, by what stands in metadataCall
+	last     uint64                   // of them
 }
 
 func newDoor(config Config, rules rules, tracing *tracing) *door {
@@ -64,7 +66,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
 		unprovedAddresses: newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedAddressCalls, unprovedCalls),
-		methods:           map[string]grpc.MethodInfo{}, conns: map[*conn]bool{}, requests: map[string]*call{},
+		methods:           map[string]grpc.MethodInfo{}, open: map[*conn]map[*call]bool{}, requests: map[string]*call{},
 		refused: make(chan ended, refusedLines),
 	}
 	for class, turns := range turnsOf(limits.calls()) {
@@ -87,7 +89,9 @@ func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 		at.conn.end(c.cancel) // the library leaves the timer of the caller's deadline behind
 		return nil, d.refuse(ctx, c, err)
 	}
-	c.conn.add(c)
+	d.mu.Lock()
+	d.open[c.conn][c] = true
+	d.mu.Unlock()
 	c.conn.frames.allow()
 	return c.within(known), nil
 }
@@ -208,8 +212,7 @@ func (d *door) refuse(ctx context.Context, c *call, cause error) error {
 // tag begins the span of a call.
 func (d *door) tag(ctx context.Context, c *call) context.Context {
 	ctx = d.stats.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
-	c.ctx, c.span = d.tracing.begin(ctx, c.method)
-	c.span.from(c.peer)
+	c.ctx, c.span = d.tracing.begin(ctx, c.method, c.peer)
 	return c.ctx
 }
 
@@ -229,7 +232,7 @@ func (d *door) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Con
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conns[addr.conn] = true
+	d.open[addr.conn] = map[*call]bool{}
 	return newConnContext(ctx, addr.conn)
 }
 
@@ -240,9 +243,10 @@ func (d *door) HandleConn(ctx context.Context, event stats.ConnStats) {
 		return
 	}
 	d.mu.Lock()
-	delete(d.conns, at.conn)
+	lost := d.open[at.conn]
+	delete(d.open, at.conn)
 	d.mu.Unlock()
-	for _, c := range at.conn.open() {
+	for c := range lost {
 		c.lose()
 	}
 }
@@ -301,18 +305,18 @@ func (d *door) run(ctx context.Context) {
 			if n := d.unlogged.Swap(0); n > 0 {
 				d.logger.Warn("more calls were refused than are logged one by one", "count", n)
 			}
-			for _, conn := range d.openConns() {
-				conn.check(now)
+			for _, c := range d.openCalls() {
+				c.look(now)
 			}
 		}
 	}
 }
 
-func (d *door) openConns() (all []*conn) {
+func (d *door) openCalls() (all []*call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for conn := range d.conns {
-		all = append(all, conn)
+	for _, calls := range d.open {
+		all = slices.AppendSeq(all, maps.Keys(calls))
 	}
 	return all
 }

@@ -102,7 +102,7 @@ func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &call{door: s.door, method: easelv1.GenerationService_WatchGeneration_FullMethodName, ctx: ctx}
-	c.ctx, c.span = s.door.tracing.begin(ctx, c.method)
+	c.ctx, c.span = s.door.tracing.begin(ctx, c.method, c.peer)
 	err := c.run(ctx, func() error { panic("it has nothing to work with") })
 	if c.finish(err); status.Code(err) != codes.Canceled || len(s.Lines(t, "call")) != 0 {
 		t.Errorf("it ends with %v", err)

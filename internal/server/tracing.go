@@ -84,12 +84,12 @@ type callSpan struct {
 	bytes     atomic.Int64 // of results
 }
 
-// begin begins the tracing of a call.
-func (t *tracing) begin(ctx context.Context, method string) (context.Context, *callSpan) {
-	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), splitSpan: splitSpan(method), stream: t.streams[method]}
+// begin begins the tracing of a call from an address.
+func (t *tracing) begin(ctx context.Context, method, peer string) (context.Context, *callSpan) {
+	c := &callSpan{tracing: t, name: strings.TrimPrefix(method, "/"), peer: peer, splitSpan: splitSpan(method), stream: t.streams[method]}
 	span := trace.SpanFromContext(ctx)
 	if c.splitSpan {
-		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about())
+		_, span = t.tracer.Start(ctx, c.name, trace.WithSpanKind(trace.SpanKindServer), c.about(), trace.WithAttributes(semconv.ClientAddress(peer)))
 		ctx = trace.ContextWithSpanContext(ctx, span.SpanContext()) // the span is not kept
 	}
 	c.ctx = ctx
@@ -97,23 +97,12 @@ func (t *tracing) begin(ctx context.Context, method string) (context.Context, *c
 	return ctx, c
 }
 
-// from notes who calls. The last span of a call gets it; the span of an opening gets it now.
-func (c *callSpan) from(peer string) {
-	if c.peer = peer; c.splitSpan {
-		(*c.span.Load()).SetAttributes(semconv.ClientAddress(peer))
-	}
-}
-
-// enter notes that a call was admitted.
-func (c *callSpan) enter() {
+// enter notes that a call was admitted, with its request. A call of one answer is open then.
+func (c *callSpan) enter(request any, streams bool) {
 	if c.stream != nil {
 		c.entered = true
 		c.open.Add(c.ctx, 1, c.stream)
 	}
-}
-
-// asked notes a request that is well formed. A call of one request is open then.
-func (c *callSpan) asked(request any, streams bool) {
 	if span := *c.span.Load(); span.IsRecording() {
 		span.SetAttributes(attributesOf(request)...)
 	}
@@ -142,9 +131,6 @@ func (c *callSpan) opened() {
 		(*span).End()
 	}
 }
-
-// answered notes the answer to a call.
-func (c *callSpan) answered(response any) { c.answer = response }
 
 // end notes how a call has ended, and after how long.
 func (c *callSpan) end(st *status.Status, took time.Duration) {

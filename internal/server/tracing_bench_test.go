@@ -59,16 +59,14 @@ func BenchmarkTelemetryOfACall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				tagged, began := calls.TagRPC(incoming, &stats.RPCTagInfo{FullMethodName: method}), time.Now()
-				ctx, span := t.begin(tagged, method)
-				span.from("127.0.0.1:5555")
-				span.enter()
-				span.asked(request, false)
+				ctx, span := t.begin(tagged, method, "127.0.0.1:5555")
+				span.enter(request, false)
 				answer, err := transport.RoundTrip(upstream.WithContext(ctx))
 				if err != nil {
 					b.Fatal(err)
 				}
 				_ = answer.Body.Close()
-				span.answered(response)
+				span.answer = response
 				span.end(ok, 0)
 				calls.HandleRPC(tagged, &stats.End{BeginTime: began, EndTime: time.Now()})
 			}
