@@ -1,10 +1,14 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -13,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // firstMessageWait is how long an event stream delays its headers for the first message. An error
@@ -125,4 +130,139 @@ func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWrit
 		<-opened
 	}
 	return message, err
+}
+
+// reconnectDelay is how long a browser waits before it connects again.
+const reconnectDelay = 2 * time.Second
+
+// eventWriter writes the messages of a stream as server-sent events or as JSON lines.
+//
+//	format             message              error                     end with OK
+//	text/event-stream  event: <its kind>    event: failure            event: done
+//	NDJSON             the message          {"error": <status>}       nothing
+//
+// A browser's EventSource connects again whenever a stream ends; a page closes it at
+// "done" and at "failure". The name "error" is taken by the browser's own event for a lost connection.
+type eventWriter struct {
+	w      http.ResponseWriter
+	flush  func() error
+	sse    bool
+	opened bool
+}
+
+func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
+	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
+}
+
+// accepts reports whether a request asks for a media type by name.
+func accepts(r *http.Request, want string) bool {
+	for _, value := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(value, ",") {
+			if media, _, err := mime.ParseMediaType(part); err == nil && media == want {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// start sends the headers, and in server-sent events a first line, so that no proxy
+// and no browser waits for a body.
+func (e *eventWriter) start() error {
+	e.opened = true
+	header := e.w.Header()
+	header.Set("Content-Type", "application/x-ndjson")
+	if e.sse {
+		header.Set("Content-Type", "text/event-stream")
+	}
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	e.w.WriteHeader(http.StatusOK)
+	if e.sse {
+		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
+	}
+	return e.flush()
+}
+
+// message writes one message of the stream.
+func (e *eventWriter) message(ctx context.Context, m proto.Message) error {
+	if !e.opened {
+		if err := e.start(); err != nil {
+			return err
+		}
+	}
+	m, body, err := toJSON(ctx, m)
+	if err != nil {
+		return err
+	}
+	if !e.sse {
+		return e.write(append(body, '\n'))
+	}
+	var event bytes.Buffer
+	if etag := eventID(m); etag != "" {
+		fmt.Fprintf(&event, "id: %s\n", etag)
+	}
+	if delay, ok := closingDelay(m); ok {
+		fmt.Fprintf(&event, "retry: %d\n", delay.Milliseconds())
+	}
+	fmt.Fprintf(&event, "event: %s\ndata: %s\n\n", eventName(m), body)
+	return e.write(event.Bytes())
+}
+
+// end writes how the stream ended: io.EOF is OK. A client that is gone reads neither.
+func (e *eventWriter) end(err error) {
+	if !e.opened {
+		_ = e.start()
+	}
+	switch ok := errors.Is(err, io.EOF); {
+	case ok && e.sse:
+		_ = e.write([]byte("event: done\ndata: {}\n\n"))
+	case ok:
+	case e.sse:
+		_ = e.write(fmt.Appendf(nil, "event: failure\ndata: %s\n\n", statusJSON(service.Status(err))))
+	default:
+		_ = e.write(fmt.Appendf(nil, "{\"error\":%s}\n", statusJSON(service.Status(err))))
+	}
+}
+
+func (e *eventWriter) write(p []byte) error {
+	if _, err := e.w.Write(p); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+// eventName is the kind of a message: the name of the member that it holds.
+func eventName(m proto.Message) string {
+	message := m.ProtoReflect()
+	if kind := message.Descriptor().Oneofs().ByName("event"); kind != nil {
+		if field := message.WhichOneof(kind); field != nil {
+			return field.JSONName()
+		}
+	}
+	return "message" // a kind that is newer than this build
+}
+
+// eventID is the etag of the last update, which a client sends back when it connects again. A stream of
+// many generations has none.
+func eventID(m proto.Message) string {
+	one, ok := m.(*easelv1.WatchGenerationResponse)
+	if !ok {
+		return ""
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' {
+			return -1 // a line break would end the field
+		}
+		return c
+	}, one.GetUpdate().GetGeneration().GetEtag())
+}
+
+// closingDelay is how long a client should stay away when the server closes a stream.
+func closingDelay(m proto.Message) (time.Duration, bool) {
+	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
+	if !ok || closing.GetClosing().GetRetryDelay() == nil {
+		return 0, false
+	}
+	return closing.GetClosing().GetRetryDelay().AsDuration(), true
 }
