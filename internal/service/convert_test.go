@@ -49,7 +49,7 @@ func numbers(value any) any {
 			v[n] = numbers(v[n])
 		}
 	case json.Number:
-		if f, err := v.Float64(); err == nil && exact(v.String()) {
+		if f, err := v.Float64(); err == nil && exact(v.String(), f) {
 			return f
 		}
 		return v.String()
@@ -70,6 +70,21 @@ func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
 	for name, want := range map[string]any{"exact": "9007199254740993", "huge": "1e999", "number": -0.5} {
 		if value := got.GetInputs().GetFields()[name].AsInterface(); value != want {
 			t.Errorf("%q is %v, want %v", name, value, want)
+		}
+	}
+}
+
+func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // I2
+	for number, isText := range map[string]bool{
+		"0": false, "-0": false, "0.0e7": false, "1.5": false, "0.1": false, "3.14159265358979323846": false, "1e20": false, "-1E+3": false,
+		"9007199254740992": false, "9007199254740993": true, "-9007199254740993": true, "9007199254740993.0": true, "9007199254740993.5": true,
+		"9007199254740994.0": false, "900719925474099.3e1": true, "9.007199254740993e15": true, "9.007199254740994E15": false, "1.7976931348623157e308": false,
+		"1e-400": true, "-0.1e-323": true, "5e-324": false, "1e999": true, "123456789012345678901234567890": true, "100000000000000000000.0": false,
+		"1e-99999999999999999999": true, "0e99999999999999999999": false,
+	} {
+		value := seen(t, catalog.Generation{ID: "g", Inputs: rawjson.Value(`{"n":` + number + `}`)}).GetInputs().GetFields()["n"].AsInterface()
+		if text, got := value.(string); got != isText || got && text != number {
+			t.Errorf("%s is %v", number, value)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -147,20 +149,53 @@ func appendText(dst []byte, text string) ([]byte, error) {
 
 // checkInputsJSON reports why text is not one JSON object that all readers understand alike.
 func checkInputsJSON(text string) error {
-	bytes := []byte(text)
+	whole := []byte(text)
 	switch {
 	case !utf8.ValidString(text):
 		return errors.New("is not valid UTF-8")
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
-	case rawjson.Depth(bytes) > maxDepth:
+	case rawjson.Depth(whole) > maxDepth:
 		return errors.New(TooDeep)
 	}
-	var whole json.RawMessage
-	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(bytes, &whole)); ok {
+	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage))); ok {
 		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
 	}
-	return checkNames(rawjson.NewCursor(bytes))
+	if hasLoneSurrogate(whole) {
+		return errors.New(`has half of a surrogate pair, such as \ud800, which is no character`)
+	}
+	return checkNames(rawjson.NewCursor(whole))
+}
+
+// hasLoneSurrogate reports whether a text of JSON has an escape for half of a character. Readers take it for U+FFFD or refuse
+// it, and two texts that differ in it alone would be one order.
+func hasLoneSurrogate(text []byte) (found bool) {
+	rawjson.Texts(text, func(quoted []byte) bool {
+		for at := bytes.IndexByte(quoted, '\\'); at >= 0 && at < len(quoted) && !found; at++ {
+			if quoted[at] != '\\' {
+				continue
+			}
+			if at++; quoted[at] == 'u' {
+				first := escaped(quoted[at-1:])
+				paired := utf16.DecodeRune(first, escaped(quoted[at+5:])) != utf8.RuneError
+				found = utf16.IsSurrogate(first) && !paired
+				if paired {
+					at += 6
+				}
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// escaped is the number of an escape such as \ud800 that a text begins with, -1 where it begins with none.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	number, _ := strconv.ParseUint(string(text[2:6]), 16, 32) // it is valid JSON
+	return rune(number)
 }
 
 // checkNames reports an object that has a name twice.

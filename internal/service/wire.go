@@ -1,9 +1,9 @@
 package service
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -138,21 +138,37 @@ func enclose(dst []byte, inside func([]byte) []byte) []byte {
 
 // appendNumberValue writes a number. One that no double holds is kept as text rather than changed.
 func appendNumberValue(dst []byte, number string) []byte {
-	f, err := json.Number(number).Float64()
-	if err != nil || !exact(number) {
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || !exact(number, f) {
 		return protowire.AppendString(append(dst, stringValue), number)
 	}
 	return protowire.AppendFixed64(append(dst, numberValue), math.Float64bits(f))
 }
 
-// exact reports whether a JSON number is not an integer beyond 2^53.
-func exact(number string) bool {
-	digits := strings.TrimPrefix(number, "-")
-	if strings.ContainsAny(digits, ".eE") || len(digits) < 16 {
-		return true
+// exact reports whether a double can stand for the JSON number that it was read from. A fraction is rounded, as everywhere,
+// but not to 0, and not from 2^53 on. An integer beyond that is none that callers rely on.
+func exact(number string, f float64) bool {
+	switch isInteger := !strings.ContainsAny(number, ".eE"); {
+	case f == 0:
+		end := strings.IndexAny(number+"e", "eE")
+		return !strings.ContainsAny(number[:end], "123456789")
+	case math.Abs(f) >= maxExact && !isInteger:
+		return decimal(number) == decimal(strconv.FormatFloat(f, 'e', -1, 64))
+	case isInteger && len(number) >= 16:
+		n, err := strconv.ParseInt(number, 10, 64)
+		return err == nil && n >= -maxExact && n <= maxExact
 	}
-	n, err := json.Number(number).Int64()
-	return err == nil && n >= -maxExact && n <= maxExact
+	return true
+}
+
+// decimal is a number as its digits, without zeros around them, and the place of the last one.
+func decimal(number string) string {
+	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	place, _ := strconv.Atoi(power)
+	digits := strings.TrimRight(whole+fraction, "0")
+	place += len(whole) - len(digits)
+	return strings.TrimLeft(digits, "0") + "e" + strconv.Itoa(place)
 }
 
 // decoded is a message with its members of JSON decoded, for those who need them.
