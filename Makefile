@@ -23,7 +23,7 @@ CHANGES ?= 50
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
+.PHONY: help build demo run test test-system test-clients test-attacks test-replicas test-postgres torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -147,6 +147,13 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 5m -every-size
 	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
+
+# What waits for a notification, for a bound of the session, or for a refusal at its begin, needs a session.
+SESSIONS = Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy
+
+test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, serializable by default, that waits for the disk, and behind PgBouncer
+	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service
+	EASEL_TEST_POSTGRES=pooled $(GO) test -count=1 -timeout 30m -skip '$(SESSIONS)' ./internal/ledger
 
 torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and look at the books (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \

@@ -3,6 +3,7 @@ package proctest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -24,38 +25,48 @@ listen_port = %d
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
+max_client_conn = 1000
+server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
 // Pool starts PgBouncer in transaction mode in front of a server, and gives the URL of a database through it. It is
-// stopped at the end of the test.
+// stopped with the server.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
+	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
+		t.Skip("PgBouncer is not on this machine: install pgbouncer")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	url = p.pooled(database)
+	awaitDatabase(t, url)
+	return url
+}
+
+// pooled is the URL of a database through the pooler.
+func (p *Postgres) pooled(database string) string {
+	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
+}
+
+// startPooler starts PgBouncer in front of a server. Where it is not on this machine the error is [exec.ErrNotFound].
+func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		program = "/usr/sbin/pgbouncer" // which is not in the PATH of everybody
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("PgBouncer is not on this machine: install pgbouncer")
+		return exec.ErrNotFound
 	}
 	port, err := freePort()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	host, behind, _ := net.SplitHostPort(p.address)
-	settings := filepath.Join(p.dir, fmt.Sprintf("pooler%d.ini", port))
+	settings := filepath.Join(p.dir, "pooler.ini")
 	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // there is no secret in it, and another user reads it
-		t.Fatal(err)
+		return err
 	}
-	p.pool(t, program, settings)
-	url = "postgres://postgres@" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
-	awaitDatabase(t, url)
-	return url
-}
-
-// pool runs a pooler until the end of the test.
-func (p *Postgres) pool(t testing.TB, program string, settings string) {
-	t.Helper()
 	pooler := p.command(program, "-q", settings)
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -69,9 +80,10 @@ func (p *Postgres) pool(t testing.TB, program string, settings string) {
 		}
 	}()
 	if err := <-started; err != nil {
-		t.Fatal(err)
+		return err
 	}
-	t.Cleanup(func() { _ = pooler.Process.Kill(); <-ended })
+	p.pooler, p.stopPooler = net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func() { _ = pooler.Process.Kill(); <-ended }
+	return nil
 }
 
 // awaitDatabase waits until a database answers.

@@ -11,7 +11,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,7 +32,23 @@ type Postgres struct {
 	command  func(program string, args ...string) *exec.Cmd
 	server   *exec.Cmd
 	ended    chan struct{} // closed when the server has ended
+
+	pooler     string // its address, where one stands in front of the server
+	stopPooler func()
 }
+
+// variants are what EASEL_TEST_POSTGRES names: the tests run on another PostgreSQL than the usual one.
+var variants = strings.Split(os.Getenv("EASEL_TEST_POSTGRES"), ",")
+
+// The variants.
+const (
+	collated     = "icu"          // orders texts as people do, and not by their bytes
+	serializable = "serializable" // has that isolation where nobody asks for another
+	synced       = "fsync"        // waits for the disk
+	pooled       = "pooled"       // is behind PgBouncer in transaction mode
+)
+
+func isVariant(name string) bool { return slices.Contains(variants, name) }
 
 var (
 	startCluster  = sync.OnceValues(newForgetful)
@@ -104,6 +122,9 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	}
 	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
+	if p.pooler != "" {
+		return p.pooled(name), err
+	}
 	return p.url(name), err
 }
 
@@ -116,7 +137,18 @@ func (p *Postgres) url(database string) string {
 
 // newForgetful does not wait for the disk: a test outlives its processes, and not the machine.
 func newForgetful() (*Postgres, error) {
-	return NewPostgres("fsync=off", "max_connections=200", "autovacuum=off") // whose workers would keep deleted rows in the databases that are measured
+	settings := []string{"max_connections=200", "autovacuum=off"} // whose workers would keep deleted rows in the databases that are measured
+	if !isVariant(synced) {
+		settings = append(settings, "fsync=off")
+	}
+	if isVariant(serializable) {
+		settings = append(settings, "default_transaction_isolation=serializable")
+	}
+	p, err := NewPostgres(settings...)
+	if err == nil && isVariant(pooled) {
+		err = p.startPooler()
+	}
+	return p, err
 }
 
 // NewPostgres makes one in a temporary directory, with some settings, and starts it. Where PostgreSQL is not on this machine the
@@ -155,7 +187,8 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 
 func (p *Postgres) initialize() error {
 	data := filepath.Join(p.dir, "data")
-	if out, err := p.command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8").CombinedOutput(); err != nil {
+	locale := map[bool][]string{false: {"--no-locale"}, true: {"--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"}}
+	if out, err := p.command("initdb", slices.Concat([]string{"-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8"}, locale[isVariant(collated)])...).CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	access := "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
@@ -238,6 +271,9 @@ func (p *Postgres) end(signal syscall.Signal) {
 
 // Remove stops it, and removes its files.
 func (p *Postgres) Remove() {
+	if p.stopPooler != nil {
+		p.stopPooler()
+	}
 	p.end(syscall.SIGQUIT)
 	_ = os.RemoveAll(p.dir)
 }
