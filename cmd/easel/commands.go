@@ -16,8 +16,9 @@ type commands struct {
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
+	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase what names content of orders: labels, records and events."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or say what became of one that stays unknown."`
-	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Look after the book of orders itself: verify it."`
+	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Look after the book of orders itself: verify it, back it up, move it."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List what teams were told of their orders, or tell it once more."`
 	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`

@@ -124,7 +124,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
 	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known), Logger: observed.Logger}
 	if held != nil {
-		resolving.APIKey = held.APIKeySum()
+		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
 	}
 	front, err := c.frontend(services, status, admin.Config{Orders: resolving, Events: known != nil}, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {

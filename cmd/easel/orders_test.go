@@ -89,7 +89,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := easelEnv(t.Context(), nil, env, "orders", "get", rotated); !regexp.MustCompile(`(?s)reserve  .*easel.*resolve .*`+me.Username+`.*release .*0\.11 EUR .*`+me.Username+`.*resolve`).MatchString(got.stdout) {
+	if got := easelEnv(t.Context(), nil, env, "orders", "get", rotated); !regexp.MustCompile(`(?s)reserve  .*easel.*resolve .*` + me.Username + `.*release .*0\.11 EUR .*` + me.Username + `.*resolve`).MatchString(got.stdout) {
 		t.Errorf("its movements are\n%s", got.stdout)
 	}
 	for _, want := range []string{`"before":"unknown"`, `"before":"refused"`, `"generation":"gen_2"`, `"forced":true`, `"by":"`, `"from":"127.0.0.1:`, `"order":"` + rotated} {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/events"
@@ -38,7 +39,7 @@ func (t *telling) take(list *callers.List) {
 		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
 	}
 	for _, team := range list.Teams() {
-		one := events.Team{Limits: service.LimitsOf(team)}
+		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			t.count(team.Name, events.OutcomeSent, 0)

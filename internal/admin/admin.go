@@ -61,6 +61,7 @@ func (c Config) pages() *http.ServeMux {
 	mux.Handle("/loglevel", logLevel{c.LogLevel})
 	mux.HandleFunc("GET /orders", c.Orders.list)
 	mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
+	mux.HandleFunc("POST /orders:erase", c.Orders.erase)
 	if c.Events {
 		mux.HandleFunc("GET /events", events{c.Orders.Ledger}.list)
 		mux.HandleFunc("POST /events:replay", events{c.Orders.Ledger}.replay)

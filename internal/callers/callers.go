@@ -23,6 +23,8 @@ type Team struct {
 	DailyCents, MonthlyCents *int64
 	// Models are patterns of the models that it may order; nil is every model.
 	Models []string
+	// RetentionDays is after how many days what names content of its settled orders is erased; 0 is never.
+	RetentionDays int
 	// Events says where the team is told of events; nil where it is not.
 	Events *Events
 }

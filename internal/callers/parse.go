@@ -195,8 +195,8 @@ func (r *reader) readTeams(n *yaml.Node) {
 }
 
 func (r *reader) readTeam(n *yaml.Node) (team Team) {
-	members := r.members(n, "a team", "weight", "budget", "models", "events")
-	team.Weight = r.weight(members["weight"])
+	members := r.members(n, "a team", "weight", "budget", "models", "retention_days", "events")
+	team.Weight, team.RetentionDays = r.weight(members["weight"]), r.days(members["retention_days"])
 	if budget := members["budget"]; budget != nil {
 		limits := r.members(budget, "a budget", "daily_cents", "monthly_cents")
 		team.DailyCents, team.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
@@ -272,6 +272,21 @@ func (r *reader) weight(n *yaml.Node) float64 {
 		return 0
 	}
 	return weight
+}
+
+// mostDays is the longest retention.
+const mostDays = 36_500
+
+// days is a number of days; 0 where n is nil.
+func (r *reader) days(n *yaml.Node) (days int) {
+	if n == nil {
+		return 0
+	}
+	if at := target(n); at.Kind != yaml.ScalarNode || at.ShortTag() != "!!int" || at.Decode(&days) != nil || days < 1 || days > mostDays {
+		r.fault(n, "retention_days must be a whole number of days, from 1 to %d", mostDays)
+		return 0
+	}
+	return days
 }
 
 func (r *reader) checkPattern(at *yaml.Node, pattern string) {

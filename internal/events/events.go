@@ -9,6 +9,7 @@ package events
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -19,6 +20,8 @@ type Team struct {
 	URL, SecretFile string
 	// Limits are its budgets.
 	Limits ledger.Limits
+	// Retention is after which time what names content of its orders is erased; 0 is never.
+	Retention time.Duration
 }
 
 // Teams are those of now, by name. The zero value has none.
@@ -31,7 +34,7 @@ type Teams struct {
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
-		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != ""}
+		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != "", Retention: team.Retention}
 	}
 	t.inForce.Store(&teams)
 	t.known.Store(&known)

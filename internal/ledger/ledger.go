@@ -276,7 +276,8 @@ type Outbox struct {
 // Team is what a process knows of an owner.
 type Team struct {
 	Limits     Limits
-	Subscribed bool // of events
+	Subscribed bool          // of events
+	Retention  time.Duration // after which what names content is erased; 0 is never
 }
 
 // teams are the owners that this process knows.

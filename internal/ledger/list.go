@@ -15,6 +15,8 @@ type Filter struct {
 	Owner *string
 	// Owners are several of them; none is everybody.
 	Owners []string
+	// Generation is theirs; "" is any.
+	Generation string
 	// ModelID is their model; "" is any.
 	ModelID string
 	// Statuses, Existing and Deleted are the states of their generations, any of them; none is every state. Existing
@@ -52,6 +54,9 @@ func (f Filter) clauses() *clauses {
 	}
 	if len(f.Owners) > 0 {
 		c.among("owner", f.Owners)
+	}
+	if f.Generation != "" {
+		c.add("generation_id = %s", f.Generation)
 	}
 	if f.ModelID != "" {
 		c.add("model_id = %s", f.ModelID)

@@ -116,7 +116,7 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 		seen.Observation = lifecycle.Observation{} // which says nothing
 	}
 	next := o
-	if seen.Record != "" && o.Status.MayBecome(seen.Status) {
+	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
 		next.Record = seen.Record
 	}
 	next.Observed = o.After(seen.Observation, now, l.refunds)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // Attribution says whose a generation is, and what was ordered. Only an operator's word changes it.
@@ -20,9 +21,10 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
 }
 
-// encodeRecord is what the ledger keeps of a generation: all but the inputs and the text, which the catalog has.
+// encodeRecord is what the ledger keeps of a generation: all but the inputs, the text and the members that this build does
+// not know, in which the catalog may repeat the inputs.
 func encodeRecord(v catalog.Version) string {
-	v.Inputs, v.Text = nil, nil
+	v.Inputs, v.Text, v.Extra = nil, nil, nil
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "" // what was read from JSON can be written as JSON
@@ -40,8 +42,8 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 // has recorded it may have another clock.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // the ledger's time of the order is the same each time
-		v = catalog.Version{Generation: catalog.Generation{State: catalog.StateQueued, CreateTime: order.Time, ObserveTime: placedTime(order)}}
+	if !seen { // never seen, or erased; the ledger's time of the order is the same each time
+		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
 		v.ObserveTime = now

@@ -14,15 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestARecordComesBackAsItWasWithoutInputsAndText(t *testing.T) {
+func TestARecordComesBackAsItWasWithoutWhatMayRepeatItsInputs(t *testing.T) {
 	size, cost, text, at := int64(7), int64(11), "a text", time.Date(2026, 11, 23, 1, 2, 3, 4, time.UTC)
 	full := catalog.Generation{
 		ID: "g1", ModelID: "studio/poster", State: catalog.StateSucceeded, Status: "succeeded", CostCents: &cost,
 		File: &catalog.File{ContentType: "image/png", SizeBytes: &size}, FailureMessage: "none", CreateTime: at, TerminalTime: at, ObserveTime: at,
-		Extra: rawjson.Value(`{"seed":12345678901234567890,"tags":["a",true,null]}`),
 	}
 	want := full.Version()
-	full.Inputs, full.Text = rawjson.Value(`{"prompt":"a harbour"}`), &text
+	full.Inputs, full.Text, full.Extra = rawjson.Value(`{"prompt":"a harbour"}`), &text, rawjson.Value(`{"request":{"prompt":"a harbour"}}`)
 	got, ok := decodeRecord(encodeRecord(catalog.Version{Generation: full, Etag: want.Etag}))
 	if !ok || !reflect.DeepEqual(got, want) || got.Generation.Etag() != want.Etag {
 		t.Errorf("it comes back as %+v, %v, and was %+v", got, ok, want)

@@ -89,12 +89,14 @@ const (
 	keptOrders   = 100_000 // that were placed, by a ledger in memory
 )
 
-// Tidy moves what is reserved for orders that can't be sent again any more, forgets those that were refused, and prunes a
+// Tidy moves what is reserved for orders that can't be sent again any more, forgets those that were refused, erases what teams want erased, and prunes a
 // ledger in memory, until ctx ends.
 func (o *Orders) Tidy(ctx context.Context) {
+	retention := ledger.Retention{Ledger: o.Ledger}
 	for sleep(ctx, tidyEvery) {
 		inPieces(ctx, expireAtMost, o.Ledger.Expire)
 		inPieces(ctx, forgetAtMost, o.Ledger.ForgetRefused)
+		inPieces(ctx, forgetAtMost, retention.Step)
 		inPieces(ctx, pruneAtMost, func(ctx context.Context, most int) (int, error) { return o.Ledger.Prune(ctx, keptOrders, most) })
 	}
 }

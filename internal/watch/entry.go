@@ -176,6 +176,16 @@ func (e *entry) mayBecome(next catalog.State) bool {
 // StatusOf is a state of the catalog as the ledger has it. One that was deleted, or that this build does not know, has none.
 func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
 
+// StateOf is a state of the ledger as the catalog has it; one of which nothing was seen is queued.
+func StateOf(s lifecycle.Status) catalog.State {
+	for state, status := range statuses {
+		if status == s {
+			return state
+		}
+	}
+	return catalog.StateQueued
+}
+
 var statuses = map[catalog.State]lifecycle.Status{
 	catalog.StateQueued: lifecycle.Queued, catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded,
 	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// writeEnded writes placed orders into a ledger, each with a label, whose generations have ended but for the last.
+func writeEnded(t *testing.T, url, upstream string, generations ...string) {
+	t.Helper()
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	for n, generation := range generations {
+		o, _, err := book.Write(t.Context(), ledger.Request{
+			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: generation, UpstreamKey: generation, APIKey: "a", ModelID: "m", Digest: "d",
+			Labels: map[string]string{"customer": "4711"},
+		})
+		if err == nil {
+			_, err = book.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
+		}
+		if err == nil && n < len(generations)-1 {
+			_, err = book.Observe(t.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(9)), Whole: true}, Record: "{}"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
+	var mu sync.Mutex
+	var deleted []string
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			mu.Lock()
+			defer mu.Unlock()
+			deleted = append(deleted, path.Base(r.URL.Path))
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(upstream.Close)
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	writeEnded(t, url, upstream.URL, "gen_1", "gen_2", "gen_3")
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
+	for _, step := range []struct {
+		exit int
+		says string
+		args []string
+	}{
+		{exitUsage, "nothing says whose orders", nil},
+		{exitUsage, "--label must be", []string{"--label", "customer"}},
+		{exitOK, "0 orders are erased", []string{"--label", "customer=1"}},
+		{exitOK, "0 orders are erased", []string{"--owner", "shop", "--label", "customer=4711"}},
+		{exitOK, "1 orders are erased, and 1 renders are deleted", []string{"--generation", "gen_1", "--delete"}},
+		{exitFailure, "gen_3 is not deleted: its money may still move", []string{"--owner", "studio", "--delete"}},
+		{exitOK, "0 orders are erased", []string{"--owner", "studio"}},
+	} {
+		got := easelEnv(t.Context(), nil, env, append([]string{"erase"}, step.args...)...)
+		if got.exit != step.exit || !strings.Contains(got.stdout+got.stderr, step.says) {
+			t.Errorf("%q: exit %d, printed\n%s%s", step.args, got.exit, got.stdout, got.stderr)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if slices.Sort(deleted); !slices.Equal(deleted, []string{"gen_1", "gen_2"}) {
+		t.Errorf("the catalog was to delete %q", deleted)
+	}
+	if got := easelEnv(t.Context(), nil, env, "orders", "get", "gen_1"); !strings.Contains(got.stdout, "deleted") || strings.Contains(got.stdout, "4711") {
+		t.Errorf("it is\n%s%s", got.stdout, got.stderr)
+	}
+	if logged := served.stderr.String(); !strings.Contains(logged, "an operator has erased") || strings.Contains(logged, "4711") {
+		t.Errorf("logged is\n%s", logged)
+	}
+}

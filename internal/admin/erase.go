@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Erasure is what an operator wants erased: what names content of the orders that it chooses. It is done in steps.
+type Erasure struct {
+	// Owner, LabelName with LabelValue, and Generation choose the orders: all that are set must match, and one must be.
+	Owner      string `json:"owner,omitempty"`
+	LabelName  string `json:"label_name,omitempty"`
+	LabelValue string `json:"label_value,omitempty"`
+	Generation string `json:"generation,omitempty"`
+	// Delete deletes the generations in the catalog first, those whose money can't move any more.
+	Delete bool `json:"delete,omitempty"`
+	// By is who wants it, as it calls itself.
+	By string `json:"by,omitempty"`
+	// After is [Erased.Next] of the step before.
+	After *ledger.Position `json:"after,omitempty"`
+}
+
+// Erased is what a step has come to.
+type Erased struct {
+	// Erased is how many orders had not been erased before, and Deleted how many generations the catalog has no more.
+	Erased  int64 `json:"erased"`
+	Deleted int   `json:"deleted"`
+	// Left are the generations that were not deleted, and why.
+	Left map[string]string `json:"left,omitempty"`
+	// Next is where the next step goes on; nil: there is none.
+	Next *ledger.Position `json:"next,omitempty"`
+}
+
+// erasedAtOnce is how many orders a step looks at, with and without their generations.
+const (
+	erasedAtOnce  = 200
+	deletedAtOnce = 10
+)
+
+// erase answers POST /orders:erase.
+func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
+	decoder.DisallowUnknownFields()
+	var asked Erasure
+	if err := decoder.Decode(&asked); err != nil || asked.Owner+asked.LabelName+asked.Generation == "" {
+		http.Error(w, `send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`, http.StatusBadRequest)
+		return
+	}
+	done, err := o.eraseStep(r.Context(), asked)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if done.Erased > 0 || done.Deleted > 0 || len(done.Left) > 0 {
+		o.Logger.WarnContext(r.Context(), "an operator has erased what names content of orders", "owner", asked.Owner, "label", asked.LabelName, "generation", asked.Generation,
+			"erased", done.Erased, "deleted", done.Deleted, "left", len(done.Left), "by", cmp.Or(asked.By, "an operator"), "from", r.RemoteAddr)
+	}
+	writeJSON(w, done)
+}
+
+func (o Orders) eraseStep(ctx context.Context, asked Erasure) (done Erased, err error) {
+	chosen, most, err := o.chosen(ctx, asked)
+	if err != nil {
+		return done, err
+	}
+	if asked.Delete {
+		done.Left = map[string]string{}
+		for _, one := range chosen {
+			if hindrance := o.delete(ctx, one); hindrance != "" {
+				done.Left[one.Generation] = hindrance
+				continue
+			}
+			done.Deleted++
+		}
+	}
+	done.Erased, err = o.Ledger.Erase(ctx, chosen...)
+	if last := len(chosen) - 1; last == most-1 {
+		done.Next = &ledger.Position{Time: chosen[last].Time, ID: chosen[last].ID}
+	}
+	return done, err
+}
+
+// chosen are the orders of a step, and how many it may have.
+func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Order, most int, err error) {
+	most = erasedAtOnce
+	if asked.Delete {
+		most = deletedAtOnce
+	}
+	filter, after := ledger.Filter{Generation: asked.Generation}, ledger.Position{}
+	if asked.Owner != "" {
+		filter.Owner = &asked.Owner
+	}
+	if asked.LabelName != "" {
+		filter.Labels = map[string]string{asked.LabelName: asked.LabelValue}
+	}
+	if asked.After != nil {
+		after = *asked.After
+	}
+	chosen, err = o.Ledger.List(ctx, filter, after, most)
+	return chosen, most, err
+}
+
+// deleteTime is how long the catalog may take to delete one generation.
+const deleteTime = 10 * time.Second
+
+// delete deletes the generation of an order in the catalog. hindrance says why it can't be; "" where it is gone.
+func (o Orders) delete(ctx context.Context, one ledger.Order) (hindrance string) {
+	switch {
+	case one.IsGone():
+		return ""
+	case !one.Settled:
+		return "its money may still move"
+	case o.Delete == nil:
+		return "callers bring their API keys here, and without one nothing can be deleted"
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTime)
+	defer cancel()
+	if err := o.Delete(ctx, one); err != nil {
+		return err.Error()
+	}
+	return ""
+}

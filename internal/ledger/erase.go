@@ -1,0 +1,110 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// Erase erases what names content of orders that have placed a generation: labels, records and events. What guards against
+// a second charge stays, and so do money and its journal. It gives how many were not erased before.
+func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
+		erased, err = erase(tx, all)
+		return err
+	})
+	return erased, err
+}
+
+func erase(tx *transaction, all []Order) (erased int64, err error) {
+	ids, generations := []string{}, map[string][]string{}
+	for _, o := range all {
+		if o.State == lifecycle.Open { // what is to be sent again is needed
+			continue
+		}
+		ids = append(ids, o.ID)
+		generations[o.Owner] = append(generations[o.Owner], o.Generation)
+	}
+	list, err := json.Marshal(ids)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, string(list)); err != nil {
+		return 0, err
+	}
+	for owner, subjects := range generations {
+		list, err := json.Marshal(subjects)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2`, string(list), owner); err != nil {
+			return 0, err
+		}
+	}
+	return tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, string(list))
+}
+
+// Retention erases what names content of old orders of owners who want that. It walks through their orders once, and
+// then only through those that have come of age, and those whose money could still move.
+type Retention struct {
+	Ledger *Ledger
+
+	walks map[string]walk // by owner
+}
+
+// walk is how far a walk through the orders of an owner is, and before which of them the next one begins: nil is here.
+type walk struct {
+	at   Position
+	next *Position
+}
+
+// Step looks at the next orders of owners that are older than they want, most of one owner at once, and erases those whose
+// money can't move any more. It gives the most that it has looked at of one.
+func (r *Retention) Step(ctx context.Context, most int) (looked int, err error) {
+	for owner, team := range r.Ledger.teams() {
+		if team.Retention == 0 {
+			continue
+		}
+		n, err := r.step(ctx, owner, team.Retention, most)
+		if err != nil {
+			return 0, err
+		}
+		looked = max(looked, n)
+	}
+	return looked, nil
+}
+
+func (r *Retention) step(ctx context.Context, owner string, age time.Duration, most int) (looked int, err error) {
+	if r.walks == nil {
+		r.walks = map[string]walk{}
+	}
+	w, all := r.walks[owner], []Order(nil)
+	err = r.Ledger.inTransaction(ctx, func(tx *transaction) (err error) {
+		all, err = r.Ledger.orders(tx, "", `owner = $1 AND (order_time, id) > ($2, $3) AND order_time <= {now} - $4 ORDER BY order_time, id LIMIT $5`,
+			owner, micros(w.at.Time), w.at.ID, age.Microseconds(), most)
+		if err == nil {
+			_, err = erase(tx, slices.DeleteFunc(slices.Clone(all), func(o Order) bool { return o.Erased || o.mayMove() }))
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range all {
+		if before := w.at; w.next == nil && o.mayMove() && o.Age < age+doubtFor {
+			w.next = &before
+		}
+		w.at = Position{o.Time, o.ID}
+	}
+	if w.next != nil && len(all) < most {
+		w = walk{at: *w.next}
+	}
+	r.walks[owner] = w
+	return len(all), nil
+}
+
+// mayMove reports whether the order has placed a generation whose money may still move.
+func (o Order) mayMove() bool { return o.State == lifecycle.Placed && !o.Settled }

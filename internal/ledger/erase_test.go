@@ -1,0 +1,151 @@
+package ledger_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+const prompt = "a harbour that nobody else is to know of"
+
+// prompted writes an order all of whose texts have the prompt, of a size that SQLite keeps in pages of its own too.
+func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
+	t.Helper()
+	r := request(key)
+	r.Inputs = `{"prompt":"` + prompt + strings.Repeat(" and so on", 2_000) + `"}`
+	r.Labels = map[string]string{"about": prompt}
+	o := write(t, l, r)
+	conclude(t, l, o, lifecycle.Named, generation)
+	seen := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true}, Record: `{"FailureMessage":"` + prompt + `"}`}
+	if _, err := l.Observe(t.Context(), generation, seen); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// saying is an outbox that says the prompt in each event.
+func saying(retention time.Duration) *ledger.Outbox {
+	return &ledger.Outbox{
+		Teams: func() map[string]ledger.Team {
+			return map[string]ledger.Team{"studio": {Subscribed: true, Retention: retention}}
+		},
+		Generation: func(ledger.Order, *string) string { return prompt }, Budget: func(ledger.Budget) string { return "{}" },
+	}
+}
+
+// holds reports whether a book that nobody has open has the prompt anywhere in its bytes.
+func holds(t *testing.T, url string) bool {
+	t.Helper()
+	file, isFile := strings.CutPrefix(url, "sqlite:")
+	if !isFile { // whose pages PostgreSQL clears by itself: what it gives is looked at
+		l := open(t, url)
+		for _, table := range ledger.CopiedTables("facts", "shared_states") {
+			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
+				return true
+			}
+		}
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	for _, part := range found {
+		data, err := os.ReadFile(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte(prompt)) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, saying(0))
+		o := prompted(t, l, "secret", "g1")
+		open := request("open")
+		unknown := write(t, l, open)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !holds(t, url) {
+			t.Fatal("the book has never had the prompt")
+		}
+		l = openTelling(t, url, saying(0))
+		for _, want := range []int64{1, 0} {
+			if erased, err := l.Erase(t.Context(), own(t, l, "g1"), unknown); err != nil || erased != want {
+				t.Errorf("%d are erased, want %d, %v", erased, want, err)
+			}
+		}
+		observed := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)}, Record: prompt}
+		if _, err := l.Observe(t.Context(), "g1", observed); err != nil {
+			t.Fatal(err)
+		}
+		kept := own(t, l, "g1")
+		if !kept.Erased || kept.Record != "" || len(kept.Labels) > 0 || kept.CostCents == nil || kept.Status != lifecycle.Succeeded {
+			t.Errorf("it is %+v", kept)
+		}
+		if _, step := call(t, l, request("secret")); step.Answer != lifecycle.Replay {
+			t.Errorf("its idempotency key is answered %v", step.Answer)
+		}
+		if lines, err := l.Movements(t.Context(), o.ID); err != nil || len(lines) < 3 {
+			t.Errorf("its journal is %v, %v", lines, err)
+		}
+		if again, found, err := l.Get(t.Context(), unknown.ID); err != nil || !found || again.Inputs == "" {
+			t.Errorf("what is sent again has lost its inputs: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if holds(t, url) {
+			t.Error("the book has the prompt")
+		}
+		if _, differences := verify(t, url); len(differences) > 0 {
+			t.Error(differences)
+		}
+	})
+}
+
+func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, saying(48*time.Hour))
+		for n := range 5 {
+			prompted(t, l, fmt.Sprint("old", n), fmt.Sprint("old", n))
+		}
+		moving := request("moving")
+		conclude(t, l, write(t, l, moving), lifecycle.Named, "moving")
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 172800000000")
+		prompted(t, l, "new", "new")
+		retention := ledger.Retention{Ledger: l}
+		pass := func() {
+			for {
+				if looked, err := retention.Step(t.Context(), 2); err != nil {
+					t.Fatal(err)
+				} else if looked < 2 {
+					return
+				}
+			}
+		}
+		pass()
+		for id, want := range map[string]bool{"old0": true, "old4": true, "moving": false, "new": false} {
+			if o := own(t, l, id); o.Erased != want || (len(o.Labels) == 0) != want {
+				t.Errorf("%s is erased: %v, with the labels %v", id, o.Erased, o.Labels)
+			}
+		}
+		observe(t, l, "moving", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
+		pass()
+		if o := own(t, l, "moving"); !o.Erased {
+			t.Error("what has been settled since is not erased")
+		}
+	})
+}
