@@ -14,7 +14,7 @@ var (
 	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()
 	Calls, WaitingCalls, CallWait             = turnsOf(Limits{}.calls()), waitingShare * Limits{}.calls(), callWait
 	CallerTurns                               = callerTurns(Limits{}.calls())
-	PlaceBytes, CallMemory                    = placeBytes, callMemory(Limits{}.calls())
+	PlaceBytes, ConnBytes, CallMemory         = placeBytes, connBytes, callMemory(Limits{}.calls())
 	AddressCalls, PublicCalls                 = addressCalls, publicCalls
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
 	ProofWait, RejectedFor                    = proofWait, rejectedFor

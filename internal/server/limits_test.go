@@ -101,7 +101,7 @@ func limits() []limit {
 			"other calls under way, with orders that go on without their caller (`EASEL_MAX_CALLS`)",
 			fmt.Sprintf("%d; %d without orders; %d lists; %d of one caller; a sixteenth more for callers who have fewer than 2; twice as many of each with those that wait", server.Calls[0], server.Calls[1], server.Calls[2], server.CallerTurns),
 			fmt.Sprintf("waits %s, orders first, lists last, whoever has had the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429", long(server.CallWait)),
-			[]string{"TestTheLastTurnsAreKeptForWhatIsMissedMost", "TestACallWaitsForItsTurnAndNoLonger", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersCallsKeepNoOtherOut"},
+			[]string{"TestTheLastTurnsAreKeptForWhatIsMissedMost", "TestACallWaitsForItsTurnAndNoLonger", "TestARefusalForLoadSaysWhenToComeBack", "TestOneCallersCallsKeepNoOtherOut", "TestOneCallerHasTwoThirdsOfTheTurnsAndNoMore"},
 			nil,
 		},
 		{
@@ -115,7 +115,7 @@ func limits() []limit {
 			"calls that wait for the proof of an API key: under one; from one address; all",
 			fmt.Sprintf("%s; %s; %s; a sixteenth more for addresses that have fewer than 2", number(server.UnprovedKey), number(server.UnprovedAddress), number(server.Unproved)),
 			fmt.Sprintf("`RESOURCE_EXHAUSTED` `OVERLOADED`, REST 429, at once, or after %[1]s in which there was no turn to ask; `UNAVAILABLE` `UPSTREAM_UNAVAILABLE` after %[1]s without an answer of the catalog; a rejection is remembered for %[2]s", long(server.ProofWait), long(server.RejectedFor)),
-			[]string{"TestCallsUnderANewAPIKeyWaitForOneProof", "TestCallsThatWaitForAProofAreBounded"},
+			[]string{"TestCallsUnderANewAPIKeyWaitForOneProof", "TestAThousandWatchesUnderANewAPIKeyWaitForOneProof", "TestCallsThatWaitForAProofAreBounded"},
 			nil,
 		},
 		{
@@ -127,6 +127,13 @@ func limits() []limit {
 		{
 			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach) + "; " + number(server.ConnsEach*3/4) + " from one address", "closed at once",
 			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit"},
+			nil,
+		},
+		{
+			"memory of the connections to one of them",
+			fmt.Sprintf("%s of %s: %s MiB", number(server.ConnsEach), inBytes(server.ConnBytes), number((server.ConnsEach*server.ConnBytes+1<<20-1)>>20)),
+			"there are no more",
+			[]string{"TestAttackByHealthWatchesAndSilentConnections"},
 			nil,
 		},
 		{
@@ -235,7 +242,7 @@ func TestTheTableOfLimitsIsThatOfTheCode(t *testing.T) {
 
 func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
 	known := map[string]bool{}
-	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../orders", "../../cmd/easel"} {
+	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../orders", "../siege", "../../cmd/easel"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

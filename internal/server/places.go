@@ -37,6 +37,9 @@ const (
 // piece and decoded; or, when that is gone, the largest answer.
 const placeBytes = 6 << 20
 
+// connBytes is what a connection takes without its calls.
+const connBytes = 32 << 10
+
 // callMemory is what all calls may take that have their turn at once, where so many orders may.
 func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }
 
