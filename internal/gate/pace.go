@@ -16,9 +16,8 @@ const (
 	wellKnown = 2 * time.Minute  // before a try of such a pace, which doubles
 	longest   = 10 * time.Minute // before a try
 	doubling  = 5 * time.Second  // of the pace in a try
-	muchMore  = 3.0              // times the pace, which a try does not reach on what was saved up
+	muchMore  = 2.0              // times the pace, which a try does not reach on what was saved up
 	guessing  = 2 * time.Second  // of one that is hardly known
-	less      = 0.95             // of what was too fast: too fast, where it had passed for a while
 	mostLent  = -1.0             // tokens
 	ahead     = 0.01             // of a second: a timer that is late by so much loses no token
 )
@@ -108,13 +107,13 @@ func (p *pace) slow(busy bool, now time.Time) {
 	known, held := p.tooBig, passed/all.Seconds()
 	p.safe = max(held, was/2)
 	switch tried := open > p.untilTry(); {
-	case tried && !p.guess && was < muchMore*known && held > known/2: // what was saved up meanwhile has let it rise
+	case tried && !p.guess && was < muchMore*known: // what was saved up meanwhile has let it rise
 		p.wait, p.tooBig = min(2*p.untilTry(), longest), max(known, min(was, held))
 		p.safe = p.tooBig
 	case tried || p.guess:
 		p.wait, p.tooBig = 0, was
 	default:
-		p.wait, p.tooBig = 0, max(min(passed/open.Seconds(), was*less), was/2)
+		p.wait, p.tooBig = 0, max(min(passed/open.Seconds(), was*almost), was/2)
 	}
 	if held > tight*p.tooBig {
 		p.wait = max(p.wait, wellKnown)
