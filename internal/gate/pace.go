@@ -72,12 +72,12 @@ func (p *pace) untilTry() time.Duration { return cmp.Or(p.wait, plateau) }
 // own is the part of the pace that this process gives.
 func (p *pace) own(now time.Time) float64 { return p.rate(now) * cmp.Or(p.part, 1) }
 
-// hoped is what becomes of the part as far as is known; 0 is not known.
-func (p *pace) hoped() float64 {
-	if p.guess || p.fresh {
+// hoped is what becomes of the part as far as is known: what is wanted here grows it soon. 0 is not known.
+func (p *pace) hoped(processes int) float64 {
+	if p.tooBig == 0 || p.guess || p.fresh {
 		return 0
 	}
-	return p.tooBig * cmp.Or(p.part, 1)
+	return max(slowest, p.tooBig) * max(cmp.Or(p.part, 1), 1/float64(processes))
 }
 
 // opens is when there is a token.

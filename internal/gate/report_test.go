@@ -99,6 +99,26 @@ func TestARefusalElsewhereIsTheFirstOneHereToo(t *testing.T) {
 	})
 }
 
+func TestAProcessThatHasRestedRefusesNobodyForItsSmallPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{2, 2}, Owners: map[string]gate.Part{"busy": {Weight: 1, Wants: 20}}}})
+		var work sync.WaitGroup
+		for range 10 {
+			work.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				began := time.Now()
+				turn, err := g.Enter(ctx, gate.Request{})
+				if turn.End(gate.Answer{}); err != nil && time.Since(began) < 20*time.Second {
+					t.Errorf("an order is refused at once: %v", err)
+				}
+			})
+		}
+		work.Wait()
+	})
+}
+
 func TestWhatAnOwnerHasHadElsewhereCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := gate.New(gate.Config{}), gate.New(gate.Config{Places: [gate.Classes]int{1}})

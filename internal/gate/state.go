@@ -118,7 +118,7 @@ func (g *Gate) estimate(w *waiter, now time.Time) (wait time.Duration) {
 	if g.pause.closed {
 		wait = max(0, g.pause.until.Sub(now))
 	}
-	if rate := g.paces[paceOf(w.Class)].hoped(); rate > 0 {
+	if rate := g.paces[paceOf(w.Class)].hoped(1 + len(g.heard)); rate > 0 {
 		wait += seconds(before / rate)
 	}
 	if g.cfg.PollRate > 0 && w.Class == Poll {
