@@ -26,9 +26,9 @@ func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
 		for who, asked := range last {
 			known, early := time.Duration(0), time.Duration(0)
 			if who.process != r.process {
-				known, early = knownBy, samePause
+				known, early = o.tellsBy(r), samePause
 			}
-			if who.tenant == r.apiKey && (who.process == r.process || o.tells(r)) && r.at > asked.end+known && r.at < asked.end+asked.after-early {
+			if who.tenant == r.apiKey && r.at > asked.end+known && r.at < asked.end+asked.after-early {
 				say(event{at: r.at, actor: r.process}, "%s %v after %s was asked to wait %v", r.op, r.at-asked.end, asked.process, asked.after)
 				return
 			}
@@ -39,10 +39,16 @@ func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// tells reports whether the process of a request hears of the pauses of others. Without notifications it does when it
-// claims a poll.
-func (o *outcome) tells(r request) bool {
-	return o.plan.Ledger && !o.apart(r.at) && (r.isShared() || !o.troubled("P1", r.at, time.Minute))
+// tellsBy is how soon the process of a request hears of the pauses of others. Without notifications it does when it
+// claims a poll, and, under a held API key, when it tells of its gate.
+func (o *outcome) tellsBy(r request) time.Duration {
+	switch deaf := o.troubled("P1", r.at, time.Minute); {
+	case !o.plan.Ledger || o.apart(r.at), deaf && !o.plan.Held && !r.isShared():
+		return longestPause
+	case deaf && !r.isShared():
+		return 2 * knownBy
+	}
+	return knownBy
 }
 
 // oneGoesFirst lets one request of a process leave when a pause of its API key is over, and the others when that one is
@@ -130,19 +136,21 @@ func noOwnerStarves(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// capIsProbed lets one order a minute and replica look whether the daily cap is over.
+// capIsProbed lets one order a minute look whether the daily cap is over: of all processes that hear of each other.
 func capIsProbed(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
 		if f.id != "G2" {
 			continue
 		}
-		sent := map[string]int{}
+		sent, all := map[string]int{}, 0
+		most := capOrdersAtOnce + int((f.to-f.from)/time.Minute) + 1
 		for _, r := range o.sent() {
 			if r.op != routePlace || r.at < f.from || r.at > f.to || r.undialed {
 				continue
 			}
-			if sent[r.process]++; sent[r.process] > capOrdersAtOnce+int((f.to-f.from)/time.Minute)+1 {
-				say(event{at: r.at, actor: r.process}, "%d orders sent past the daily cap in %v", sent[r.process], r.at-f.from)
+			sent[r.process]++
+			if all++; sent[r.process] > most || o.plan.Held && !o.mixed(f) && all > most+capOrdersAtOnce*(len(sent)-1) {
+				say(event{at: r.at, actor: r.process}, "%d orders sent past the daily cap in %v, %d by this process", all, r.at-f.from, sent[r.process])
 				return
 			}
 		}
