@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -141,7 +140,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
 }
 
 func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
-	s := serve(t, servertest.NewStudio(), func(c *server.Config, _ *Config) { c.Limits.MessageBytes = 64 << 10 })
+	s := serve(t, servertest.NewStudio())
 	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
 	for _, test := range []struct {
 		name, method, path, body string
@@ -158,7 +157,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 		{name: "nested 3,000 deep", body: `{"modelId":"m","inputs":` + strings.Repeat(`{"a":`, 3000) + "1" + strings.Repeat("}", 3001), code: 400, reason: "INVALID_REQUEST"},
 		{name: "a form", body: "modelId=m", headers: []string{"Content-Type: ", "Content-Type: application/x-www-form-urlencoded"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
 		{name: "a media type that is none", body: "{}", headers: []string{"Content-Type: ", "Content-Type: ;;"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
-		{name: "too large", body: strings.Repeat(" ", 65<<10), code: 413, reason: "REQUEST_TOO_LARGE"},
+		{name: "too large", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
 		{name: "from a page of another origin", body: `{}`, headers: []string{"Origin: http://evil.test"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
 		{name: "a query that is no text", method: http.MethodGet, path: "/v1/generations?pageToken=%ff", code: 400, reason: "INVALID_REQUEST"},
 		{name: "a path that is no text", method: http.MethodGet, path: "/v1/generations/%ff", code: 400, reason: "INVALID_REQUEST"},

@@ -19,7 +19,7 @@ import (
 //	receive         its request, the rules of the contract, and what its caller may ask for
 
 // options are those of both gRPC servers.
-func (d *door) options(tap grpc.ServerOption, messageBytes int) []grpc.ServerOption {
+func (d *door) options(tap grpc.ServerOption) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		tap,
 		grpc.StatsHandler(d),

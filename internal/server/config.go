@@ -68,9 +68,6 @@ type Listeners struct {
 
 // Limits bound what one caller can take from the others.
 type Limits struct {
-	// MessageBytes is the largest request: a gRPC message after decompression, or
-	// the body of a REST request. 0 means 1.25 MiB, as inputs may have 1 MiB.
-	MessageBytes int
 	// CallerStreams is how many watches, waits and downloads one caller may have open
 	// at once. One more is refused. 0 means 1,000.
 	CallerStreams int
@@ -104,6 +101,9 @@ const (
 	// handshakeTimeout and headerTimeout end connections that never ask for anything.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
+	// messageBytes is the largest request: a gRPC message after decompression, or the body of a REST request. Inputs may have
+	// 1 MiB.
+	messageBytes = 5 << 18
 	// headerBytes is the most that the headers of one request may take.
 	headerBytes = 32 << 10
 
@@ -147,7 +147,6 @@ func (c Config) admin(s *Server) (handler http.Handler, shutdown func()) {
 
 func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
-func (l Limits) messageBytes() int  { return cmp.Or(l.MessageBytes, 5<<18) }
 func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
@@ -198,7 +197,6 @@ func (c Config) Validate() error {
 }
 
 func (l Limits) check(fault func(broken bool, format string, args ...any)) {
-	fault(l.MessageBytes < 0, "the message limit is negative: %d", l.MessageBytes)
 	fault(l.ConnAge < 0, "the connection age is negative: %v", l.ConnAge)
 	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)

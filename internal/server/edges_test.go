@@ -50,7 +50,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 	studio := servertest.NewStudio()
 	s := serve(t, studio)
-	limit := Limits{}.messageBytes()
+	const limit = messageBytes
 	send := func(n int) error {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
 		return err

@@ -24,7 +24,7 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 	if certificates != nil {
 		encryption = credentials.NewTLS(newestCertificates(certificates))
 	}
-	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tap), limits.messageBytes()),
+	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tap)),
 		grpc.Creds(watched{encryption}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
@@ -53,7 +53,7 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 
 // newRESTGRPC is the gRPC server that Local reaches. It has no other clients.
 func newRESTGRPC(config Config, door *door) *grpc.Server {
-	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tapLocal), config.Limits.messageBytes()),
+	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tapLocal)),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
 	)...)
 	config.Service.Register(registrar{server, door})

@@ -47,11 +47,9 @@ const (
 type Local struct {
 	*grpc.ClientConn
 	door *door
-	// bodyLimit is how many bytes a body may have.
-	bodyLimit int
 }
 
-func newLocal(pipe *bufconn.Listener, door *door, bodyLimit int) (*Local, error) {
+func newLocal(pipe *bufconn.Listener, door *door) (*Local, error) {
 	conn, err := grpc.NewClient("passthrough:///easel",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -61,7 +59,7 @@ func newLocal(pipe *bufconn.Listener, door *door, bodyLimit int) (*Local, error)
 		grpc.WithDisableRetry(), // every attempt is the caller's own
 		grpc.WithIdleTimeout(0),
 	)
-	return &Local{conn, door, bodyLimit}, err
+	return &Local{conn, door}, err
 }
 
 // requestKey is where the context of a request that was let in says which it is.
@@ -120,9 +118,9 @@ func (l *Local) Metadata(ctx context.Context, _ *http.Request) metadata.MD {
 
 // ReadBody reads the body of a request that was let in, within its time.
 func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(l.bodyLimit)))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, messageBytes))
 	if err != nil {
-		return nil, l.unreadableBody(err)
+		return nil, unreadableBody(err)
 	}
 	// The answer may take longer than the body did. A refused request keeps its deadline: the standard
 	// library reads the remainder of a body before it releases the connection.
@@ -131,9 +129,9 @@ func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 }
 
 // unreadableBody is the error of a body that could not be read.
-func (l *Local) unreadableBody(err error) error {
+func unreadableBody(err error) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", l.bodyLimit))
+		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", messageBytes))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return slowRequest(requestTimeout)

@@ -34,7 +34,9 @@ func TestAnAPIKeyThatWasAcceptedStaysSoWhileTheCatalogGivesNoAnswer(t *testing.T
 				}
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				go func() { _ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {}) }()
+				go func() {
+					_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {})
+				}()
 				away := s.sandbox.Inject(fault)
 				for _, passed := range []time.Duration{10 * time.Second, 5 * time.Minute, 45 * time.Minute} {
 					time.Sleep(passed)

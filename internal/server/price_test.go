@@ -48,7 +48,7 @@ func TestTheDearestRequestCostsNoMoreThanAPlace(t *testing.T) { // D1 D2
 	for name, inputs := range dearest() {
 		t.Run(name, func(t *testing.T) {
 			wire, err := proto.Marshal(&easelv1.CreateGenerationRequest{ModelId: "m", IdempotencyKey: "k", Inputs: inputs})
-			if err != nil || len(wire) > (Limits{}).messageBytes() || len(wire) < (Limits{}).messageBytes()*17/20 {
+			if err != nil || len(wire) > messageBytes || len(wire) < messageBytes*17/20 {
 				t.Fatalf("%d bytes, %v", len(wire), err)
 			}
 			in := &received{message: &easelv1.CreateGenerationRequest{}}

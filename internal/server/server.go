@@ -151,7 +151,7 @@ func named(server string, err error) error {
 // assemble makes the servers.
 func (s *Server) assemble() (*servers, error) {
 	pipe := bufconn.Listen(localPipe)
-	local, err := newLocal(pipe, s.door, s.config.Limits.messageBytes())
+	local, err := newLocal(pipe, s.door)
 	if err != nil {
 		return nil, fmt.Errorf("connect in memory: %w", err)
 	}

@@ -32,11 +32,11 @@ func countLines(text, with string) (n int) {
 func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 	err := Config{
 		GRPCAddr: "nonsense", AdminAddr: ":0", DrainTimeout: -1, TLS: TLS{CertFile: "cert.pem", ClientCAFile: "ca.pem", ClientAuth: "never"},
-		Limits: Limits{MessageBytes: -1, ConnAge: -1},
+		Limits: Limits{ConnAge: -1},
 	}.Validate()
 	for _, want := range []string{
 		"address of the grpc listener", `unknown client authentication "never"`, "the http listener has no address", "no service", "a certificate file and a key file",
-		"drain timeout", "message limit", "connection age",
+		"drain timeout", "connection age",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults: %v", want, err)
@@ -179,11 +179,11 @@ func TestLimitsHaveDefaults(t *testing.T) {
 	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
 		t.Error("a connection does not carry what a caller may open")
 	}
-	if none.messageBytes() != 1<<20+1<<18 || none.connAge() != 30*time.Minute {
-		t.Errorf("the defaults are %d, %d, %v", none.messageBytes(), none.streamsPerConn(), none.connAge())
+	if none.connAge() != 30*time.Minute {
+		t.Errorf("the default is %v", none.connAge())
 	}
-	some := Limits{MessageBytes: 1, StreamsPerConn: 3, ConnAge: 4}
-	if some.messageBytes() != 1 || some.streamsPerConn() != 3 || some.connAge() != 4 {
+	some := Limits{StreamsPerConn: 3, ConnAge: 4}
+	if some.streamsPerConn() != 3 || some.connAge() != 4 {
 		t.Error("a limit that is set does not hold")
 	}
 }
