@@ -115,8 +115,9 @@ type waiter struct {
 	Request
 	owner    *owner
 	deadline time.Time     // zero: none
-	decided  chan struct{} // closed when there is a turn or an error
+	decided  chan struct{} // closed when there is a turn or an error; nil where there was one at once
 	turn     *Turn
+	given    Turn // what turn points to
 	err      error
 }
 
@@ -133,9 +134,12 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Turn, error) {
 	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, context.Cause(ctx)
 	}
-	w := &waiter{Request: r, decided: make(chan struct{})}
+	w := &waiter{Request: r}
 	w.deadline, _ = ctx.Deadline()
 	g.join(w)
+	if w.decided == nil {
+		return w.turn, w.err
+	}
 	select {
 	case <-w.decided:
 		return w.turn, w.err
@@ -146,14 +150,11 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Turn, error) {
 
 // Try gives a turn, which must be ended, or a [*Refused] at once.
 func (g *Gate) Try(r Request) (*Turn, error) {
-	w := &waiter{Request: r, decided: make(chan struct{}), deadline: time.Now()}
-	g.join(w)
-	select {
-	case <-w.decided:
-		return w.turn, w.err
-	default:
+	w := &waiter{Request: r, deadline: time.Now()}
+	if g.join(w); w.decided != nil {
 		return nil, g.abandon(context.Background(), w)
 	}
+	return w.turn, w.err
 }
 
 // join puts a request in line, and gives the turns that there are.
@@ -175,6 +176,9 @@ func (g *Gate) join(w *waiter) {
 	}
 	g.turnAway(w, now)
 	g.forget()
+	if !w.isDecided() {
+		w.decided = make(chan struct{})
+	}
 }
 
 // cmpBool orders those that came later, and no others, behind.
@@ -236,7 +240,9 @@ func (g *Gate) decide(w *waiter, turn *Turn, err error) {
 	w.owner.lines[w.Class] = slices.Delete(line, n, n+1)
 	g.waiting--
 	w.turn, w.err = turn, err
-	close(w.decided)
+	if w.decided != nil {
+		close(w.decided)
+	}
 }
 
 // abandon ends the wait of a request whose time is over, and gives its error.
@@ -380,7 +386,8 @@ func (g *Gate) isBefore(a, b *waiter) bool {
 
 // begin begins the turn of a waiter.
 func (g *Gate) begin(w *waiter, now time.Time) *Turn {
-	t := &Turn{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
+	t := &w.given
+	*t = Turn{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
 	t.first = g.pause.begin(t)
 	t.pauses = g.pause.count
 	if g.cap.begin(w.Class, now) {
