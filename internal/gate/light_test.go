@@ -80,9 +80,9 @@ func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				c.ask(ctx)
 				time.Sleep(time.Minute)           // until the pace is known
-				requests, most := 2400, 5*alone/2 // a pause makes a few wait
+				requests, late := 2400, 100 // one in so many may be late: a pause makes a few wait
 				if testing.Short() {
-					requests, most = 300, 4*alone
+					requests, late = 300, 10
 				}
 				for range requests {
 					time.Sleep(500 * time.Millisecond)
@@ -95,8 +95,8 @@ func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
 					t.Errorf("%d requests had no turn within a minute", c.lost)
 				}
 				slices.Sort(c.took)
-				if p99 := c.took[len(c.took)*99/100]; len(c.took) != requests || p99 > most {
-					t.Errorf("the p99 of %d requests is %v, and alone %v", len(c.took), p99, alone)
+				if took := c.took[len(c.took)-1-len(c.took)/late]; len(c.took) != requests || took > 5*alone/2 {
+					t.Errorf("%d requests take %v but for one in %d, and alone %v", len(c.took), took, late, alone)
 				}
 			})
 		})
