@@ -168,7 +168,7 @@ func (g *Gate) join(w *waiter) {
 	o := g.owner(w.Request)
 	w.owner = o
 	line := o.lines[w.Class]
-	at, _ := slices.BinarySearchFunc(line, w, func(a, b *waiter) int { return cmpBool(a.Came.After(b.Came)) })
+	at, _ := slices.BinarySearchFunc(line, w.Came, func(one *waiter, came time.Time) int { return cmp.Or(one.Came.Compare(came), -1) })
 	o.lines[w.Class] = slices.Insert(line, at, w)
 	g.waiting++
 	if !g.cap.closes(w.Class, now) {
@@ -179,14 +179,6 @@ func (g *Gate) join(w *waiter) {
 	if !w.isDecided() {
 		w.decided = make(chan struct{})
 	}
-}
-
-// cmpBool orders those that came later, and no others, behind.
-func cmpBool(later bool) int {
-	if later {
-		return 1
-	}
-	return -1
 }
 
 // owner is the owner of a request. One that is new begins as if it had just had a turn, so that any number of them keeps
