@@ -134,13 +134,19 @@ func (p *proofs) leave(one *proof, apiKey string) {
 func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	defer one.cancel()
 	defer context.AfterFunc(p.ctx, one.cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
-	err := p.inTurn(ctx, one, address)
-	if err != nil && ctx.Err() != nil {
+	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address, Class: gate.Read})
+	if err == nil {
+		one.asked.Store(true)
+		err = p.prove(ctx)
+		turn.End(gate.Answer{})
+	}
+	if err != nil && (turn == nil || ctx.Err() != nil) {
 		err = one.missed() // the time of a proof is no caller's
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one.err = err
+	close(one.done)
 	switch {
 	case p.all[apiKey] != one: // it was given up
 	case service.Status(err).Code() == codes.Unauthenticated:
@@ -148,17 +154,6 @@ func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	default:
 		delete(p.all, apiKey)
 	}
-	close(one.done)
-}
-
-func (p *proofs) inTurn(ctx context.Context, one *proof, address string) error {
-	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address, Class: gate.Read})
-	if err != nil {
-		return overload("too many API keys are new here", time.Second)
-	}
-	defer turn.End(gate.Answer{})
-	one.asked.Store(true)
-	return p.prove(ctx)
 }
 
 // forget forgets a rejected API key.
