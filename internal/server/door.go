@@ -278,7 +278,7 @@ func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
 // begin begins to run the door, until end.
 func (d *door) begin() (end func()) {
 	var running sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background()) // calls are looked at until the last has ended
+	ctx, cancel := context.WithCancel(context.Background())
 	running.Go(func() { d.run(ctx) })
 	return func() { cancel(); running.Wait() }
 }

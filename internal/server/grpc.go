@@ -32,7 +32,6 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 		// itself grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.SharedWriteBuffer(true), // an idle connection keeps none
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:             keepaliveIdle,

@@ -121,7 +121,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	defer func() { _ = run.local.Close() }() // every call over it has ended
 	defer s.door.proofs.close()
-	defer s.door.begin()()
+	defer s.door.begin()() //nolint:contextcheck // calls are looked at until the last has ended
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
