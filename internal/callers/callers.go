@@ -61,7 +61,7 @@ func matches(pattern, model string) bool {
 // Caller is a service that may use the held API key.
 type Caller struct {
 	Name string
-	// Team is its team; the zero value where it has none.
+	// Team is its team. Where it has none, it has no name, and may have a budget of the caller's own.
 	Team Team
 	// Operator is whether it sees every owner's orders.
 	Operator bool
@@ -77,6 +77,7 @@ func (c Caller) Owner() string {
 
 // List is what a callers file says.
 type List struct {
+	total        Team // which has a budget alone
 	all          []Caller
 	teams        []Team
 	tokens       []tokenHash
@@ -94,6 +95,14 @@ func (l *List) Callers() []Caller { return slices.Clone(l.all) }
 
 // Teams are those in the file, in its order.
 func (l *List) Teams() []Team { return slices.Clone(l.teams) }
+
+// Total is what all together may spend: a team with a budget alone. A nil list has none.
+func (l *List) Total() Team {
+	if l == nil {
+		return Team{}
+	}
+	return l.total
+}
 
 // ByToken gives the caller with this token. Every hash is compared, in constant time.
 func (l *List) ByToken(token string) (caller Caller, found bool) {
@@ -129,7 +138,7 @@ func certificateKey(name string) string {
 	return strings.ToLower(name)
 }
 
-// Team gives the team whose orders belong to an owner; the zero value where the owner is no team.
+// Team gives the team whose orders belong to an owner; one without a name where the owner is a caller.
 func (l *List) Team(owner string) Team {
 	for _, caller := range l.all {
 		if caller.Owner() == owner {

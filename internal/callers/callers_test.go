@@ -121,3 +121,21 @@ func TestAnOwnerThatANewerFileDoesNotHaveIsDropped(t *testing.T) {
 		t.Errorf("dropped are %q", got)
 	}
 }
+
+func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
+	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
+	alone, _ := list.ByToken("one")
+	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.Team("alone").MonthlyCents != 7 {
+		t.Errorf("it is %+v", alone)
+	}
+	if total := list.Total(); *total.DailyCents != 70 || total.MonthlyCents != nil {
+		t.Errorf("all may spend %+v", total)
+	}
+	if (*List)(nil).Total().DailyCents != nil {
+		t.Error("without a file there is a budget")
+	}
+	_, err := parse("teams: {a: {}}\ncallers: [{name: b, team: a, budget: {daily_cents: 1}}]")
+	if err == nil || !strings.Contains(err.Error(), "has the budget of its team") {
+		t.Errorf("a caller of a team has a budget: %v", err)
+	}
+}

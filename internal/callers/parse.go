@@ -41,7 +41,8 @@ func Parse(text []byte) (*List, error) {
 	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}}
 	r.list.certificates = map[string]int{}
 	if document := r.document(text); document != nil {
-		members := r.members(document, "the file", "teams", "callers")
+		members := r.members(document, "the file", "total", "teams", "callers")
+		r.readBudget(members["total"], &r.list.total)
 		r.readTeams(members["teams"])
 		r.readCallers(members["callers"])
 		r.disjoint()
@@ -197,10 +198,7 @@ func (r *reader) readTeams(n *yaml.Node) {
 func (r *reader) readTeam(n *yaml.Node) (team Team) {
 	members := r.members(n, "a team", "weight", "budget", "models", "retention_days", "events")
 	team.Weight, team.RetentionDays = r.weight(members["weight"]), r.days(members["retention_days"])
-	if budget := members["budget"]; budget != nil {
-		limits := r.members(budget, "a budget", "daily_cents", "monthly_cents")
-		team.DailyCents, team.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
-	}
+	r.readBudget(members["budget"], &team)
 	if models := members["models"]; models != nil {
 		team.Models = []string{}
 		for _, item := range r.items(models, "models") {
@@ -214,6 +212,14 @@ func (r *reader) readTeam(n *yaml.Node) (team Team) {
 		team.Events = r.readEvents(events)
 	}
 	return team
+}
+
+// readBudget reads a budget; none where n is nil.
+func (r *reader) readBudget(n *yaml.Node, of *Team) {
+	if n != nil {
+		limits := r.members(n, "a budget", "daily_cents", "monthly_cents")
+		of.DailyCents, of.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
+	}
 }
 
 // readEvents reads where a team is told of events.
@@ -302,7 +308,7 @@ func (r *reader) readCallers(n *yaml.Node) {
 }
 
 func (r *reader) readCaller(n *yaml.Node) {
-	members := r.members(n, "a caller", "name", "team", "operator", "tokens", "certificates")
+	members := r.members(n, "a caller", "name", "team", "budget", "operator", "tokens", "certificates")
 	caller := Caller{Operator: r.flag(members["operator"], "operator")}
 	if at := members["name"]; at != nil {
 		caller.Name = r.callerName(at)
@@ -311,7 +317,11 @@ func (r *reader) readCaller(n *yaml.Node) {
 	}
 	if at := members["team"]; at != nil {
 		caller.Team = r.team(at)
+		if budget := members["budget"]; budget != nil {
+			r.fault(budget, "a caller with a team has the budget of its team, and none of its own")
+		}
 	} else {
+		r.readBudget(members["budget"], &caller.Team)
 		r.lines["alone "+caller.Name] = n.Line
 	}
 	r.list.all = append(r.list.all, caller)

@@ -36,7 +36,7 @@ teams:
 callers:
   - name: b
     token: ["<one>"]
-`, []int{2, 5, 6, 9}, []string{"teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, operator, tokens, certificates"}},
+`, []int{2, 5, 6, 9}, []string{"teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, budget, operator, tokens, certificates"}},
 		{"events", `
 teams:
   a:

@@ -60,6 +60,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
 		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),
 		team("events: {url: 'http://[::1]:1/', secret_file: s}"), team("events: {url: 'https://[2001:db8::1]/', secret_file: s}"), team("events: {url: 'https://10.0.0.1:8443/a@b', secret_file: s}"),
+		"total: {}\ncallers: []", "total: {daily_cents: 0, monthly_cents: 7}\ncallers: []", caller("budget: {daily_cents: 7}"), caller("budget: {}"),
 		caller(""), caller("operator: false"), caller("tokens: []"), caller("certificates: [a, 'spiffe://b/c', '*.internal']"),
 		caller("tokens: [<one>]"), "callers: [{name: " + strings.Repeat("a", 63) + "}]", "callers: [{name: 0.a_B-c}]",
 	} {
@@ -75,6 +76,8 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		team("events: {url: 'https://a', secret_file: s, token: t}"), team("events: {url: a, secret_file: s}"), team("events: {url: 'http://a.example/', secret_file: s}"), team("events: {url: 'ftp://localhost/', secret_file: s}"),
 		team("events: {url: 'https://', secret_file: s}"), team("events: {url: 'https:///x', secret_file: s}"), team("events: {url: 'https://me:pw@a/', secret_file: s}"), team("events: {url: 'https://a/#b', secret_file: s}"),
 		team("events: {url: 'http://127.0.0.2/', secret_file: s}"), team("events: {url: 'https://a b/', secret_file: s}"), team("events: {url: 'http://localhost.a.example/', secret_file: s}"), team("events: {url: 'http://127.0.0.1@a.example/', secret_file: s}"), team("events: {url: 'https://ä/', secret_file: s}"),
+		"total: 7\ncallers: []", "total: {weekly_cents: 7}\ncallers: []", "total:\ncallers: []", caller("budget: 7"), caller("budget: {daily_cents: -1}"),
+		"teams: {a: {}}\ncallers: [{name: b, team: a, budget: {}}]",
 		"callers: [{}]", "callers: [{name: }]", "callers: [{name: 7}]", "callers: [{name: ''}]", "callers: [{name: -a}]", "callers: [{name: anonymous}]",
 		"callers: [{name: " + strings.Repeat("a", 64) + "}]", caller("token: a"), caller("team: 7"), caller("team: 'a b'"), caller("operator: 1"), caller("operator: yes"),
 		caller("tokens: <one>"), caller("tokens: [7]"), caller("tokens: [secret]"), caller("tokens: [sha256:ab]"), caller("tokens: [<one>, <one>]"), caller("tokens: "),

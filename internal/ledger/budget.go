@@ -13,25 +13,51 @@ func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	return b, err
 }
 
-// reserve takes the price of an order out of its owner's budgets, if they have room for it. Budgets without a
-// limit are kept too: a limit may be set later in the day.
-func reserve(tx *transaction, o Order, limits Limits) error {
+// reserve takes the price of an order out of its owner's budgets, if they and that of all owners have room for it. Budgets
+// without a limit are kept too: a limit may be set later in the day.
+func reserve(tx *transaction, o Order, limits, total Limits) error {
 	for _, b := range limits.periods(o.Time) {
 		if o.ReservedCents > b.LimitCents {
 			return exceeded(tx, o, b)
 		}
 	}
 	changed, err := count(tx, o, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, limits)
-	if err != nil || limits == (Limits{}) {
+	if err != nil {
 		return err
 	}
 	for _, b := range limits.periods(o.Time) {
-		if _, ok := b.find(o.Owner, changed); !ok {
+		if _, ok := b.find(o.Owner, changed); !ok && limits != (Limits{}) {
 			return exceeded(tx, o, b)
+		}
+	}
+	return reserveTotal(tx, o, total)
+}
+
+// reserveTotal looks whether the budget of all owners together has room for what an order has just reserved. Only where
+// there is one, those who write orders do so one after the other: each sees what the one before has reserved.
+func reserveTotal(tx *transaction, o Order, total Limits) error {
+	if total == (Limits{}) {
+		return nil
+	}
+	if one := tx.l.dialect.oneAtATime; one != "" {
+		if _, err := tx.exec(one); err != nil {
+			return err
+		}
+	}
+	for _, b := range total.periods(o.Time) {
+		used := int64(0)
+		if err := tx.row(usedByAll, b.Period, b.Start.UnixMicro()).Scan(&used); err != nil {
+			return err
+		}
+		if left := b.LimitCents - (used - o.ReservedCents); b.LimitCents != unlimited && o.ReservedCents > left {
+			return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, left), Total: true}
 		}
 	}
 	return nil
 }
+
+// usedByAll seeks by the index of periods.
+const usedByAll = `SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = $1 AND start_time = $2`
 
 // exceeded says how much a budget has left that had no room for an order.
 func exceeded(tx *transaction, o Order, b Budget) error {
@@ -39,7 +65,7 @@ func exceeded(tx *transaction, o Order, b Budget) error {
 	if err != nil {
 		return err
 	}
-	return &BudgetError{b.Period, b.Reset, o.ReservedCents, b.LeftCents()}
+	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
 }
 
 // move records what the money of an order has become, in its row, with what else changes there, and in the

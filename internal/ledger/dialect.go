@@ -36,6 +36,7 @@ type dialect struct {
 	snapshot *sql.TxOptions // of one that reads the whole book
 	still    *sql.TxOptions // of one that keeps others from writing meanwhile
 
+	oneAtATime string        // the statement that lets one transaction at a time go on, until it ends; "" where one has all
 	notify     string        // the statement that tells other processes of $1; "" where there are none
 	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
@@ -50,6 +51,8 @@ var postgres = dialect{
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{bytes}", `COLLATE "C"`,
 		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT, ended INTEGER)"),
+	oneAtATime: `SELECT pg_advisory_xact_lock(hashtext('easel total'))`,
+
 	notify: `SELECT pg_notify('` + sharedChannel + `', $1)`,
 	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 

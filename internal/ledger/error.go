@@ -56,6 +56,8 @@ type BudgetError struct {
 	Reset  time.Time
 	// PriceCents is more than RemainingCents.
 	PriceCents, RemainingCents int64
+	// Total means that it is the budget of all owners together.
+	Total bool
 }
 
 func (e *BudgetError) Error() string {

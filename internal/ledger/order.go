@@ -119,7 +119,7 @@ func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err 
 		if err := writeLabels(tx, o.ID, r.Labels); err != nil {
 			return err
 		}
-		if err := reserve(tx, o, r.Limits); err != nil || r.Agreed == nil { // rows for which others wait come last
+		if err := reserve(tx, o, r.Limits, r.Total); err != nil || r.Agreed == nil { // rows for which others wait come last
 			return err
 		}
 		if err := r.Agreed(); err != nil {

@@ -34,6 +34,8 @@ type Request struct {
 	PriceCents int64
 	// Limits are the budgets that the price has to fit into.
 	Limits Limits
+	// Total is what all owners together may spend.
+	Total Limits
 	// Agreed is asked last in the transaction that writes the order: whether its caller, its model and its limits are
 	// still those. Its error ends the transaction. Nil agrees.
 	Agreed func() error

@@ -38,13 +38,15 @@ type Request struct {
 // Terms are what an owner may order.
 type Terms struct {
 	Limits  ledger.Limits
-	Refused bool // the model
+	Total   ledger.Limits // of all owners together
+	Refused bool          // the model
 }
 
 // equal reports whether two terms are the same.
 func (t Terms) equal(other Terms) bool {
 	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
-	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents)
+	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents) &&
+		same(t.Total.DailyCents, other.Total.DailyCents) && same(t.Total.MonthlyCents, other.Total.MonthlyCents)
 }
 
 // terms are those of now.
@@ -204,7 +206,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	if err != nil {
 		return nil, p.refuse(ctx, err)
 	}
-	p.request.Limits = terms.Limits
+	p.request.Limits, p.request.Total = terms.Limits, terms.Total
 	if p.request.PriceCents, err = p.price(ctx); err != nil {
 		return nil, p.refuse(ctx, err)
 	}
@@ -235,7 +237,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 // price is what the order reserves. It is quoted where a limit or budget asks for it.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
-	if most == nil && p.request.Limits == (ledger.Limits{}) {
+	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) {
 		return 0, nil
 	}
 	quote, err := p.quote(ctx)

@@ -256,7 +256,7 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	c := who(ctx)
 	of := func(c call) orders.Terms {
-		return orders.Terms{Limits: LimitsOf(c.team), Refused: !c.allowsModel(model)}
+		return orders.Terms{Limits: LimitsOf(c.team), Total: LimitsOf(c.listed.Total()), Refused: !c.allowsModel(model)}
 	}
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, c)

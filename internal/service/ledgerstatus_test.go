@@ -58,4 +58,8 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 	if len(Detail[*errdetails.QuotaFailure](st).GetViolations()) != 1 {
 		t.Errorf("it has no QuotaFailure: %v", st.Proto())
 	}
+	err.Total = true
+	if all := Status(err); Detail[*errdetails.QuotaFailure](all).GetViolations()[0].GetSubject() != "total" || !strings.Contains(all.Message(), "the budget of all teams for this month has 4 cents left") {
+		t.Errorf("that of all teams is %v", all.Proto())
+	}
 }

@@ -184,6 +184,11 @@ func LedgerFailed(err error) bool {
 // window begins, which is too far for a RetryInfo.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+	subject, description := "team", "the team's budget of this "+e.Period
+	if e.Total {
+		text = fmt.Sprintf("the budget of all teams for this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+		subject, description = "total", "the budget of all teams for this "+e.Period
+	}
 	metadata := map[string]string{
 		"window":          e.Period,
 		"reset_time":      e.Reset.UTC().Format(time.RFC3339),
@@ -191,7 +196,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
 	}
 	return NewStatus(easelv1.ErrorReason_BUDGET_EXCEEDED, text, metadata, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
-		Subject: "team", Description: "the team's budget of this " + e.Period,
+		Subject: subject, Description: description,
 	}}})
 }
 
