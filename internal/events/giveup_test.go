@@ -131,7 +131,7 @@ func TestWhatIsLeftOfTheLastTeamIsGivenUp(t *testing.T) {
 				if asked := hour(); asked > 20 {
 					t.Errorf("when nothing is left the ledger was asked %d times", asked)
 				}
-				sum, err := o.book.Summary(o.Context())
+				sum, err := o.book.Summary(o.Context(), true)
 				if err != nil || len(sum.Events) != 1 || sum.Events[0] != (ledger.EventSummary{Owner: "studio", GivenUp: 2}) || o.count("studio given_up") != 2 || len(o.got("studio")) > 0 {
 					t.Errorf("left is %v, %v, %v", sum.Events, err, o.counts)
 				}

@@ -87,7 +87,7 @@ func openWithTeams(t *testing.T, url string) *ledger.Ledger {
 const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
 	placed_time, reserved_cents, cost_cents, status, record, deleted, settled, price_cents, charge_final)
 	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
-		%[3]d - (%[2]d - n) * 31536000000000 / %[2]d, 0, 'gen_' || n, %[3]d - (%[2]d - n) * 31536000000000 / %[2]d, 0, 10,
+		%[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 'gen_' || n, %[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 10,
 		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
 
 // fillRest is what the orders have written: labels, the journal, budgets and events of a week.
@@ -147,7 +147,7 @@ var questions = []question{
 	{"a year of all by owner", usage(nil, ledger.ByOwner)},
 	{"a year of all by day", usage(nil, ledger.ByDay)},
 	{"the page of owners", func(ctx context.Context, b *book) error {
-		s, err := b.Summary(ctx)
+		s, err := b.Summary(ctx, true)
 		return some(s.Owners, err)
 	}},
 	{"the sender's look", func(ctx context.Context, b *book) error {

@@ -87,10 +87,7 @@ func (m *Meter) read(ctx context.Context, timeout time.Duration) {
 	defer cancel()
 	next := *m.newest.Load()
 	next.Up, next.asked = false, time.Now()
-	if summary, err := m.book.Summary(ctx); err == nil {
-		if !m.named {
-			summary.Owners = nil
-		}
+	if summary, err := m.book.Summary(ctx, m.named); err == nil {
 		next.Summary, next.Up, next.Time = summary, true, time.Now()
 	}
 	m.newest.Store(&next)

@@ -83,12 +83,8 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 		if err != nil || len(all) == 0 {
 			return err
 		}
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
 		for _, o := range all { // more than one of forwarded API keys alone
-			gone, err := l.observe(tx, o, seen, now)
+			gone, err := l.observe(tx, o, seen, o.Time.Add(o.Age))
 			if err != nil {
 				return err
 			}

@@ -30,29 +30,32 @@ type OwnerSummary struct {
 	Budgets []Budget
 }
 
-// Summary reads the sums of the budgets, and no order that has an outcome.
-func (l *Ledger) Summary(ctx context.Context) (s Summary, err error) {
+// Summary reads the sums of the budgets, where owners are asked for, and no order that has an outcome.
+func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	ctx = inTurn(ctx, forReport, "")
 	err = l.reading(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
 			return err
 		}
-		if s.Owners, err = l.summarizeOwners(tx); err != nil {
-			return err
-		}
-		if err := l.summarizeBudgets(tx, s.Owners, now); err != nil {
-			return err
+		if owners {
+			if s.Owners, err = l.summarizeOwners(tx, now); err != nil {
+				return err
+			}
 		}
 		if s.Events, err = l.summarizeEvents(tx); err != nil {
 			return err
 		}
 		return summarizeUnknown(tx, &s, now)
 	})
+	if !owners {
+		s.Owners = nil
+	}
 	return s, err
 }
 
-func (l *Ledger) summarizeOwners(tx *transaction) (all []OwnerSummary, err error) {
+// summarizeOwners sums up each owner, in the order of their names.
+func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSummary, err error) {
 	all, err = collect(tx, func(rows *sql.Rows, o *OwnerSummary) error {
 		return rows.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
 	}, `SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent_cents + refunded_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT),
@@ -63,7 +66,10 @@ func (l *Ledger) summarizeOwners(tx *transaction) (all []OwnerSummary, err error
 		}
 	}
 	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases differ in theirs
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, l.summarizeBudgets(tx, all, now)
 }
 
 // summarizeBudgets adds what is used of the budgets that have a limit.

@@ -21,7 +21,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		}
 		write(t, l, request("open"))
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
-		got, err := l.Summary(t.Context())
+		got, err := l.Summary(t.Context(), true)
 		if err != nil || len(got.Owners) != 1 || got.Owners[0].OldestUnknown < time.Minute {
 			t.Fatalf("it is %+v, %v", got, err)
 		}
@@ -57,7 +57,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
 			}
 		}
 	}
-	got, err := l.Summary(t.Context())
+	got, err := l.Summary(t.Context(), true)
 	if err != nil || len(got.Owners) != len(owners) || got.Unknown != int64(len(owners)) {
 		t.Fatalf("it is %+v, %v", got, err)
 	}

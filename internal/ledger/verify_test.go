@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -182,6 +183,24 @@ func TestTheProgramOfBeforeMovesMoneyInABookWithAJournal(t *testing.T) {
 			ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents`)
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Errorf("moved: %s", strings.Join(differences, "\n"))
+		}
+		// And where it places one, and sees its end.
+		oldOrder(t, url, "ord_3", "studio", "k3", `1790000000000003, 0, 0, 1, NULL, 5, NULL, 0, 0, 0`)
+		for _, statement := range []string{
+			`INSERT INTO budgets (owner, period, start_time, orders, reserved_cents) VALUES ('studio', 'day', 1789948800000000, 1, 5), ('studio', 'month', 1788220800000000, 1, 5)
+				ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents`,
+			`UPDATE orders SET state = 2, generation_id = 'g3', placed_time = 1, claimed_until = 0, inputs = NULL WHERE id = 'ord_3'`,
+			`UPDATE orders SET status = 5, reserved_cents = 0, cost_cents = 5, refunded_cents = 5, settled = 1 WHERE id = 'ord_3'`,
+			`UPDATE budgets SET reserved_cents = reserved_cents - 5, refunded_cents = refunded_cents + 5 WHERE owner = 'studio'`,
+		} {
+			l.Exec(t, statement)
+		}
+		if _, differences := verify(t, url); len(differences) > 0 {
+			t.Errorf("placed: %s", strings.Join(differences, "\n"))
+		}
+		used, err := l.Usage(t.Context(), ledger.UsageQuery{Start: time.Unix(0, 0), End: time.Now(), Most: 1})
+		if err != nil || len(used) != 1 || used[0].Orders != 3 || used[0].Failed != 1 || used[0].CostCents != 23 || used[0].RefundedCents != 5 {
+			t.Errorf("the usage is %+v, %v", used, err)
 		}
 		lines, err := l.Movements(t.Context(), "ord_0")
 		if err != nil || len(lines) != 3 || lines[0].Actor != "before the journal" || lines[0].Cents != 11 || lines[1].Actor != "" {
