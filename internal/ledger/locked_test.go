@@ -186,3 +186,40 @@ func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // M3
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }
+
+func TestManyStatesAreRecordedAtOnceOrNone(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		seen := map[string]ledger.Observation{"g-nobody's": {Observation: lifecycle.Observation{Status: lifecycle.Succeeded}}}
+		for n := range 5 {
+			r := request(fmt.Sprint("k", n))
+			r.Namespace, r.Owner = fmt.Sprint("team", n%2), fmt.Sprint("team", n%2)
+			id := fmt.Sprint("g", n)
+			conclude(t, l, write(t, l, r), lifecycle.Named, id)
+			seen[id] = ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(int64(10 + n))}, AtOnce: true}
+		}
+		if strings.HasPrefix(url, "postgres") {
+			open(t, url).Hang(t, `SELECT * FROM orders WHERE generation_id = 'g3' FOR UPDATE`)
+			_, err := l.ObserveAll(t.Context(), seen)
+			if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked {
+				t.Errorf("one is locked: %v", err)
+			}
+			if o := own(t, l, "g1"); o.Status != lifecycle.Unseen {
+				t.Errorf("and another is recorded: %+v", o.Observed)
+			}
+			delete(seen, "g3")
+		}
+		effects, err := l.ObserveAll(t.Context(), seen)
+		if err != nil || effects["g-nobody's"].Ordered || !effects["g4"].Ordered || effects["g4"].ExceededCents != 11 || effects["g1"].ExceededCents != 0 {
+			t.Errorf("they mean %+v, %v", effects, err)
+		}
+		for _, id := range []string{"g0", "g1", "g2", "g4"} {
+			if o := own(t, l, id); o.Status != lifecycle.Succeeded {
+				t.Errorf("%s is %+v", id, o.Observed)
+			}
+		}
+		if _, differences := verify(t, url); len(differences) > 0 {
+			t.Error(strings.Join(differences, "\n"))
+		}
+	})
+}

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -76,26 +78,46 @@ type Effect struct {
 // Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
 // never goes back; a generation without an order is nobody's, and nothing is recorded of it.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
+	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
+	return effects[generation], err
+}
+
+// ObserveAll is [Ledger.Observe] for several generations in one transaction: all are recorded, or none.
+func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
+	ids, err := json.Marshal(slices.Sorted(maps.Keys(seen)))
+	if err != nil {
+		return nil, err
+	}
+	lock := "{lock}"
+	for _, one := range seen {
+		if one.AtOnce {
+			lock = "{lock at once}"
+		}
+	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		effect = Effect{}
-		lock := map[bool]string{false: "{lock}", true: "{lock at once}"}[seen.AtOnce]
-		all, err := l.orders(tx, "", `generation_id = $1 AND ($2 = '' OR owner = $2) `+lock, generation, seen.APIKey)
-		if err != nil || len(all) == 0 {
+		effects = map[string]Effect{}
+		all, err := l.orders(tx, "", ofGenerations+" "+lock, string(ids))
+		if err != nil {
 			return err
 		}
-		for _, o := range all { // more than one of forwarded API keys alone
-			gone, err := l.observe(tx, o, seen, o.Time.Add(o.Age))
+		slices.SortStableFunc(all, func(a, b Order) int { return cmp.Or(cmp.Compare(a.Owner, b.Owner), a.Time.Compare(b.Time)) }) // as all take their budgets
+		for _, o := range all {                                                                                                   // more than one of a generation of forwarded API keys alone
+			one := seen[o.Generation]
+			if one.APIKey != "" && one.APIKey != o.Owner {
+				continue
+			}
+			gone, err := l.observe(tx, o, one, o.Time.Add(o.Age))
 			if err != nil {
 				return err
 			}
-			effect = Effect{Ordered: true, ExceededCents: exceededBy(o, seen.CostCents), Gone: gone}
+			effects[o.Generation] = Effect{Ordered: true, ExceededCents: exceededBy(o, one.CostCents), Gone: gone}
 		}
 		return nil
 	})
 	if err != nil {
-		return Effect{}, err
+		return nil, err
 	}
-	return effect, nil
+	return effects, nil
 }
 
 // exceededBy is the price that was reserved for an order, where a charge is the first one above it. Else it is 0.

@@ -45,6 +45,7 @@ const (
 	maxTexts       = 64 << 20         // bytes of texts with them
 	recordRetry    = time.Second      // before a state is recorded again that the ledger has refused; doubles
 	recordRetryMax = 30 * time.Second // at most
+	recordAtOnce   = 64               // states in one transaction
 )
 
 // sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
@@ -146,6 +147,25 @@ func (r *Recorder) first(now time.Time) (key sight, seen *ledger.Observation, af
 	return sight{}, nil, after
 }
 
+// ready gives the oldest states of generations that may be recorded now, one of each, of those that have waited for longest.
+func (r *Recorder) ready(now time.Time) map[string]waiting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]waiting{}
+	for _, key := range r.order[:min(len(r.order), recordAtOnce)] {
+		if _, other := all[key.generationID]; !other && !r.locked[key].at.After(now) {
+			all[key.generationID] = waiting{key, r.waiting[key][0]}
+		}
+	}
+	return all
+}
+
+// waiting is a state that waits to be recorded.
+type waiting struct {
+	sight
+	seen *ledger.Observation
+}
+
 // of gives what waits of a generation.
 func (r *Recorder) of(key sight) []*ledger.Observation {
 	r.mu.Lock()
@@ -240,14 +260,17 @@ func (r *Recorder) unordered(key sight) {
 	}
 }
 
-// Record writes the noted states into the ledger, one after the other, until ctx ends, and then what is left as long as
-// the ledger takes it. While the ledger is away they wait.
+// Record writes the noted states into the ledger until ctx ends, many at once, or one after the other where one of them
+// can't be recorded, and then what is left as long as the ledger takes it. While the ledger is away they wait.
 func (r *Recorder) Record(ctx context.Context) {
 	defer r.recordRest(context.WithoutCancel(ctx))
 	for pause := recordRetry; ctx.Err() == nil; {
 		key, seen, after := r.first(time.Now())
 		if seen == nil {
 			r.await(ctx, after)
+			continue
+		}
+		if all := r.ready(time.Now()); len(all) > 1 && r.recordAll(ctx, all) == nil {
 			continue
 		}
 		err := r.recordWaiting(ctx, key, seen, true)
@@ -299,20 +322,45 @@ func (r *Recorder) recordWaiting(ctx context.Context, key sight, seen *ledger.Ob
 	return err
 }
 
+// recordAll records states that wait, in one transaction.
+func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) error {
+	seen := make(map[string]ledger.Observation, len(all))
+	for id, one := range all {
+		now := *one.seen
+		now.AtOnce = true
+		seen[id] = now
+	}
+	effects, err := r.Ledger.ObserveAll(ctx, seen)
+	if err != nil {
+		return err
+	}
+	for id, one := range all {
+		r.recordedOne(id, seen[id], effects[id])
+		r.done(one.sight, one.seen)
+	}
+	return nil
+}
+
 func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) error {
 	_, err := r.observeEffect(ctx, id, seen)
 	return err
 }
 
 func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
-	effect, err = r.Ledger.Observe(ctx, id, seen)
-	if err == nil && !effect.Ordered {
+	if effect, err = r.Ledger.Observe(ctx, id, seen); err == nil {
+		r.recordedOne(id, seen, effect)
+	}
+	return effect, err
+}
+
+// recordedOne notes what a state has meant for the book.
+func (r *Recorder) recordedOne(id string, seen ledger.Observation, effect ledger.Effect) {
+	if !effect.Ordered {
 		r.unordered(sight{seen.APIKey, id})
 	}
 	if effect.ExceededCents > 0 {
 		r.dearer(id, effect.ExceededCents, *seen.CostCents)
 	}
-	return effect, err
 }
 
 // dearer tells of a charge above the quote.
