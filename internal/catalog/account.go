@@ -17,7 +17,7 @@ func readAccount(a answer) (Account, error) {
 		return Account{}, a.malformed("the body is not an object")
 	}
 	account := Account{ObserveTime: a.time}
-	if !inOtherUnits(r) {
+	if !InOtherUnits(r) {
 		account.BalanceCents = optional(take(r, balanceNames, asInteger))
 	}
 	account.ID = accountID(value, r)
@@ -26,11 +26,11 @@ func readAccount(a answer) (Account, error) {
 }
 
 // accountID is how an answer names the account, "" where it does not. The id of an API key is none: an account has many.
-func accountID(v JSON, r *record) string {
+func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id
 	}
-	if top, ok := newRecord(v); ok {
+	if top, ok := NewRecord(v); ok {
 		for _, name := range accountHolders {
 			if holder, ok := top.object(name); ok {
 				id, _, _ := find(holder, ownerIDNames, asID)
@@ -50,7 +50,7 @@ func readQuote(a answer) (Quote, error) {
 	}
 	cents, ok := asInteger(value)
 	if !ok {
-		cents, ok = readPrice(value)
+		cents, ok = ReadPrice(value)
 	}
 	if !ok {
 		return Quote{}, a.malformed("no readable price: want one whole number of euro cents")
@@ -58,9 +58,10 @@ func readQuote(a answer) (Quote, error) {
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
 
-func readPrice(v JSON) (int64, bool) {
+// ReadPrice reads the price in the body of a quote.
+func ReadPrice(v JSON) (cents int64, ok bool) {
 	r, ok := unwrap(v, quoteWrappers, quoteWeights)
-	if !ok || inOtherUnits(r) {
+	if !ok || InOtherUnits(r) {
 		return 0, false
 	}
 	for _, names := range [][]string{priceCentsNames, priceNames} {
@@ -73,7 +74,7 @@ func readPrice(v JSON) (int64, bool) {
 
 // agreedAmount reads the amount under one or more names. An amount that can't be read or that
 // differs makes all of them unreadable.
-func agreedAmount(r *record, names []string) (cents int64, found, ok bool) {
+func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {
 		member, there := r.get(name)
@@ -87,11 +88,11 @@ func agreedAmount(r *record, names []string) (cents int64, found, ok bool) {
 	return cents, found, ok
 }
 
-// inOtherUnits reports whether a record says that its amounts are not euro cents.
-func inOtherUnits(r *record) bool {
-	if currency, _, ok := find(r, currencyNames, asWord); ok && fold(currency) != "eur" {
+// InOtherUnits reports whether a record says that its amounts are not euro cents.
+func InOtherUnits(r *Record) bool {
+	if currency, _, ok := find(r, currencyNames, AsWord); ok && Fold(currency) != "eur" {
 		return true
 	}
-	unit, _, ok := find(r, unitNames, asWord)
-	return ok && !slices.Contains(centUnits, fold(unit))
+	unit, _, ok := find(r, unitNames, AsWord)
+	return ok && !slices.Contains(centUnits, Fold(unit))
 }

@@ -64,9 +64,9 @@ func (e *errorBody) read(contentType string, body []byte) {
 }
 
 func (e *errorBody) readJSON(v JSON) {
-	r, ok := newRecord(v)
+	r, ok := NewRecord(v)
 	if !ok {
-		if line, ok := asWord(v); ok {
+		if line, ok := AsWord(v); ok {
 			e.message = e.redactor.clean(strings.TrimSpace(line))
 		}
 		return
@@ -88,7 +88,7 @@ func (e *errorBody) readJSON(v JSON) {
 }
 
 // readRecord reads code and message. A later record overrides an earlier one.
-func (e *errorBody) readRecord(r *record) {
+func (e *errorBody) readRecord(r *Record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
 	} else if code, _, ok := find(r, errorTypeNames, problemType); ok {
@@ -97,17 +97,17 @@ func (e *errorBody) readRecord(r *record) {
 	e.readMessage(r)
 }
 
-func (e *errorBody) readMessage(r *record) {
+func (e *errorBody) readMessage(r *Record) {
 	if message, _, ok := find(r, errorTextNames, sentence); ok {
 		e.message = e.redactor.clean(message)
-	} else if message, _, ok := find(r, errorTextNames, asWord); ok && e.message == "" && message != e.code {
+	} else if message, _, ok := find(r, errorTextNames, AsWord); ok && e.message == "" && message != e.code {
 		e.message = e.redactor.clean(message)
 	}
 }
 
 // problemType gives the type of a problem: a code, or the last part of an address.
 func problemType(v JSON) (string, bool) {
-	s, ok := asWord(v)
+	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
 		return "", false
 	}
@@ -117,7 +117,7 @@ func problemType(v JSON) (string, bool) {
 
 // codeWord is a short word for programs.
 func codeWord(v JSON) (string, bool) {
-	s, _ := asWord(v)
+	s, _ := AsWord(v)
 	return code(s)
 }
 
@@ -130,7 +130,7 @@ func code(s string) (string, bool) {
 
 // sentence is a text of more than one word.
 func sentence(v JSON) (string, bool) {
-	s, ok := asWord(v)
+	s, ok := AsWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')
 }
 
@@ -154,20 +154,20 @@ func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	for _, item := range items {
 		e.readViolations(item, list, depth+1)
 	}
-	if r, ok := newRecord(v); ok {
+	if r, ok := NewRecord(v); ok {
 		e.readViolationRecord(r, list, depth)
 	}
 }
 
 // readViolationRecord reads an object: about one field, or holding lists, or keyed by
 // the names of fields.
-func (e *errorBody) readViolationRecord(r *record, list string, depth int) {
+func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	fieldNames := violationFields
 	if list == "" { // there, "name" and "path" are about the error or the request
 		fieldNames = ownFieldNames
 	}
 	if field, ok := take(r, fieldNames, fieldPath); ok {
-		description, _, _ := find(r, violationTexts, asWord)
+		description, _, _ := find(r, violationTexts, AsWord)
 		e.violate(field, description)
 		return
 	}
@@ -186,9 +186,9 @@ func (e *errorBody) readViolationRecord(r *record, list string, depth int) {
 }
 
 // readKeyed reads {"prompt":"too long"} and {"prompt":["too long"]}.
-func (e *errorBody) readKeyed(r *record) {
+func (e *errorBody) readKeyed(r *Record) {
 	for _, m := range r.sent.Members() {
-		if slices.Contains(notFieldNames, fold(m.Name)) {
+		if slices.Contains(notFieldNames, Fold(m.Name)) {
 			continue
 		}
 		if description, ok := fieldText(m.Value); ok {
@@ -201,18 +201,18 @@ func fieldText(v JSON) (string, bool) {
 	if items, ok := v.Items(); ok && len(items) > 0 {
 		return fieldText(items[0])
 	}
-	if r, ok := newRecord(v); ok {
-		description, _, ok := find(r, violationTexts, asWord)
+	if r, ok := NewRecord(v); ok {
+		description, _, ok := find(r, violationTexts, AsWord)
 		return description, ok
 	}
-	return asWord(v)
+	return AsWord(v)
 }
 
 // fieldPath reads the name of a field: a text, or a list of steps.
 func fieldPath(v JSON) (string, bool) {
 	steps, ok := v.Items()
 	if !ok {
-		return asWord(v)
+		return AsWord(v)
 	}
 	parts := make([]string, 0, len(steps))
 	for _, step := range steps {
@@ -245,10 +245,10 @@ var bracketed = regexp.MustCompile(`\[["']?([^\]"'0-9][^\]"']*)["']?\]`)
 func contractField(op, field string) string {
 	field = bracketed.ReplaceAllString(strings.TrimSpace(field), ".$1")
 	steps := strings.Split(strings.ReplaceAll(field, "/", "."), ".")
-	for len(steps) > 1 && slices.Contains(pathPrefixes, fold(steps[0])) {
+	for len(steps) > 1 && slices.Contains(pathPrefixes, Fold(steps[0])) {
 		steps = steps[1:]
 	}
-	first := fold(steps[0])
+	first := Fold(steps[0])
 	takesInputs := op == opQuote || op == OpCreate
 	switch {
 	case len(steps) > 1 && slices.Contains(inputsFieldNames, first):

@@ -76,7 +76,7 @@ func answerError(op string, resp *http.Response, redact *redactor, now time.Time
 
 // kindOf maps an answer that is not a 2xx to its kind.
 func kindOf(op string, status int, code string) Kind {
-	if kind := kindOfCode(op, status, fold(code)); kind != 0 && codeDecides(status) {
+	if kind := kindOfCode(op, status, Fold(code)); kind != 0 && codeDecides(status) {
 		return kind
 	}
 	if kind, ok := routeStatuses[op][status]; ok {

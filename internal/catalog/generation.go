@@ -14,16 +14,16 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	if err != nil {
 		return Generation{}, err
 	}
-	if r.score(generationWeights) == 0 || isEnvelope(r) {
+	if r.score(generationWeights) == 0 || IsEnvelope(r) {
 		return Generation{}, a.malformed("no record with a status or an identifier")
 	}
 	g, _ := newGeneration(a, r, requestedID)
 	return g, nil
 }
 
-// isEnvelope reports whether an object that has only a status is the wrapper of a
+// IsEnvelope reports whether an object that has only a status is the wrapper of a
 // missing record: its status is that of the request, not of a generation.
-func isEnvelope(r *record) bool {
+func IsEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
 	}
@@ -46,12 +46,12 @@ func readCreated(a answer) (Generation, error) {
 	if !certain {
 		return Generation{}, a.malformed("more than one identifier that could be the generation's")
 	}
-	status, _, stated := find(r, statusNames, asWord)
+	status, _, stated := find(r, statusNames, AsWord)
 	g, ok := newGeneration(a, r, "")
 	switch {
 	case !ok || !CanBeNamed(g.ID):
 		return Generation{}, a.malformed("no identifier that callers can name the generation by")
-	case errorStatuses[statusKey(status)]:
+	case errorStatuses[StatusKey(status)]:
 		return Generation{}, a.malformed("its status is that of an error, and not of a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
@@ -62,7 +62,7 @@ func readCreated(a answer) (Generation, error) {
 
 // generationRecord finds the record of a generation in a body. It is not certain where
 // another id in the body could be the generation's too.
-func generationRecord(a answer, requestedID string) (r *record, certain bool, err error) {
+func generationRecord(a answer, requestedID string) (r *Record, certain bool, err error) {
 	value, err := a.value()
 	if err != nil {
 		return nil, false, err
@@ -76,7 +76,7 @@ func generationRecord(a answer, requestedID string) (r *record, certain bool, er
 
 // candidate is an object of a body that has an id, so that it may be the generation.
 type candidate struct {
-	*record
+	*Record
 	id           string
 	depth        int
 	wrapper      string // the member that holds the object; "" for the outermost
@@ -92,8 +92,8 @@ var (
 // findGeneration finds the record of a generation in a value. An envelope can have an
 // id and a status of its own, which are those of the request: the wrapped object comes
 // first. The result is not certain where two ids could be the generation's.
-func findGeneration(v JSON, requestedID string) (r *record, certain, ok bool) {
-	top, ok := newRecord(only(v))
+func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
+	top, ok := NewRecord(only(v))
 	if !ok {
 		return nil, false, false
 	}
@@ -103,14 +103,14 @@ func findGeneration(v JSON, requestedID string) (r *record, certain, ok bool) {
 	if !certain {
 		var best candidate
 		if best, certain = choose(found, requestedID); certain {
-			r = best.record
+			r = best.Record
 		}
 	}
 	return r, certain && !twoIDs(r), true
 }
 
 // candidates lists the objects that have an id, the outermost first.
-func candidates(found []candidate, r *record, wrapper string, depth int) []candidate {
+func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
 	}
@@ -128,7 +128,7 @@ func candidates(found []candidate, r *record, wrapper string, depth int) []candi
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
-		if hasID(c.record, requestedID) {
+		if hasID(c.Record, requestedID) {
 			found[i].id = requestedID // where it has more than one
 		}
 	}
@@ -141,7 +141,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	if best, ok := pick(found, func(candidate) bool { return true }); ok {
 		return best, true
 	}
-	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && hasKnownStatus(c.record) })
+	best, ok := pick(found, func(c candidate) bool { return c.depth > outer.depth && hasKnownStatus(c.Record) })
 	return best, ok && !best.partOf(outer)
 }
 
@@ -154,7 +154,7 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 			best, ok = c, true
 		case c.id != best.id:
 			return best, false
-		case hasKnownStatus(c.record) && !c.partOf(best):
+		case hasKnownStatus(c.Record) && !c.partOf(best):
 			best = c
 		}
 	}
@@ -163,17 +163,17 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 
 // partOf reports whether a candidate may be a part of another one that is a generation.
 func (c candidate) partOf(whole candidate) bool {
-	return hasKnownStatus(whole.record) && looseMembers[c.wrapper]
+	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
 
 // hasKnownStatus reports whether a record has the status of a generation.
-func hasKnownStatus(r *record) bool {
+func hasKnownStatus(r *Record) bool {
 	status, _, _ := find(r, statusNames, asText)
-	return stateOf(status) != StateUnrecognized
+	return StateOf(status) != StateUnrecognized
 }
 
 // hasID reports whether a record has an id.
-func hasID(r *record, id string) bool {
+func hasID(r *Record, id string) bool {
 	_, _, ok := find(r, generationIDNames, equalsID(id))
 	return ok
 }
@@ -185,14 +185,14 @@ func equalsID(id string) func(JSON) (string, bool) {
 
 // twoIDs reports whether a record has an id of its own and another one that is named after a
 // generation.
-func twoIDs(r *record) bool {
+func twoIDs(r *Record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
 // newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
-func newGeneration(a answer, r *record, requestedID string) (Generation, bool) {
+func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time, Omitted: takeOmitted(r)}
 	if checkID("", "", g.ID) != nil {
 		return g, false
@@ -201,7 +201,7 @@ func newGeneration(a answer, r *record, requestedID string) (Generation, bool) {
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
 	g.Inputs, _ = take(r, inputsNames, asObject) // unchanged: they are the caller's own
-	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
+	if cost := optional(take(r, costNames, asInteger)); !InOtherUnits(r) {
 		g.CostCents = cost
 	}
 	g.CreateTime, _ = take(r, createTimeNames, asTime)
@@ -219,7 +219,7 @@ func newGeneration(a answer, r *record, requestedID string) (Generation, bool) {
 }
 
 // takeID takes the requested id out of a record, or the first one.
-func takeID(r *record, requestedID string) string {
+func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
 			take(r, generationIDNames, asID)
@@ -232,7 +232,7 @@ func takeID(r *record, requestedID string) string {
 
 var statusStyle = strings.NewReplacer("-", "_", " ", "_")
 
-func takeStatus(r *record) (string, State) {
+func takeStatus(r *Record) (string, State) {
 	status, ok := take(r, statusNames, asText)
 	if !ok {
 		status, ok = take(r, statusNames, func(v JSON) (string, bool) { return string(v), v.isNumber() })
@@ -240,26 +240,27 @@ func takeStatus(r *record) (string, State) {
 	if !ok {
 		return "", StateUnrecognized
 	}
-	return status, stateOf(status)
+	return status, StateOf(status)
 }
 
-func stateOf(status string) State {
-	if state, known := states[statusKey(status)]; known {
+// StateOf is the state that a status stands for.
+func StateOf(status string) State {
+	if state, known := states[StatusKey(status)]; known {
 		return state
 	}
 	return StateUnrecognized
 }
 
-// statusKey is a status as the table of states has it.
-func statusKey(status string) string {
+// StatusKey is a status as the table of states has it.
+func StatusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
 // takeResult reads the result of a succeeded generation. A full record without a text
 // means a file, even without an address; in a list, whose records may be shorter, it means
 // no result. An empty text beside a file is no result.
-func takeResult(r *record, full bool) (*string, *File) {
-	_, _, located := find(r, contentURLNames, asWord)
+func takeResult(r *Record, full bool) (*string, *File) {
+	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, asText)
 	file, described := takeFile(r)
 	if !located && (written || !full && !described) {
@@ -272,20 +273,20 @@ func takeResult(r *record, full bool) (*string, *File) {
 }
 
 // takeFile reads type and size of a file, and whether the record has either.
-func takeFile(r *record) (*File, bool) {
-	contentType, typed := take(r, contentTypeNames, asWord)
+func takeFile(r *Record) (*File, bool) {
+	contentType, typed := take(r, contentTypeNames, AsWord)
 	size := optional(take(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
 // takeFailure reads the reason of a failure: a text, or an object that has one.
-func takeFailure(r *record) string {
-	if message, ok := take(r, failureNames, asWord); ok {
+func takeFailure(r *Record) string {
+	if message, ok := take(r, failureNames, AsWord); ok {
 		return message
 	}
 	message, _, _ := find(r, failureNames, func(v JSON) (string, bool) {
-		inner, _ := newRecord(v)
-		message, _, ok := find(inner, errorTextNames, asWord)
+		inner, _ := NewRecord(v)
+		message, _, ok := find(inner, errorTextNames, AsWord)
 		return message, ok
 	})
 	return message

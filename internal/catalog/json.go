@@ -102,8 +102,8 @@ func asText(v JSON) (string, bool) {
 	return string(rawjson.Inner(v)), true
 }
 
-// asWord reads a text that is not blank.
-func asWord(v JSON) (string, bool) {
+// AsWord reads a text that is not blank.
+func AsWord(v JSON) (string, bool) {
 	s, _ := asText(v)
 	s = strings.TrimSpace(s)
 	return s, s != ""
@@ -153,7 +153,7 @@ func asTime(v JSON) (time.Time, bool) {
 	if v.isNumber() {
 		return unixTime(string(v))
 	}
-	s, ok := asWord(v)
+	s, ok := AsWord(v)
 	if !ok {
 		return time.Time{}, false
 	}
@@ -191,7 +191,8 @@ func appendFolded(dst, name []byte) []byte {
 	return dst
 }
 
-func fold(name string) string { return string(appendFolded(nil, []byte(name))) }
+// Fold is a name without its style.
+func Fold(name string) string { return string(appendFolded(nil, []byte(name))) }
 
 // known are the names of all tables, by themselves.
 var known = map[string]string{}
@@ -199,7 +200,7 @@ var known = map[string]string{}
 // names is a table of names, folded.
 func names(list ...string) []string {
 	for i, name := range list {
-		list[i] = fold(name)
+		list[i] = Fold(name)
 		known[list[i]] = list[i]
 	}
 	return list

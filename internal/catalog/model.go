@@ -49,14 +49,14 @@ func readModel(a answer, requestedID string) (Model, error) {
 		return Model{}, a.malformed("no record of a model")
 	}
 	m, _ := newModel(a, r, requestedID)
-	if top, ok := newRecord(value); ok && len(m.Fields) == 0 {
+	if top, ok := NewRecord(value); ok && len(m.Fields) == 0 {
 		m.Fields, _ = take(top, fieldListNames, readFields)
 	}
 	return m, nil
 }
 
 // newModel reads a record. A record without an id gets the requested one.
-func newModel(a answer, r *record, requestedID string) (Model, bool) {
+func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
 		id = requestedID
@@ -65,8 +65,8 @@ func newModel(a answer, r *record, requestedID string) (Model, bool) {
 		return Model{}, false
 	}
 	m := Model{ID: id, ObserveTime: a.time}
-	m.Name, _ = take(r, modelNameNames, asWord)
-	m.Description, _ = take(r, descriptionNames, asWord)
+	m.Name, _ = take(r, modelNameNames, AsWord)
+	m.Description, _ = take(r, descriptionNames, AsWord)
 	m.Output, _, _ = find(r, outputNames, outputKind) // stays in Extra: "video" says more than "file"
 	m.Fields, _ = take(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
@@ -82,7 +82,7 @@ func outputKind(v JSON) (OutputKind, bool) {
 			return outputKind(items[0])
 		}
 	case '{':
-		r, _ := newRecord(v)
+		r, _ := NewRecord(v)
 		kind, _, ok := find(r, outputNames, outputWord)
 		return kind, ok
 	}
@@ -109,7 +109,7 @@ func readFields(v JSON) ([]InputField, bool) {
 	if items, ok := v.Items(); ok {
 		return fieldList(items)
 	}
-	r, ok := newRecord(v)
+	r, ok := NewRecord(v)
 	if !ok {
 		return nil, false
 	}
@@ -126,15 +126,15 @@ func plainObject(v JSON) (JSON, bool) { return v, v.kind() == '{' }
 func fieldList(items []JSON) ([]InputField, bool) {
 	fields := make([]InputField, 0, len(items))
 	for _, item := range items {
-		if name, ok := asWord(item); ok {
+		if name, ok := AsWord(item); ok {
 			fields = append(fields, InputField{Name: name})
 			continue
 		}
-		r, ok := newRecord(item)
+		r, ok := NewRecord(item)
 		if !ok {
 			return nil, false
 		}
-		name, ok := take(r, fieldNameNames, asWord)
+		name, ok := take(r, fieldNameNames, AsWord)
 		if !ok {
 			return nil, false
 		}
@@ -148,10 +148,10 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 	members := v.Members()
 	fields := make([]InputField, 0, len(members))
 	for _, m := range members {
-		if kind, ok := asWord(m.Value); ok {
+		if kind, ok := AsWord(m.Value); ok {
 			m.Value = append(rawjson.AppendText([]byte(`{"type":`), kind), '}')
 		}
-		r, ok := newRecord(m.Value)
+		r, ok := NewRecord(m.Value)
 		if !ok {
 			return nil, false
 		}
@@ -174,10 +174,10 @@ func rank(f InputField) int {
 	return 1
 }
 
-func newField(r *record, name string) InputField {
+func newField(r *Record, name string) InputField {
 	f := InputField{Name: name}
-	f.DisplayName, _ = take(r, fieldLabelNames, asWord)
-	f.Description, _ = take(r, descriptionNames, asWord)
+	f.DisplayName, _ = take(r, fieldLabelNames, AsWord)
+	f.Description, _ = take(r, descriptionNames, AsWord)
 	f.Type = takeFieldType(r)
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
@@ -197,7 +197,7 @@ var plainTypes = [...]string{
 
 // takeFieldType reads the type. A word that says more than the type, such as
 // "textarea", stays among the unknown members.
-func takeFieldType(r *record) FieldType {
+func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
 		return FieldUnknown
@@ -222,7 +222,7 @@ func fieldType(v JSON) (FieldType, bool) {
 	return kind, ok
 }
 
-func takeRequired(r *record) *bool {
+func takeRequired(r *Record) *bool {
 	if required, ok := take(r, requiredNames, asBool); ok {
 		return &required
 	}
@@ -232,7 +232,7 @@ func takeRequired(r *record) *bool {
 
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
 // among the unknown members too.
-func takeAllowed(r *record) []rawjson.Value {
+func takeAllowed(r *Record) []rawjson.Value {
 	if plain, ok := take(r, allowedNames, plainValues); ok {
 		return plain
 	}
@@ -240,7 +240,7 @@ func takeAllowed(r *record) []rawjson.Value {
 		items, _ := v.Items()
 		values := make([]rawjson.Value, 0, len(items))
 		for _, item := range items {
-			inner, ok := newRecord(item)
+			inner, ok := NewRecord(item)
 			if !ok {
 				return nil, false
 			}

@@ -11,29 +11,6 @@ func ReadBody(body []byte, cred Credential) (JSON, error) {
 	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
 
-// Record is an object of a body.
-type Record struct{ record *record }
-
-// NewRecord makes a record of an object.
-func NewRecord(v JSON) (Record, bool) {
-	r, ok := newRecord(v)
-	return Record{r}, ok
-}
-
-// Sent is the object as it was sent.
-func (r Record) Sent() JSON { return r.record.sent }
-
-// Member is the member that the rules find under a name of a table. Its value is nil where there is none.
-func (r Record) Member(name string) Member {
-	if p := r.record.member(name); p != nil {
-		return Member{string(p.name), p.value}
-	}
-	return Member{}
-}
-
-// Fold is a name without its style: costCents, cost_cents and Cost-Cents are the same.
-func Fold(name string) string { return fold(name) }
-
 // Rule is how a part of a record is found: the first of some names whose member can be read.
 type Rule struct {
 	Table string // the variable of [RulesFile] that holds the names
@@ -42,8 +19,8 @@ type Rule struct {
 }
 
 // Find gives the member that holds the part.
-func (r Rule) Find(in Record) (m Member, ok bool) {
-	_, found, ok := find(in.record, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
+func (r Rule) Find(in *Record) (m Member, ok bool) {
+	_, found, ok := find(in, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
 	if ok {
 		m = Member{string(found.name), found.value}
 	}
@@ -60,20 +37,17 @@ type Form struct {
 	Wrappers, Lists Rule // of names alone
 
 	weights []weight
-	find    func(JSON) (*record, bool)
+	find    func(JSON) (*Record, bool)
 }
 
 // Record finds the record in a value that is one, or wraps one.
-func (f Form) Record(v JSON) (Record, bool) {
-	r, ok := f.find(v)
-	return Record{r}, ok
-}
+func (f Form) Record(v JSON) (*Record, bool) { return f.find(v) }
 
 // List finds the list of records in a body.
 func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.weights, maxEnvelope) }
 
 // Fits reports whether a record has at least one of the members that tell its kind.
-func (f Form) Fits(r Record) bool { return r.record.score(f.weights) > 0 }
+func (f Form) Fits(r *Record) bool { return r.score(f.weights) > 0 }
 
 // RuleSet are the reading rules, for package doctor, which explains what they make of a body.
 type RuleSet struct {
@@ -90,7 +64,7 @@ func Rules() RuleSet {
 	form := func(table string, wrappers []string, listTable string, lists []string, weights []weight) Form {
 		return Form{
 			Wrappers: Rule{Table: table, Names: wrappers}, Lists: Rule{Table: listTable, Names: lists}, weights: weights,
-			find: func(v JSON) (*record, bool) { return unwrap(v, wrappers, weights) },
+			find: func(v JSON) (*Record, bool) { return unwrap(v, wrappers, weights) },
 		}
 	}
 	rules := RuleSet{
@@ -101,25 +75,25 @@ func Rules() RuleSet {
 
 		Balance:  Rule{"balanceNames", balanceNames, readable(asInteger)},
 		Price:    Rule{"priceCentsNames", slices.Concat(priceCentsNames, priceNames), readable(asInteger)},
-		Unit:     Rule{"unitNames", unitNames, readable(asWord)},
-		Currency: Rule{"currencyNames", currencyNames, readable(asWord)},
+		Unit:     Rule{"unitNames", unitNames, readable(AsWord)},
+		Currency: Rule{"currencyNames", currencyNames, readable(AsWord)},
 
 		ModelID:          Rule{"modelIDNames", modelIDNames, readable(asID)},
-		ModelName:        Rule{"modelNameNames", modelNameNames, readable(asWord)},
-		ModelDescription: Rule{"descriptionNames", descriptionNames, readable(asWord)},
+		ModelName:        Rule{"modelNameNames", modelNameNames, readable(AsWord)},
+		ModelDescription: Rule{"descriptionNames", descriptionNames, readable(AsWord)},
 		InputFields:      Rule{"fieldListNames", fieldListNames, hasFields},
 		OutputKind:       Rule{"outputKinds", outputNames, readable(outputKind)},
 		FieldType:        Rule{"fieldTypes", fieldTypeNames, readable(fieldType)},
 
 		GenerationID: Rule{"generationIDNames", generationIDNames, readable(asID)},
-		Status:       Rule{"statusNames", statusNames, readable(asWord)},
+		Status:       Rule{"statusNames", statusNames, readable(AsWord)},
 		ModelOf:      Rule{"modelOfNames", modelOfNames, readable(asID)},
 		Cost:         Rule{"costNames", costNames, readable(asInteger)},
 		CreateTime:   Rule{"createTimeNames", createTimeNames, readable(asTime)},
 		Inputs:       Rule{"inputsNames", inputsNames, func(v JSON) bool { return v.kind() == '{' }},
-		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(asWord)},
+		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(AsWord)},
 	}
-	rules.Generation.find = func(v JSON) (*record, bool) {
+	rules.Generation.find = func(v JSON) (*Record, bool) {
 		r, _, ok := findGeneration(v, "")
 		return r, ok
 	}
@@ -133,34 +107,22 @@ func hasFields(v JSON) bool {
 	return ok && len(items)+len(v.Members()) > 0
 }
 
-// IsEnvelope reports whether a record that has only a status wraps a generation that is missing.
-func IsEnvelope(r Record) bool { return isEnvelope(r.record) }
-
 // IsSecret reports whether a member of a folded name is never kept.
 func IsSecret(name string) bool { return secretNames[name] }
 
-// Word gives a text that says something.
-func Word(v JSON) (string, bool) { return asWord(v) }
-
-// ReadPrice reads the price in the body of a quote.
-func ReadPrice(v JSON) (cents int64, ok bool) { return readPrice(v) }
-
-// InOtherUnits reports whether a record says that its amounts are not euro cents.
-func InOtherUnits(r Record) bool { return inOtherUnits(r.record) }
-
 // IsCentUnit reports whether a word is known as a name of euro cents.
-func IsCentUnit(word string) bool { return slices.Contains(centUnits, fold(word)) }
+func IsCentUnit(word string) bool { return slices.Contains(centUnits, Fold(word)) }
 
 // OutputKindOf reads what a model makes from the member of a record.
-func OutputKindOf(r Record) (OutputKind, bool) {
-	kind, _, ok := find(r.record, outputNames, outputKind)
+func OutputKindOf(r *Record) (OutputKind, bool) {
+	kind, _, ok := find(r, outputNames, outputKind)
 	return kind, ok
 }
 
 // FieldsOf are the descriptions of input fields in a value, by the shapes that are read.
-func FieldsOf(v JSON) (fields []Record) {
+func FieldsOf(v JSON) (fields []*Record) {
 	items, _ := v.Items()
-	if r, ok := newRecord(v); ok {
+	if r, ok := NewRecord(v); ok {
 		if properties, _, ok := find(r, propertiesNames, plainObject); ok {
 			v = properties
 		}
@@ -176,14 +138,8 @@ func FieldsOf(v JSON) (fields []Record) {
 	return fields
 }
 
-// StateOf gives the state that a status stands for.
-func StateOf(status string) State { return stateOf(status) }
-
-// StatusKey is a status as the table of states has it.
-func StatusKey(status string) string { return statusKey(status) }
-
 // SaysFailure reports whether a generation says why it has failed.
-func SaysFailure(r Record) bool {
-	own, _ := newRecord(r.record.sent)
+func SaysFailure(r *Record) bool {
+	own, _ := NewRecord(r.sent)
 	return takeFailure(own) != ""
 }

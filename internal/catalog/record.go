@@ -6,9 +6,9 @@ import (
 	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
-// record is an object. It is read once: members that a table of the rules names are picked out, and the others stay where
+// Record is an object. It is read once: members that a table of the rules names are picked out, and the others stay where
 // they are.
-type record struct {
+type Record struct {
 	sent   JSON
 	picked []picked // one of each key
 }
@@ -21,11 +21,12 @@ type picked struct {
 	taken bool
 }
 
-func newRecord(v JSON) (*record, bool) {
+// NewRecord reads an object.
+func NewRecord(v JSON) (*Record, bool) {
 	if v.kind() != '{' {
 		return nil, false
 	}
-	r := &record{sent: v, picked: make([]picked, 0, 12)}
+	r := &Record{sent: v, picked: make([]picked, 0, 12)}
 	cursor := rawjson.NewCursor(v)
 	cursor.Members(func(quoted []byte) bool {
 		name := rawjson.Inner(quoted)
@@ -37,7 +38,7 @@ func newRecord(v JSON) (*record, bool) {
 
 // pick picks a member. Of two of one name it picks the last, of two of one key the first by their names: the same every
 // time.
-func (r *record) pick(name []byte, value JSON) {
+func (r *Record) pick(name []byte, value JSON) {
 	key := keyOf(name)
 	if key == "" {
 		return
@@ -53,8 +54,19 @@ func (r *record) pick(name []byte, value JSON) {
 	r.picked = append(r.picked, picked{key: key, name: name, value: value})
 }
 
+// Sent is the object as it was sent.
+func (r *Record) Sent() JSON { return r.sent }
+
+// Member is the member of a name of a table. Its value is nil where there is none.
+func (r *Record) Member(name string) Member {
+	if p := r.member(name); p != nil {
+		return Member{string(p.name), p.value}
+	}
+	return Member{}
+}
+
 // member is the member of a key; nil where there is none.
-func (r *record) member(key string) *picked {
+func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil
 	}
@@ -67,7 +79,7 @@ func (r *record) member(key string) *picked {
 }
 
 // get is the value of a key.
-func (r *record) get(key string) (JSON, bool) {
+func (r *Record) get(key string) (JSON, bool) {
 	if p := r.member(key); p != nil {
 		return p.value, true
 	}
@@ -75,13 +87,13 @@ func (r *record) get(key string) (JSON, bool) {
 }
 
 // object is the member of a key, where that is an object.
-func (r *record) object(key string) (*record, bool) {
+func (r *Record) object(key string) (*Record, bool) {
 	v, _ := r.get(key)
-	return newRecord(v)
+	return NewRecord(v)
 }
 
 // find reads the first readable member of names, and leaves it in the record.
-func find[T any](r *record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
+func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
 			if value, ok := read(p.value); ok {
@@ -94,7 +106,7 @@ func find[T any](r *record, names []string, read func(JSON) (T, bool)) (value T,
 
 // take is find, and removes the member, so that it is not among the unknown ones. An
 // unreadable member stays among them.
-func take[T any](r *record, names []string, read func(JSON) (T, bool)) (T, bool) {
+func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
 		found.taken = true
@@ -117,7 +129,7 @@ type weight struct {
 	nested bool // the member may be an object
 }
 
-func (r *record) score(weights []weight) (sum int) {
+func (r *Record) score(weights []weight) (sum int) {
 	for _, w := range weights {
 		telling := func(v JSON) (bool, bool) { return true, !v.IsNull() && (w.nested || v.kind() != '{') }
 		if _, _, ok := find(r, w.names, telling); ok {
@@ -129,8 +141,8 @@ func (r *record) score(weights []weight) (sum int) {
 
 // unwrap finds the record in a body: the object itself, or one below that looks more
 // like it. The id weighs most, as envelopes have a status of their own.
-func unwrap(v JSON, wrappers []string, weights []weight) (*record, bool) {
-	top, ok := newRecord(only(v))
+func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
+	top, ok := NewRecord(only(v))
 	if !ok {
 		return nil, false
 	}
@@ -146,7 +158,7 @@ func only(v JSON) JSON {
 }
 
 // inside is the record itself, or one in it with a higher score.
-func (r *record) inside(wrappers []string, weights []weight) *record {
+func (r *Record) inside(wrappers []string, weights []weight) *Record {
 	best := r
 	for _, name := range wrappers {
 		inner, ok := r.object(name)
@@ -161,7 +173,7 @@ func (r *record) inside(wrappers []string, weights []weight) *record {
 }
 
 // deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
-func (r *record) deepest(wrappers []string, weights []weight) *record {
+func (r *Record) deepest(wrappers []string, weights []weight) *Record {
 	for _, name := range wrappers {
 		if inner, ok := r.object(name); ok && inner.score(weights) > r.score(weights) {
 			return inner
@@ -176,7 +188,7 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true
 	}
-	r, ok := newRecord(v)
+	r, ok := NewRecord(v)
 	if !ok || depth < 0 {
 		return nil, false
 	}
@@ -205,7 +217,7 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 func keyed(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {
-		r, ok := newRecord(m.Value)
+		r, ok := NewRecord(m.Value)
 		if !ok || r.score(weights) == 0 {
 			return nil, false
 		}
@@ -232,7 +244,7 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 
 // extraOf gives the remaining members of a record: those without a field of their own, without
 // secrets, and nested up to maxDepth.
-func extraOf(r *record) rawjson.Value {
+func extraOf(r *Record) rawjson.Value {
 	extra := rawjson.Filtered(r.sent, remainder{r}, maxDepth)
 	if string(extra) == "{}" {
 		return nil
@@ -241,7 +253,7 @@ func extraOf(r *record) rawjson.Value {
 }
 
 // remainder keeps what was not taken out of a record.
-type remainder struct{ *record }
+type remainder struct{ *Record }
 
 // Text implements rawjson.Filter. It is called for no text: a record is an object.
 func (remainder) Text(text []byte) ([]byte, bool) { return text, true }

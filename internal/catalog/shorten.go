@@ -37,7 +37,7 @@ var fieldsOf = []struct {
 const otherFields = "upstream_fields"
 
 // takeOmitted takes out of a record what stands there for members that were left out, and names the fields that they are.
-func takeOmitted(r *record) (fields []string) {
+func takeOmitted(r *Record) (fields []string) {
 	left := bytes.Count(r.sent, omittedJSON)
 	if left == 0 {
 		return nil

@@ -115,8 +115,8 @@ func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 }
 
 // objects goes through the objects of the body that the rules can be made to reach.
-func (b body) objects() func(yield func([]string, catalog.Record) bool) {
-	return func(yield func([]string, catalog.Record) bool) {
+func (b body) objects() func(yield func([]string, *catalog.Record) bool) {
+	return func(yield func([]string, *catalog.Record) bool) {
 		var walk func(v catalog.JSON, path []string) bool
 		walk = func(v catalog.JSON, path []string) bool {
 			r, ok := catalog.NewRecord(v)

@@ -93,7 +93,7 @@ func (d *diagnosis) quote() {
 }
 
 // money looks for an amount, and below wrappers that are not known.
-func (d *diagnosis) money(r catalog.Record, sl slot, wrappers catalog.Rule) {
+func (d *diagnosis) money(r *catalog.Record, sl slot, wrappers catalog.Rule) {
 	at := d.at(r.Sent())
 	if f, odd := d.foreignUnit(r, at); odd {
 		d.add(f)
@@ -107,7 +107,7 @@ func (d *diagnosis) money(r catalog.Record, sl slot, wrappers catalog.Rule) {
 }
 
 // foreignUnit finds a currency or a unit that are not euro cents.
-func (d *diagnosis) foreignUnit(r catalog.Record, at string) (Finding, bool) {
+func (d *diagnosis) foreignUnit(r *catalog.Record, at string) (Finding, bool) {
 	if !catalog.InOtherUnits(r) {
 		return Finding{}, false
 	}
@@ -163,7 +163,7 @@ func (d *diagnosis) model() {
 }
 
 // output looks at the word for what a model makes.
-func (d *diagnosis) output(r catalog.Record, at string) {
+func (d *diagnosis) output(r *catalog.Record, at string) {
 	if by, ok := d.rules.OutputKind.Find(r); ok {
 		kind, _ := catalog.OutputKindOf(r)
 		d.add(Finding{Part: "what it makes", Where: at + by.Name, Value: map[catalog.OutputKind]string{catalog.OutputFile: "a file", catalog.OutputText: "a text"}[kind]})
@@ -178,7 +178,7 @@ func (d *diagnosis) output(r catalog.Record, at string) {
 }
 
 // fields looks at the words for the types of inputs.
-func (d *diagnosis) fields(r catalog.Record, in catalog.Member) {
+func (d *diagnosis) fields(r *catalog.Record, in catalog.Member) {
 	where := strings.TrimSuffix(d.at(r.Sent())+in.Name, ".")
 	for _, field := range catalog.FieldsOf(in.Value) {
 		if _, ok := d.rules.FieldType.Find(field); ok {
@@ -218,17 +218,17 @@ func (d *diagnosis) generation() {
 }
 
 // record looks at one record of a generation.
-func (d *diagnosis) record(r catalog.Record, at string) {
+func (d *diagnosis) record(r *catalog.Record, at string) {
 	slots := generationSlots(d.rules)
 	d.inspect(r, at, slots)
 	if by, ok := slots[1].Find(r); ok {
-		said, _ := catalog.Word(by.Value)
+		said, _ := catalog.AsWord(by.Value)
 		d.statusWord(r, at+by.Name, said)
 	}
 }
 
 // statusWord looks up a status. What an unknown one means shows in what stands beside it.
-func (d *diagnosis) statusWord(r catalog.Record, where, said string) {
+func (d *diagnosis) statusWord(r *catalog.Record, where, said string) {
 	if state := catalog.StateOf(said); state != catalog.StateUnrecognized {
 		d.add(Finding{Part: "status word", Where: where, Value: quote(said) + " is " + state.String()})
 		return
@@ -267,7 +267,7 @@ func (d *diagnosis) list(part string, form catalog.Form) (items []catalog.JSON, 
 }
 
 // inspect looks for the parts of a record, and for what may be one under another name.
-func (d *diagnosis) inspect(r catalog.Record, at string, slots []slot) {
+func (d *diagnosis) inspect(r *catalog.Record, at string, slots []slot) {
 	var claimed []string
 	for _, sl := range slots {
 		claimed = append(claimed, sl.Names...)
@@ -295,9 +295,9 @@ func (d *diagnosis) add(f Finding) {
 }
 
 // wordOf gives the word of the first member of a rule's names that is one.
-func wordOf(r catalog.Record, rule catalog.Rule) (word string, by catalog.Member, ok bool) {
-	rule.Reads = func(v catalog.JSON) bool { _, isWord := catalog.Word(v); return isWord }
+func wordOf(r *catalog.Record, rule catalog.Rule) (word string, by catalog.Member, ok bool) {
+	rule.Reads = func(v catalog.JSON) bool { _, isWord := catalog.AsWord(v); return isWord }
 	by, ok = rule.Find(r)
-	word, _ = catalog.Word(by.Value)
+	word, _ = catalog.AsWord(by.Value)
 	return word, by, ok
 }

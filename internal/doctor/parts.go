@@ -58,7 +58,7 @@ func generationSlots(rules catalog.RuleSet) []slot {
 }
 
 // missing says what there is in place of a part, and whether that is worth a word.
-func (sl slot) missing(r catalog.Record, at string, claimed []string) (Finding, bool) {
+func (sl slot) missing(r *catalog.Record, at string, claimed []string) (Finding, bool) {
 	f := Finding{Part: sl.part, Hint: !sl.needed}
 	for _, name := range sl.Names {
 		if m := r.Member(name); !m.Value.IsNull() {
@@ -81,7 +81,7 @@ func (sl slot) fix(name string) Fix {
 
 // candidates are the members that may be the part: those whose name says so, else the only
 // one that could be read.
-func (sl slot) candidates(r catalog.Record, claimed []string) []string {
+func (sl slot) candidates(r *catalog.Record, claimed []string) []string {
 	var telling, others []string
 	members := r.Sent().Members()
 	key := func(m catalog.Member) string { return catalog.Fold(m.Name) }
