@@ -382,8 +382,8 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	*t = Turn{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
 	t.first = g.pause.begin(t)
 	t.pauses = g.pause.count
-	if g.cap.begin(w.Class, now) {
-		g.told.Capped = now
+	if t.looks = g.cap.begin(w.Class, now); t.looks {
+		g.told.Looked = now
 	}
 	g.paces[paceOf(w.Class)].take(now)
 	if w.Class == Poll {

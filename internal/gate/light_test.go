@@ -79,7 +79,7 @@ func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				c.ask(ctx)
-				time.Sleep(time.Minute)           // until the pace is known
+				time.Sleep(time.Minute)     // until the pace is known
 				requests, late := 2400, 100 // one in so many may be late: a pause makes a few wait
 				if testing.Short() {
 					requests, late = 300, 10

@@ -123,10 +123,17 @@ func (d *dailyCap) begin(c Class, now time.Time) (looks bool) {
 	return looks
 }
 
-// heard notes when another process has met the cap, or began to look last. That one looks again first, and this one where
-// it does not.
-func (d *dailyCap) heard(met, now time.Time, after time.Duration) {
-	if met.After(d.passed) && met.After(d.since) && !(&dailyCap{since: met}).isOver(now) {
-		d.since, d.looks = met, now.Add(capProbe+after)
+// heard notes when another process has met the cap, began to look, or found it gone. The one that looked last looks again
+// first, and this one where it does not.
+func (d *dailyCap) heard(r Report, now time.Time, after time.Duration) {
+	switch next := now.Add(capProbe + after); {
+	case d.isReached() && r.Over.After(d.since):
+		*d = dailyCap{passed: r.Over}
+	case r.Capped.After(d.passed) && r.Capped.After(d.since) && !(&dailyCap{since: r.Capped}).isOver(now):
+		d.since, d.looks = r.Capped, next
+	case d.isReached():
+		if looks := r.Looked.Add(capProbe + after); looks.After(d.looks) && looks.Before(next) {
+			d.looks = looks
+		}
 	}
 }

@@ -14,8 +14,11 @@ type Report struct {
 	Passed  [Classes]int    `json:"passed"`
 	Refused [Classes]int    `json:"refused"` // by pace
 	// Pace is that of all processes, as far as this one knows it; 0: it knows none.
-	Pace   [Classes]float64 `json:"pace"`
-	Capped time.Time        `json:"capped"` // when the daily cap was met last, or an order began to look whether it is over
+	Pace [Classes]float64 `json:"pace"`
+	// When the daily cap was met last, an order began to look whether it is over, and one found it so.
+	Capped time.Time `json:"capped"`
+	Looked time.Time `json:"looked"`
+	Over   time.Time `json:"over"`
 }
 
 // Part is an owner in a report.
@@ -81,7 +84,7 @@ func (g *Gate) Tell() (r Report, active bool) {
 			r.Pace[c] = p.tooBig
 		}
 	}
-	return r, len(r.Owners) > 0 || now.Sub(r.Capped) < capProbe
+	return r, len(r.Owners) > 0 || now.Sub(later(later(r.Capped, r.Looked), r.Over)) < capProbe
 }
 
 // waited is how long the first in line of an owner waits.
@@ -119,7 +122,7 @@ func (g *Gate) Hear(self string, others map[string]Report) {
 		}
 	}
 	for _, r := range others {
-		g.cap.heard(r.Capped, now, time.Duration(1+before)*capTurn)
+		g.cap.heard(r, now, time.Duration(1+before)*capTurn)
 	}
 	g.advance()
 	part := g.part(others)

@@ -48,6 +48,43 @@ func TestTheDailyCapIsMetOnceByAllProcesses(t *testing.T) {
 	})
 }
 
+func TestADailyCapThatIsOverIsOverForAllProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gates []*gate.Gate
+		for range 3 {
+			gates = append(gates, gate.New(gate.Config{}))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		defer work.Wait()
+		defer cancel()
+		work.Go(func() { exchange(ctx, gates) })
+		time.Sleep(time.Second)
+		enter(t, gates[0], gate.Request{}).End(gate.Answer{Outcome: gate.Capped})
+		time.Sleep(59 * time.Second)
+		for _, outcome := range []gate.Outcome{gate.Unused, gate.Throttled} { // they have seen nothing, so that another one looks
+			time.Sleep(time.Second)
+			enter(t, gates[0], gate.Request{}).End(gate.Answer{Outcome: outcome, RetryAfter: time.Second})
+		}
+		looks := enter(t, gates[0], gate.Request{})
+		time.Sleep(time.Second)
+		for n, g := range gates {
+			if _, err := g.Try(gate.Request{}); err == nil {
+				t.Errorf("process %d does not wait for the one that looks", n)
+			}
+		}
+		looks.End(gate.Answer{})
+		for range 200 {
+			time.Sleep(time.Second)
+			for n, g := range gates {
+				if enter(t, g, gate.Request{}).End(gate.Answer{}); g.State().Capped {
+					t.Fatalf("process %d counts the daily cap as reached", n)
+				}
+			}
+		}
+	})
+}
+
 func TestOneProcessLooksWhetherTheDailyCapIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gates []*gate.Gate

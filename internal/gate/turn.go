@@ -33,6 +33,7 @@ type Turn struct {
 	class  Class
 	began  time.Time
 	first  bool // after a pause
+	looks  bool // whether the daily cap is over
 	pauses int  // when it began
 	ended  bool
 }
@@ -102,8 +103,11 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 		g.told.Capped = now
 	case Passed:
 		if t.class == Order && g.cap.isReached() {
-			g.cap = dailyCap{passed: now}
+			g.cap, g.told.Over = dailyCap{passed: now}, now
 		}
+	}
+	if t.looks && (a.Outcome == Unused || a.Outcome == Throttled || a.Outcome == Paused) {
+		g.cap.looks = now // it has seen nothing
 	}
 	if g.pause.ended(t, a.Outcome, now) {
 		g.paces[Order].open(now)
