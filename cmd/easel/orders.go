@@ -218,10 +218,23 @@ func writeOrder(lines io.Writer, o admin.Order) {
 		labels = append(labels, name+"="+o.Labels[name])
 	}
 	for _, field := range [][2]string{
-		{"order", o.ID}, {"ordered", utc(&o.OrderTime)}, {"owner", o.Owner}, {"caller", o.Caller}, {"idempotency key", o.IdempotencyKey}, {"model", o.ModelID},
-		{"labels", strings.Join(labels, " ")}, {"state", o.State}, {"render", o.GenerationID}, {"resolved", resolved},
-		{"reserved", cli.Money(o.ReservedCents, "")}, {"cost", costOf(o)}, {"refunded", cli.Money(o.RefundedCents, "")}, {"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
-		{"claims", strconv.Itoa(o.Claims)}, {"last problem", o.Problem}, {"sent again until", utc(o.SentAgainUntil)},
+		{"order", o.ID},
+		{"ordered", utc(&o.OrderTime)},
+		{"owner", o.Owner},
+		{"caller", o.Caller},
+		{"idempotency key", o.IdempotencyKey},
+		{"model", o.ModelID},
+		{"labels", strings.Join(labels, " ")},
+		{"state", o.State},
+		{"render", o.GenerationID},
+		{"resolved", resolved},
+		{"reserved", cli.Money(o.ReservedCents, "")},
+		{"cost", costOf(o)},
+		{"refunded", cli.Money(o.RefundedCents, "")},
+		{"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
+		{"claims", strconv.Itoa(o.Claims)},
+		{"last problem", o.Problem},
+		{"sent again until", utc(o.SentAgainUntil)},
 	} {
 		if field[1] != "" {
 			_, _ = fmt.Fprintf(table, "%s\t%s\n", field[0], field[1])

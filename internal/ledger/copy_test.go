@@ -171,8 +171,11 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 		t.Errorf("the backup has %+v", o)
 	}
 	for _, refused := range []struct{ url, file, says string }{
-		{url, file, "exists: name a new file"}, {"postgres://db.example/easel", "new.db", "pg_dump"}, {ledger.InMemory, "new.db", "known to its process alone"},
-		{url, filepath.Join(dir, "no", "such.db"), "the directory of the backup must exist"}, {url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
+		{url, file, "exists: name a new file"},
+		{"postgres://db.example/easel", "new.db", "pg_dump"},
+		{ledger.InMemory, "new.db", "known to its process alone"},
+		{url, filepath.Join(dir, "no", "such.db"), "the directory of the backup must exist"},
+		{url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
 	} {
 		if _, err := ledger.Backup(t.Context(), refused.url, refused.file, func(int64) {}, differs); err == nil || !strings.Contains(err.Error(), refused.says) {
 			t.Errorf("%s into %s: %v", refused.url, refused.file, err)

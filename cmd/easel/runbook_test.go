@@ -1,0 +1,63 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// TestTheCommandsOfTheRunbookWork runs the blocks of the page in its order, with a server until one moves the ledger.
+func TestTheCommandsOfTheRunbookWork(t *testing.T) {
+	dir := t.TempDir()
+	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
+	upstream := catalogOf(t, map[string]string{"gen_8M2": "studio/poster"})
+	order, _ := writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
+		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}]\n"),
+		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
+	here := strings.NewReplacer(
+		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
+		"postgres://owner@db.example/easel", moved,
+	)
+	shows := map[string]string{ // by how a command begins
+		"orders list --reserved": order, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
+		"orders list --unknown --unowned": "There are none", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
+		"ledger copy": "copied and compared", "ledger migrate": "the schema is",
+	}
+	ran := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```\n(easel .*?)```").FindAllStringSubmatch(pageText(t, "docs", "runbook.md"), -1) {
+		for line := range strings.Lines(block[1]) {
+			command := strings.TrimSpace(here.Replace(strings.TrimPrefix(line, "easel ")))
+			if strings.HasPrefix(command, "ledger copy") {
+				served.stop()
+			}
+			begin := longestBegin(command, shows)
+			ran[begin] = true
+			got := easelEnv(t.Context(), nil, env, strings.Fields(command)...)
+			if got.exit != exitOK || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
+				t.Errorf("%s: exit %d, and not %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
+			}
+		}
+	}
+	if len(ran) != len(shows) {
+		t.Errorf("the page has %v alone", ran)
+	}
+}
+
+// longestBegin is the longest of some names with which a command begins; "" where there is none.
+func longestBegin(command string, names map[string]string) (longest string) {
+	for name := range names {
+		if strings.HasPrefix(command, name) && len(name) > len(longest) {
+			longest = name
+		}
+	}
+	return longest
+}
