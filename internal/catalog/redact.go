@@ -71,15 +71,16 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 }
 
 // percentEncoded has each byte by its number that is no letter or digit.
-func percentEncoded(key string) (text string) {
+func percentEncoded(key string) string {
+	text := make([]byte, 0, 3*len(key))
 	for _, c := range []byte(key) {
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
-			text += string(rune(c))
+			text = append(text, c)
 		} else {
-			text += fmt.Sprintf("%%%02x", c)
+			text = fmt.Appendf(text, "%%%02x", c)
 		}
 	}
-	return text
+	return string(text)
 }
 
 // asciiLower keeps the length of text, so that positions in it stay valid.
