@@ -98,6 +98,11 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 		if err == nil && attempt > 0 {
 			err = s.renew(ctx)
 		}
+		if err == nil && !turn.Holds() { // a pause has begun while the claim was renewed
+			turn.End(gate.Answer{Outcome: gate.Unused})
+			attempt--
+			continue
+		}
 		if err == nil {
 			err = s.begin()
 		}
