@@ -91,6 +91,46 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	}
 }
 
+// Else each look at a generation writes to all indexes of orders.
+func TestALookThatShowsNothingNewTouchesNoIndex(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
+	if err == nil {
+		_, err = l.Conclude(t.Context(), o.ID, 1, Conclusion{Outcome: lifecycle.Named, Generation: "g"})
+	}
+	running := Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}, Record: "{}"}
+	if err == nil {
+		_, err = l.Observe(t.Context(), "g", running)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	updated, hot := [2]int{}, [2]int{} // before and after
+	err = l.inTransaction(t.Context(), func(tx *transaction) error {
+		count := func(n int) error {
+			return tx.row(`SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`).Scan(&updated[n], &hot[n])
+		}
+		all, err := l.orders(tx, "", `generation_id = $1`, "g")
+		if err != nil {
+			return err
+		}
+		if err := count(0); err != nil {
+			return err
+		}
+		if _, err := l.observe(tx, all[0], running, time.Now()); err != nil {
+			return err
+		}
+		return count(1)
+	})
+	if err != nil || updated[1] != updated[0]+1 || hot[1] != hot[0]+1 {
+		t.Errorf("of %d updates %d are HOT, %v", updated[1]-updated[0], hot[1]-hot[0], err)
+	}
+}
+
 // Else a report of a year reads orders.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
