@@ -25,7 +25,7 @@ type fairness struct {
 	pause    time.Duration // that the catalog asks for once
 }
 
-// The short form, of one replica, holds the same limits, but has no quiet machine to tell times.
+// The short form, of one replica, holds the same limits but for one pause, and has no quiet machine to tell times.
 func TestTheCatalogIsSharedFairly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute of real time")
