@@ -42,7 +42,7 @@ func main() {
 	n := flag.Int("n", 50, "how many changes, drawn from all")
 	seed := flag.Uint64("seed", 1, "which ones")
 	only := flag.String("only", "", "those of a line alone, as file.go:12")
-	tests := flag.String("tests", "", "packages whose tests are run, with commas")
+	tests := flag.String("tests", "", "packages whose tests are run, and flags of go test, with commas")
 	limit := flag.Duration("limit", 5*time.Minute, "for the tests of one change; it counts as noticed")
 	flag.Parse()
 	survived, err := run(flag.Arg(0), *only, strings.Split(*tests, ","), *n, *seed, *limit)
@@ -121,6 +121,13 @@ func mutations(file *ast.File) (all []mutation) {
 			if was, to := n.Op, swapped[n.Op]; to != token.ILLEGAL {
 				all = append(all, mutation{n.OpPos, fmt.Sprintf("%s becomes %s", was, to), func() { n.Op = to }, func() { n.Op = was }})
 			}
+		case *ast.CaseClause:
+			if was := n.List; len(was) > 0 {
+				if _, isCondition := was[0].(*ast.BinaryExpr); isCondition || isName(was[0]) {
+					never := []ast.Expr{ast.NewIdent("false")}
+					all = append(all, mutation{n.Pos(), "the case never comes", func() { n.List = never }, func() { n.List = was }})
+				}
+			}
 		case *ast.BlockStmt:
 			all = append(all, leavingOut(n)...)
 		case *ast.ReturnStmt:
@@ -133,6 +140,12 @@ func mutations(file *ast.File) (all []mutation) {
 		return true
 	})
 	return all
+}
+
+// isName reports whether an expression may be the name of a condition. Where it is not, the change is no program.
+func isName(e ast.Expr) bool {
+	_, ok := e.(*ast.Ident)
+	return ok
 }
 
 // leavingOut are the statements of a block without which it may still be a program.
