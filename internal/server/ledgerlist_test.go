@@ -239,6 +239,9 @@ func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*
 			t.Fatal(err)
 		}
 		for _, row := range resp.GetRows() {
+			if row.GetCurrencyCode() != "EUR" {
+				t.Errorf("an amount of %q", row.GetCurrencyCode())
+			}
 			rows[strings.Join(slices.DeleteFunc([]string{row.GetDay(), row.GetOwner(), row.GetCaller(), row.GetModelId(), row.GetLabelValue()}, func(s string) bool { return s == "" }), " ")] = row
 		}
 		if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
@@ -305,7 +308,7 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 				if n == 1 {
 					window, limit = easelv1.BudgetWindow_BUDGET_WINDOW_MONTH, 30000
 				}
-				if b.GetWindow() != window || b.GetLimitCents() != limit || b.GetSpentCents() != cost || b.GetReservedCents() != 0 ||
+				if b.GetWindow() != window || b.GetLimitCents() != limit || b.GetSpentCents() != cost || b.GetReservedCents() != 0 || b.GetCurrencyCode() != "EUR" ||
 					!b.GetResetTime().AsTime().After(time.Now()) || b.GetStartTime().AsTime().After(time.Now()) {
 					t.Errorf("%s has the budget %v, and the order cost %d", name, b, cost)
 				}

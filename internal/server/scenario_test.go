@@ -166,7 +166,7 @@ func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
 			t.Errorf("quote %v with a balance of %d", quote, before)
 		}
 		g := create(t, c, req)
-		if g.GetCostCents() != quote.GetPriceCents() {
+		if g.GetCostCents() != quote.GetPriceCents() || g.GetCurrencyCode() != "EUR" {
 			t.Errorf("cost %d, quoted %d", g.GetCostCents(), quote.GetPriceCents())
 		}
 		if after := balance(t, s, c); before-after != quote.GetPriceCents() || quote.GetPriceCents() <= 0 {

@@ -128,6 +128,9 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 		ObserveTime:    timestamp(g.ObserveTime),
 		Etag:           etag,
 	}
+	if g.CostCents != nil {
+		out.CurrencyCode = catalog.CurrencyCode
+	}
 	switch {
 	case g.Text != nil:
 		out.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: clean(*g.Text)}}

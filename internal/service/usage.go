@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -75,6 +76,7 @@ func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.Usage
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,
 		CostCents: u.CostCents, RefundedCents: u.RefundedCents, ReservedCents: u.ReservedCents, UnconfirmedCents: u.UnconfirmedCents,
+		CurrencyCode: catalog.CurrencyCode,
 	}
 	for n, d := range by {
 		value := u.Dimensions[n]
@@ -101,7 +103,7 @@ func budgetMessages(all []ledger.Budget) (out []*easelv1.Budget) {
 	for _, b := range all {
 		out = append(out, &easelv1.Budget{
 			Window: windows[b.Period], LimitCents: b.LimitCents, SpentCents: b.SpentCents, ReservedCents: b.ReservedCents,
-			StartTime: timestamp(b.Start), ResetTime: timestamp(b.Reset),
+			StartTime: timestamp(b.Start), ResetTime: timestamp(b.Reset), CurrencyCode: catalog.CurrencyCode,
 		})
 	}
 	return out

@@ -263,7 +263,9 @@ type Budget struct {
 	// When the window began.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// When the window ends, and the next one begins with nothing spent.
-	ResetTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
+	ResetTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
+	// ISO 4217 code of the amounts. Always "EUR" today.
+	CurrencyCode  string `protobuf:"bytes,7,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +342,13 @@ func (x *Budget) GetResetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Budget) GetCurrencyCode() string {
+	if x != nil {
+		return x.CurrencyCode
+	}
+	return ""
+}
+
 // UsageRow counts the orders that have the same dimensions, and their money.
 // All of an order stands in the row of the order's own time, what happens to it later
 // too. An order that the catalog has refused counts nowhere.
@@ -378,8 +387,10 @@ type UsageRow struct {
 	// deleted or without a readable price, and of which no refund was seen. Of
 	// renders whose price was read it is a part of cost_cents, of others it comes on top.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// ISO 4217 code of the amounts. Always "EUR" today.
+	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UsageRow) Reset() {
@@ -496,6 +507,13 @@ func (x *UsageRow) GetUnconfirmedCents() int64 {
 	return 0
 }
 
+func (x *UsageRow) GetCurrencyCode() string {
+	if x != nil {
+		return x.CurrencyCode
+	}
+	return ""
+}
+
 var File_easel_v1_account_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_proto_rawDesc = "" +
@@ -508,7 +526,7 @@ const file_easel_v1_account_proto_rawDesc = "" +
 	"\x0fupstream_fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x0eupstreamFields\x124\n" +
 	"\abudgets\x18\x05 \x03(\v2\x10.easel.v1.BudgetB\b\xbaH\x05\x92\x01\x02\x10\x02R\abudgets\x12/\n" +
 	"\x0eomitted_fields\x18\x06 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFieldsB\x10\n" +
-	"\x0e_balance_cents\"\x97\x02\n" +
+	"\x0e_balance_cents\"\xbc\x02\n" +
 	"\x06Budget\x12.\n" +
 	"\x06window\x18\x01 \x01(\x0e2\x16.easel.v1.BudgetWindowR\x06window\x12\x1f\n" +
 	"\vlimit_cents\x18\x02 \x01(\x03R\n" +
@@ -519,7 +537,8 @@ const file_easel_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x129\n" +
 	"\n" +
-	"reset_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\"\x89\x03\n" +
+	"reset_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tresetTime\x12#\n" +
+	"\rcurrency_code\x18\a \x01(\tR\fcurrencyCode\"\xae\x03\n" +
 	"\bUsageRow\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\tR\x03day\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x16\n" +
@@ -536,7 +555,8 @@ const file_easel_v1_account_proto_rawDesc = "" +
 	"\x0erefunded_cents\x18\n" +
 	" \x01(\x03R\rrefundedCents\x12%\n" +
 	"\x0ereserved_cents\x18\v \x01(\x03R\rreservedCents\x12+\n" +
-	"\x11unconfirmed_cents\x18\f \x01(\x03R\x10unconfirmedCents*]\n" +
+	"\x11unconfirmed_cents\x18\f \x01(\x03R\x10unconfirmedCents\x12#\n" +
+	"\rcurrency_code\x18\r \x01(\tR\fcurrencyCode*]\n" +
 	"\fBudgetWindow\x12\x1d\n" +
 	"\x19BUDGET_WINDOW_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11BUDGET_WINDOW_DAY\x10\x01\x12\x17\n" +

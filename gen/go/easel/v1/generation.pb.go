@@ -164,6 +164,9 @@ type Generation struct {
 	// is empty. In a list also what is large of these or of "failure_message", of
 	// "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
+	// ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+	// absent. Not part of the etag.
+	CurrencyCode  string `protobuf:"bytes,20,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +343,13 @@ func (x *Generation) GetOmittedFields() []string {
 		return x.OmittedFields
 	}
 	return nil
+}
+
+func (x *Generation) GetCurrencyCode() string {
+	if x != nil {
+		return x.CurrencyCode
+	}
+	return ""
 }
 
 type isGeneration_Result interface {
@@ -552,7 +562,7 @@ var File_easel_v1_generation_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_proto_rawDesc = "" +
 	"\n" +
-	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\a\n" +
+	"\x19easel/v1/generation.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbd\a\n" +
 	"\n" +
 	"Generation\x12#\n" +
 	"\rgeneration_id\x18\x01 \x01(\tR\fgenerationId\x12\x19\n" +
@@ -576,7 +586,8 @@ const file_easel_v1_generation_proto_rawDesc = "" +
 	"\x05owner\x18\x10 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06caller\x18\x11 \x01(\tR\x06caller\x12B\n" +
 	"\x06labels\x18\x12 \x03(\v2 .easel.v1.Generation.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x06labels\x12/\n" +
-	"\x0eomitted_fields\x18\x13 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFields\x1a9\n" +
+	"\x0eomitted_fields\x18\x13 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\bR\romittedFields\x12#\n" +
+	"\rcurrency_code\x18\x14 \x01(\tR\fcurrencyCode\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +

@@ -165,6 +165,7 @@ class Budget(_message.Message):
     RESERVED_CENTS_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     RESET_TIME_FIELD_NUMBER: _builtins.int
+    CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     window: Global___BudgetWindow.ValueType
     """The window."""
     limit_cents: _builtins.int
@@ -178,6 +179,8 @@ class Budget(_message.Message):
     """What is held for orders of the window of which it is not known yet what they
     cost, in euro cents.
     """
+    currency_code: _builtins.str
+    """ISO 4217 code of the amounts. Always "EUR" today."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When the window began."""
@@ -195,10 +198,11 @@ class Budget(_message.Message):
         reserved_cents: _builtins.int = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         reset_time: _timestamp_pb2.Timestamp | None = ...,
+        currency_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reset_time", b"reset_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit_cents", b"limit_cents", "reserved_cents", b"reserved_cents", "reset_time", b"reset_time", "spent_cents", b"spent_cents", "start_time", b"start_time", "window", b"window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["currency_code", b"currency_code", "limit_cents", b"limit_cents", "reserved_cents", b"reserved_cents", "reset_time", b"reset_time", "spent_cents", b"spent_cents", "start_time", b"start_time", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -225,6 +229,7 @@ class UsageRow(_message.Message):
     REFUNDED_CENTS_FIELD_NUMBER: _builtins.int
     RESERVED_CENTS_FIELD_NUMBER: _builtins.int
     UNCONFIRMED_CENTS_FIELD_NUMBER: _builtins.int
+    CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     day: _builtins.str
     """The day in UTC, as 2026-11-22. Empty unless asked for."""
     owner: _builtins.str
@@ -264,6 +269,8 @@ class UsageRow(_message.Message):
     deleted or without a readable price, and of which no refund was seen. Of
     renders whose price was read it is a part of cost_cents, of others it comes on top.
     """
+    currency_code: _builtins.str
+    """ISO 4217 code of the amounts. Always "EUR" today."""
     def __init__(
         self,
         *,
@@ -279,10 +286,11 @@ class UsageRow(_message.Message):
         refunded_cents: _builtins.int = ...,
         reserved_cents: _builtins.int = ...,
         unconfirmed_cents: _builtins.int = ...,
+        currency_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cost_cents", b"cost_cents", "day", b"day", "failed_count", b"failed_count", "label_value", b"label_value", "model_id", b"model_id", "order_count", b"order_count", "owner", b"owner", "refunded_cents", b"refunded_cents", "reserved_cents", b"reserved_cents", "unconfirmed_cents", b"unconfirmed_cents", "unknown_count", b"unknown_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cost_cents", b"cost_cents", "currency_code", b"currency_code", "day", b"day", "failed_count", b"failed_count", "label_value", b"label_value", "model_id", b"model_id", "order_count", b"order_count", "owner", b"owner", "refunded_cents", b"refunded_cents", "reserved_cents", b"reserved_cents", "unconfirmed_cents", b"unconfirmed_cents", "unknown_count", b"unknown_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -125,6 +125,7 @@ class Generation(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
+    CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
     """Identifier, as the catalog gives it. Opaque."""
     model_id: _builtins.str
@@ -158,6 +159,10 @@ class Generation(_message.Message):
     caller: _builtins.str
     """Name of the caller that has ordered the render, as the ledger knows it; empty as
     owner is. Not part of the etag.
+    """
+    currency_code: _builtins.str
+    """ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+    absent. Not part of the etag.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
@@ -233,10 +238,11 @@ class Generation(_message.Message):
         caller: _builtins.str = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         omitted_fields: _abc.Iterable[_builtins.str] | None = ...,
+        currency_code: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "cost_cents", b"cost_cents", "create_time", b"create_time", "file", b"file", "inputs", b"inputs", "observe_time", b"observe_time", "result", b"result", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "caller", b"caller", "cost_cents", b"cost_cents", "create_time", b"create_time", "etag", b"etag", "failure_message", b"failure_message", "file", b"file", "generation_id", b"generation_id", "inputs", b"inputs", "labels", b"labels", "model_id", b"model_id", "observe_time", b"observe_time", "omitted_fields", b"omitted_fields", "owner", b"owner", "result", b"result", "state", b"state", "terminal", b"terminal", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields", "upstream_status", b"upstream_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents", "caller", b"caller", "cost_cents", b"cost_cents", "create_time", b"create_time", "currency_code", b"currency_code", "etag", b"etag", "failure_message", b"failure_message", "file", b"file", "generation_id", b"generation_id", "inputs", b"inputs", "labels", b"labels", "model_id", b"model_id", "observe_time", b"observe_time", "omitted_fields", b"omitted_fields", "owner", b"owner", "result", b"result", "state", b"state", "terminal", b"terminal", "terminal_time", b"terminal_time", "text", b"text", "upstream_fields", b"upstream_fields", "upstream_status", b"upstream_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost_cents: _TypeAlias = _typing.Literal["cost_cents"]  # noqa: Y015
     _WhichOneofArgType__cost_cents: _TypeAlias = _typing.Literal["_cost_cents", b"_cost_cents"]  # noqa: Y015

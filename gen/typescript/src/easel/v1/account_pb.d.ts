@@ -129,6 +129,13 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
    * @generated from field: google.protobuf.Timestamp reset_time = 6;
    */
   resetTime?: Timestamp | undefined;
+
+  /**
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   *
+   * @generated from field: string currency_code = 7;
+   */
+  currencyCode: string;
 };
 
 /**
@@ -237,6 +244,13 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
    * @generated from field: int64 unconfirmed_cents = 12;
    */
   unconfirmedCents: bigint;
+
+  /**
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   *
+   * @generated from field: string currency_code = 13;
+   */
+  currencyCode: string;
 };
 
 /**

@@ -176,6 +176,14 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
    * @generated from field: repeated string omitted_fields = 19;
    */
   omittedFields: string[];
+
+  /**
+   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+   * absent. Not part of the etag.
+   *
+   * @generated from field: string currency_code = 20;
+   */
+  currencyCode: string;
 };
 
 /**

@@ -49,35 +49,37 @@ public final class AccountProto {
       "oogle.protobuf.StructR\016upstreamFields\022*\n" +
       "\007budgets\030\005 \003(\0132\020.easel.v1.BudgetR\007budget" +
       "s\022%\n\016omitted_fields\030\006 \003(\tR\romittedFields" +
-      "B\020\n\016_balance_cents\"\227\002\n\006Budget\022.\n\006window\030" +
+      "B\020\n\016_balance_cents\"\274\002\n\006Budget\022.\n\006window\030" +
       "\001 \001(\0162\026.easel.v1.BudgetWindowR\006window\022\037\n" +
       "\013limit_cents\030\002 \001(\003R\nlimitCents\022\037\n\013spent_" +
       "cents\030\003 \001(\003R\nspentCents\022%\n\016reserved_cent" +
       "s\030\004 \001(\003R\rreservedCents\0229\n\nstart_time\030\005 \001" +
       "(\0132\032.google.protobuf.TimestampR\tstartTim" +
       "e\0229\n\nreset_time\030\006 \001(\0132\032.google.protobuf." +
-      "TimestampR\tresetTime\"\211\003\n\010UsageRow\022\020\n\003day" +
-      "\030\001 \001(\tR\003day\022\024\n\005owner\030\002 \001(\tR\005owner\022\026\n\006cal" +
-      "ler\030\003 \001(\tR\006caller\022\031\n\010model_id\030\004 \001(\tR\007mod" +
-      "elId\022\037\n\013label_value\030\005 \001(\tR\nlabelValue\022\037\n" +
-      "\013order_count\030\006 \001(\003R\norderCount\022!\n\014failed" +
-      "_count\030\007 \001(\003R\013failedCount\022#\n\runknown_cou" +
-      "nt\030\010 \001(\003R\014unknownCount\022\035\n\ncost_cents\030\t \001" +
-      "(\003R\tcostCents\022%\n\016refunded_cents\030\n \001(\003R\rr" +
-      "efundedCents\022%\n\016reserved_cents\030\013 \001(\003R\rre" +
-      "servedCents\022+\n\021unconfirmed_cents\030\014 \001(\003R\020" +
-      "unconfirmedCents*]\n\014BudgetWindow\022\035\n\031BUDG" +
-      "ET_WINDOW_UNSPECIFIED\020\000\022\025\n\021BUDGET_WINDOW" +
-      "_DAY\020\001\022\027\n\023BUDGET_WINDOW_MONTH\020\002*\267\001\n\016Usag" +
-      "eDimension\022\037\n\033USAGE_DIMENSION_UNSPECIFIE" +
-      "D\020\000\022\027\n\023USAGE_DIMENSION_DAY\020\001\022\031\n\025USAGE_DI" +
-      "MENSION_OWNER\020\002\022\032\n\026USAGE_DIMENSION_CALLE" +
-      "R\020\003\022\031\n\025USAGE_DIMENSION_MODEL\020\004\022\031\n\025USAGE_" +
-      "DIMENSION_LABEL\020\005B\242\001\n\034io.github.easelgrp" +
-      "c.easel.v1B\014AccountProtoP\001Z3github.com/e" +
-      "asel-grpc/easel/gen/go/easel/v1;easelv1\242" +
-      "\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\G" +
-      "PBMetadata\352\002\tEasel::V1b\006proto3"
+      "TimestampR\tresetTime\022#\n\rcurrency_code\030\007 " +
+      "\001(\tR\014currencyCode\"\256\003\n\010UsageRow\022\020\n\003day\030\001 " +
+      "\001(\tR\003day\022\024\n\005owner\030\002 \001(\tR\005owner\022\026\n\006caller" +
+      "\030\003 \001(\tR\006caller\022\031\n\010model_id\030\004 \001(\tR\007modelI" +
+      "d\022\037\n\013label_value\030\005 \001(\tR\nlabelValue\022\037\n\013or" +
+      "der_count\030\006 \001(\003R\norderCount\022!\n\014failed_co" +
+      "unt\030\007 \001(\003R\013failedCount\022#\n\runknown_count\030" +
+      "\010 \001(\003R\014unknownCount\022\035\n\ncost_cents\030\t \001(\003R" +
+      "\tcostCents\022%\n\016refunded_cents\030\n \001(\003R\rrefu" +
+      "ndedCents\022%\n\016reserved_cents\030\013 \001(\003R\rreser" +
+      "vedCents\022+\n\021unconfirmed_cents\030\014 \001(\003R\020unc" +
+      "onfirmedCents\022#\n\rcurrency_code\030\r \001(\tR\014cu" +
+      "rrencyCode*]\n\014BudgetWindow\022\035\n\031BUDGET_WIN" +
+      "DOW_UNSPECIFIED\020\000\022\025\n\021BUDGET_WINDOW_DAY\020\001" +
+      "\022\027\n\023BUDGET_WINDOW_MONTH\020\002*\267\001\n\016UsageDimen" +
+      "sion\022\037\n\033USAGE_DIMENSION_UNSPECIFIED\020\000\022\027\n" +
+      "\023USAGE_DIMENSION_DAY\020\001\022\031\n\025USAGE_DIMENSIO" +
+      "N_OWNER\020\002\022\032\n\026USAGE_DIMENSION_CALLER\020\003\022\031\n" +
+      "\025USAGE_DIMENSION_MODEL\020\004\022\031\n\025USAGE_DIMENS" +
+      "ION_LABEL\020\005B\242\001\n\034io.github.easelgrpc.ease" +
+      "l.v1B\014AccountProtoP\001Z3github.com/easel-g" +
+      "rpc/easel/gen/go/easel/v1;easelv1\242\002\003EXX\252" +
+      "\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMeta" +
+      "data\352\002\tEasel::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -96,13 +98,13 @@ public final class AccountProto {
     internal_static_easel_v1_Budget_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_Budget_descriptor,
-        new java.lang.String[] { "Window", "LimitCents", "SpentCents", "ReservedCents", "StartTime", "ResetTime", });
+        new java.lang.String[] { "Window", "LimitCents", "SpentCents", "ReservedCents", "StartTime", "ResetTime", "CurrencyCode", });
     internal_static_easel_v1_UsageRow_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_easel_v1_UsageRow_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_UsageRow_descriptor,
-        new java.lang.String[] { "Day", "Owner", "Caller", "ModelId", "LabelValue", "OrderCount", "FailedCount", "UnknownCount", "CostCents", "RefundedCents", "ReservedCents", "UnconfirmedCents", });
+        new java.lang.String[] { "Day", "Owner", "Caller", "ModelId", "LabelValue", "OrderCount", "FailedCount", "UnknownCount", "CostCents", "RefundedCents", "ReservedCents", "UnconfirmedCents", "CurrencyCode", });
     com.google.protobuf.StructProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
   }

@@ -25,6 +25,7 @@ private static final long serialVersionUID = 0L;
   }
   private Budget() {
     window_ = 0;
+    currencyCode_ = "";
   }
 
   @java.lang.Override
@@ -198,6 +199,53 @@ private static final long serialVersionUID = 0L;
     return resetTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : resetTime_;
   }
 
+  public static final int CURRENCY_CODE_FIELD_NUMBER = 7;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object currencyCode_ = "";
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  @java.lang.Override
+  public java.lang.String getCurrencyCode() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      currencyCode_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getCurrencyCodeBytes() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      currencyCode_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -229,6 +277,9 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(6, getResetTime());
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 7, currencyCode_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -263,6 +314,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(6, getResetTime());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(7, currencyCode_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -295,6 +349,8 @@ private static final long serialVersionUID = 0L;
       if (!getResetTime()
           .equals(other.getResetTime())) return false;
     }
+    if (!getCurrencyCode()
+        .equals(other.getCurrencyCode())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -325,6 +381,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + RESET_TIME_FIELD_NUMBER;
       hash = (53 * hash) + getResetTime().hashCode();
     }
+    hash = (37 * hash) + CURRENCY_CODE_FIELD_NUMBER;
+    hash = (53 * hash) + getCurrencyCode().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -484,6 +542,7 @@ private static final long serialVersionUID = 0L;
         resetTimeBuilder_.dispose();
         resetTimeBuilder_ = null;
       }
+      currencyCode_ = "";
       return this;
     }
 
@@ -541,6 +600,9 @@ private static final long serialVersionUID = 0L;
             ? resetTime_
             : resetTimeBuilder_.build();
         to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.currencyCode_ = currencyCode_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -607,6 +669,11 @@ private static final long serialVersionUID = 0L;
       if (other.hasResetTime()) {
         mergeResetTime(other.getResetTime());
       }
+      if (!other.getCurrencyCode().isEmpty()) {
+        currencyCode_ = other.currencyCode_;
+        bitField0_ |= 0x00000040;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -667,6 +734,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000020;
               break;
             } // case 50
+            case 58: {
+              currencyCode_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1210,6 +1282,98 @@ private static final long serialVersionUID = 0L;
         resetTime_ = null;
       }
       return resetTimeBuilder_;
+    }
+
+    private java.lang.Object currencyCode_ = "";
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+     * @return The currencyCode.
+     */
+    public java.lang.String getCurrencyCode() {
+      java.lang.Object ref = currencyCode_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        currencyCode_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+     * @return The bytes for currencyCode.
+     */
+    public com.google.protobuf.ByteString
+        getCurrencyCodeBytes() {
+      java.lang.Object ref = currencyCode_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        currencyCode_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+     * @param value The currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCode(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      currencyCode_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearCurrencyCode() {
+      currencyCode_ = getDefaultInstance().getCurrencyCode();
+      bitField0_ = (bitField0_ & ~0x00000040);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+     * @param value The bytes for currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCodeBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      currencyCode_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

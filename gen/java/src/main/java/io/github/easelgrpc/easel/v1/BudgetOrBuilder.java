@@ -113,4 +113,24 @@ public interface BudgetOrBuilder extends
    * <code>.google.protobuf.Timestamp reset_time = 6 [json_name = "resetTime"];</code>
    */
   com.google.protobuf.TimestampOrBuilder getResetTimeOrBuilder();
+
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  java.lang.String getCurrencyCode();
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 7 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  com.google.protobuf.ByteString
+      getCurrencyCodeBytes();
 }

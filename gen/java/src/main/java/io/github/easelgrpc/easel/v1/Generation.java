@@ -31,6 +31,7 @@ private static final long serialVersionUID = 0L;
     caller_ = "";
     omittedFields_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
+    currencyCode_ = "";
   }
 
   @java.lang.Override
@@ -979,6 +980,55 @@ java.lang.String defaultValue) {
     return omittedFields_.getByteString(index);
   }
 
+  public static final int CURRENCY_CODE_FIELD_NUMBER = 20;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object currencyCode_ = "";
+  /**
+   * <pre>
+   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+   * absent. Not part of the etag.
+   * </pre>
+   *
+   * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  @java.lang.Override
+  public java.lang.String getCurrencyCode() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      currencyCode_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+   * absent. Not part of the etag.
+   * </pre>
+   *
+   * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getCurrencyCodeBytes() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      currencyCode_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -1052,6 +1102,9 @@ java.lang.String defaultValue) {
         18);
     for (int i = 0; i < omittedFields_.size(); i++) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 19, omittedFields_.getRaw(i));
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 20, currencyCode_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -1141,6 +1194,9 @@ java.lang.String defaultValue) {
       size += dataSize;
       size += 2 * getOmittedFieldsList().size();
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(20, currencyCode_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1207,6 +1263,8 @@ java.lang.String defaultValue) {
         other.internalGetLabels())) return false;
     if (!getOmittedFieldsList()
         .equals(other.getOmittedFieldsList())) return false;
+    if (!getCurrencyCode()
+        .equals(other.getCurrencyCode())) return false;
     if (!getResultCase().equals(other.getResultCase())) return false;
     switch (resultCase_) {
       case 8:
@@ -1283,6 +1341,8 @@ java.lang.String defaultValue) {
       hash = (37 * hash) + OMITTED_FIELDS_FIELD_NUMBER;
       hash = (53 * hash) + getOmittedFieldsList().hashCode();
     }
+    hash = (37 * hash) + CURRENCY_CODE_FIELD_NUMBER;
+    hash = (53 * hash) + getCurrencyCode().hashCode();
     switch (resultCase_) {
       case 8:
         hash = (37 * hash) + FILE_FIELD_NUMBER;
@@ -1506,6 +1566,7 @@ java.lang.String defaultValue) {
       internalGetMutableLabels().clear();
       omittedFields_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
+      currencyCode_ = "";
       resultCase_ = 0;
       result_ = null;
       return this;
@@ -1611,6 +1672,9 @@ java.lang.String defaultValue) {
       if (((from_bitField0_ & 0x00040000) != 0)) {
         omittedFields_.makeImmutable();
         result.omittedFields_ = omittedFields_;
+      }
+      if (((from_bitField0_ & 0x00080000) != 0)) {
+        result.currencyCode_ = currencyCode_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1742,6 +1806,11 @@ java.lang.String defaultValue) {
           ensureOmittedFieldsIsMutable();
           omittedFields_.addAll(other.omittedFields_);
         }
+        onChanged();
+      }
+      if (!other.getCurrencyCode().isEmpty()) {
+        currencyCode_ = other.currencyCode_;
+        bitField0_ |= 0x00080000;
         onChanged();
       }
       switch (other.getResultCase()) {
@@ -1897,6 +1966,11 @@ java.lang.String defaultValue) {
               omittedFields_.add(s);
               break;
             } // case 154
+            case 162: {
+              currencyCode_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00080000;
+              break;
+            } // case 162
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4312,6 +4386,103 @@ java.lang.String defaultValue) {
       ensureOmittedFieldsIsMutable();
       omittedFields_.add(value);
       bitField0_ |= 0x00040000;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object currencyCode_ = "";
+    /**
+     * <pre>
+     * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+     * absent. Not part of the etag.
+     * </pre>
+     *
+     * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+     * @return The currencyCode.
+     */
+    public java.lang.String getCurrencyCode() {
+      java.lang.Object ref = currencyCode_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        currencyCode_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+     * absent. Not part of the etag.
+     * </pre>
+     *
+     * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+     * @return The bytes for currencyCode.
+     */
+    public com.google.protobuf.ByteString
+        getCurrencyCodeBytes() {
+      java.lang.Object ref = currencyCode_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        currencyCode_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+     * absent. Not part of the etag.
+     * </pre>
+     *
+     * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+     * @param value The currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCode(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      currencyCode_ = value;
+      bitField0_ |= 0x00080000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+     * absent. Not part of the etag.
+     * </pre>
+     *
+     * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearCurrencyCode() {
+      currencyCode_ = getDefaultInstance().getCurrencyCode();
+      bitField0_ = (bitField0_ & ~0x00080000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+     * absent. Not part of the etag.
+     * </pre>
+     *
+     * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+     * @param value The bytes for currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCodeBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      currencyCode_ = value;
+      bitField0_ |= 0x00080000;
       onChanged();
       return this;
     }

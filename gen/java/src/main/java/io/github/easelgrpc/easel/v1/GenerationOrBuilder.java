@@ -531,5 +531,27 @@ java.lang.String defaultValue);
   com.google.protobuf.ByteString
       getOmittedFieldsBytes(int index);
 
+  /**
+   * <pre>
+   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+   * absent. Not part of the etag.
+   * </pre>
+   *
+   * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  java.lang.String getCurrencyCode();
+  /**
+   * <pre>
+   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
+   * absent. Not part of the etag.
+   * </pre>
+   *
+   * <code>string currency_code = 20 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  com.google.protobuf.ByteString
+      getCurrencyCodeBytes();
+
   io.github.easelgrpc.easel.v1.Generation.ResultCase getResultCase();
 }

@@ -51,7 +51,7 @@ public final class GenerationProto {
     java.lang.String[] descriptorData = {
       "\n\031easel/v1/generation.proto\022\010easel.v1\032\034g" +
       "oogle/protobuf/struct.proto\032\037google/prot" +
-      "obuf/timestamp.proto\"\204\007\n\nGeneration\022#\n\rg" +
+      "obuf/timestamp.proto\"\251\007\n\nGeneration\022#\n\rg" +
       "eneration_id\030\001 \001(\tR\014generationId\022\031\n\010mode" +
       "l_id\030\002 \001(\tR\007modelId\022%\n\005state\030\003 \001(\0162\017.eas" +
       "el.v1.StateR\005state\022\'\n\017upstream_status\030\004 " +
@@ -71,28 +71,29 @@ public final class GenerationProto {
       "R\016upstreamFields\022\024\n\005owner\030\020 \001(\tR\005owner\022\026" +
       "\n\006caller\030\021 \001(\tR\006caller\0228\n\006labels\030\022 \003(\0132 " +
       ".easel.v1.Generation.LabelsEntryR\006labels" +
-      "\022%\n\016omitted_fields\030\023 \003(\tR\romittedFields\032" +
-      "9\n\013LabelsEntry\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005valu" +
-      "e\030\002 \001(\tR\005value:\0028\001B\010\n\006resultB\r\n\013_cost_ce" +
-      "nts\"b\n\nFileResult\022!\n\014content_type\030\001 \001(\tR" +
-      "\013contentType\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsize" +
-      "Bytes\210\001\001B\r\n\013_size_bytes\" \n\nTextResult\022\022\n" +
-      "\004text\030\001 \001(\tR\004text\"\370\001\n\005Quote\022\037\n\013price_cen" +
-      "ts\030\001 \001(\003R\npriceCents\022#\n\rcurrency_code\030\002 " +
-      "\001(\tR\014currencyCode\0229\n\nquote_time\030\003 \001(\0132\032." +
-      "google.protobuf.TimestampR\tquoteTime\022(\n\r" +
-      "balance_cents\030\004 \001(\003H\000R\014balanceCents\210\001\001\022#" +
-      "\n\naffordable\030\005 \001(\010H\001R\naffordable\210\001\001B\020\n\016_" +
-      "balance_centsB\r\n\013_affordable*\251\001\n\005State\022\025" +
-      "\n\021STATE_UNSPECIFIED\020\000\022\020\n\014STATE_QUEUED\020\001\022" +
-      "\021\n\rSTATE_RUNNING\020\002\022\023\n\017STATE_SUCCEEDED\020\003\022" +
-      "\020\n\014STATE_FAILED\020\004\022\022\n\016STATE_REFUNDED\020\005\022\021\n" +
-      "\rSTATE_DELETED\020\006\022\026\n\022STATE_UNRECOGNIZED\020\007" +
-      "B\245\001\n\034io.github.easelgrpc.easel.v1B\017Gener" +
-      "ationProtoP\001Z3github.com/easel-grpc/ease" +
-      "l/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel." +
-      "V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tE" +
-      "asel::V1b\006proto3"
+      "\022%\n\016omitted_fields\030\023 \003(\tR\romittedFields\022" +
+      "#\n\rcurrency_code\030\024 \001(\tR\014currencyCode\0329\n\013" +
+      "LabelsEntry\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005value\030\002" +
+      " \001(\tR\005value:\0028\001B\010\n\006resultB\r\n\013_cost_cents" +
+      "\"b\n\nFileResult\022!\n\014content_type\030\001 \001(\tR\013co" +
+      "ntentType\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeByt" +
+      "es\210\001\001B\r\n\013_size_bytes\" \n\nTextResult\022\022\n\004te" +
+      "xt\030\001 \001(\tR\004text\"\370\001\n\005Quote\022\037\n\013price_cents\030" +
+      "\001 \001(\003R\npriceCents\022#\n\rcurrency_code\030\002 \001(\t" +
+      "R\014currencyCode\0229\n\nquote_time\030\003 \001(\0132\032.goo" +
+      "gle.protobuf.TimestampR\tquoteTime\022(\n\rbal" +
+      "ance_cents\030\004 \001(\003H\000R\014balanceCents\210\001\001\022#\n\na" +
+      "ffordable\030\005 \001(\010H\001R\naffordable\210\001\001B\020\n\016_bal" +
+      "ance_centsB\r\n\013_affordable*\251\001\n\005State\022\025\n\021S" +
+      "TATE_UNSPECIFIED\020\000\022\020\n\014STATE_QUEUED\020\001\022\021\n\r" +
+      "STATE_RUNNING\020\002\022\023\n\017STATE_SUCCEEDED\020\003\022\020\n\014" +
+      "STATE_FAILED\020\004\022\022\n\016STATE_REFUNDED\020\005\022\021\n\rST" +
+      "ATE_DELETED\020\006\022\026\n\022STATE_UNRECOGNIZED\020\007B\245\001" +
+      "\n\034io.github.easelgrpc.easel.v1B\017Generati" +
+      "onProtoP\001Z3github.com/easel-grpc/easel/g" +
+      "en/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312" +
+      "\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEase" +
+      "l::V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -105,7 +106,7 @@ public final class GenerationProto {
     internal_static_easel_v1_Generation_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_Generation_descriptor,
-        new java.lang.String[] { "GenerationId", "ModelId", "State", "UpstreamStatus", "Terminal", "Inputs", "CostCents", "File", "Text", "FailureMessage", "CreateTime", "TerminalTime", "ObserveTime", "Etag", "UpstreamFields", "Owner", "Caller", "Labels", "OmittedFields", "Result", });
+        new java.lang.String[] { "GenerationId", "ModelId", "State", "UpstreamStatus", "Terminal", "Inputs", "CostCents", "File", "Text", "FailureMessage", "CreateTime", "TerminalTime", "ObserveTime", "Etag", "UpstreamFields", "Owner", "Caller", "Labels", "OmittedFields", "CurrencyCode", "Result", });
     internal_static_easel_v1_Generation_LabelsEntry_descriptor =
       internal_static_easel_v1_Generation_descriptor.getNestedTypes().get(0);
     internal_static_easel_v1_Generation_LabelsEntry_fieldAccessorTable = new

@@ -28,6 +28,7 @@ private static final long serialVersionUID = 0L;
     caller_ = "";
     modelId_ = "";
     labelValue_ = "";
+    currencyCode_ = "";
   }
 
   @java.lang.Override
@@ -402,6 +403,53 @@ private static final long serialVersionUID = 0L;
     return unconfirmedCents_;
   }
 
+  public static final int CURRENCY_CODE_FIELD_NUMBER = 13;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object currencyCode_ = "";
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  @java.lang.Override
+  public java.lang.String getCurrencyCode() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      currencyCode_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getCurrencyCodeBytes() {
+    java.lang.Object ref = currencyCode_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      currencyCode_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -451,6 +499,9 @@ private static final long serialVersionUID = 0L;
     }
     if (unconfirmedCents_ != 0L) {
       output.writeInt64(12, unconfirmedCents_);
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 13, currencyCode_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -504,6 +555,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(12, unconfirmedCents_);
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(currencyCode_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(13, currencyCode_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -543,6 +597,8 @@ private static final long serialVersionUID = 0L;
         != other.getReservedCents()) return false;
     if (getUnconfirmedCents()
         != other.getUnconfirmedCents()) return false;
+    if (!getCurrencyCode()
+        .equals(other.getCurrencyCode())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -585,6 +641,8 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + UNCONFIRMED_CENTS_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
         getUnconfirmedCents());
+    hash = (37 * hash) + CURRENCY_CODE_FIELD_NUMBER;
+    hash = (53 * hash) + getCurrencyCode().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -734,6 +792,7 @@ private static final long serialVersionUID = 0L;
       refundedCents_ = 0L;
       reservedCents_ = 0L;
       unconfirmedCents_ = 0L;
+      currencyCode_ = "";
       return this;
     }
 
@@ -802,6 +861,9 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000800) != 0)) {
         result.unconfirmedCents_ = unconfirmedCents_;
+      }
+      if (((from_bitField0_ & 0x00001000) != 0)) {
+        result.currencyCode_ = currencyCode_;
       }
     }
 
@@ -895,6 +957,11 @@ private static final long serialVersionUID = 0L;
       if (other.getUnconfirmedCents() != 0L) {
         setUnconfirmedCents(other.getUnconfirmedCents());
       }
+      if (!other.getCurrencyCode().isEmpty()) {
+        currencyCode_ = other.currencyCode_;
+        bitField0_ |= 0x00001000;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -981,6 +1048,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000800;
               break;
             } // case 96
+            case 106: {
+              currencyCode_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00001000;
+              break;
+            } // case 106
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1795,6 +1867,98 @@ private static final long serialVersionUID = 0L;
     public Builder clearUnconfirmedCents() {
       bitField0_ = (bitField0_ & ~0x00000800);
       unconfirmedCents_ = 0L;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object currencyCode_ = "";
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+     * @return The currencyCode.
+     */
+    public java.lang.String getCurrencyCode() {
+      java.lang.Object ref = currencyCode_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        currencyCode_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+     * @return The bytes for currencyCode.
+     */
+    public com.google.protobuf.ByteString
+        getCurrencyCodeBytes() {
+      java.lang.Object ref = currencyCode_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        currencyCode_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+     * @param value The currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCode(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      currencyCode_ = value;
+      bitField0_ |= 0x00001000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearCurrencyCode() {
+      currencyCode_ = getDefaultInstance().getCurrencyCode();
+      bitField0_ = (bitField0_ & ~0x00001000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * ISO 4217 code of the amounts. Always "EUR" today.
+     * </pre>
+     *
+     * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+     * @param value The bytes for currencyCode to set.
+     * @return This builder for chaining.
+     */
+    public Builder setCurrencyCodeBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      currencyCode_ = value;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }

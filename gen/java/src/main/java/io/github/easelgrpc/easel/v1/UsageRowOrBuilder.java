@@ -189,4 +189,24 @@ public interface UsageRowOrBuilder extends
    * @return The unconfirmedCents.
    */
   long getUnconfirmedCents();
+
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+   * @return The currencyCode.
+   */
+  java.lang.String getCurrencyCode();
+  /**
+   * <pre>
+   * ISO 4217 code of the amounts. Always "EUR" today.
+   * </pre>
+   *
+   * <code>string currency_code = 13 [json_name = "currencyCode"];</code>
+   * @return The bytes for currencyCode.
+   */
+  com.google.protobuf.ByteString
+      getCurrencyCodeBytes();
 }
