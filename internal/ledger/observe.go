@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -100,8 +99,10 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		if err != nil {
 			return err
 		}
-		slices.SortStableFunc(all, func(a, b Order) int { return cmp.Or(cmp.Compare(a.Owner, b.Owner), a.Time.Compare(b.Time)) }) // as all take their budgets
-		for _, o := range all {                                                                                                   // more than one of a generation of forwarded API keys alone
+		if err := lockBudgets(tx, all); err != nil {
+			return err
+		}
+		for _, o := range all { // more than one of a generation of forwarded API keys alone
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
@@ -118,6 +119,28 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		return nil, err
 	}
 	return effects, nil
+}
+
+// lockBudgets locks the budgets of several orders in the order in which one order takes its own: days before months. Else
+// those of yesterday and of today would wait for each other, with an order of today between them.
+func lockBudgets(tx *transaction, all []Order) error {
+	if len(all) < 2 || tx.l.dialect.notify == "" { // a file has one writer
+		return nil
+	}
+	owners, starts := map[string]bool{}, map[int64]bool{}
+	for _, o := range all {
+		owners[o.Owner] = true
+		for _, b := range (Limits{}).periods(o.Time) {
+			starts[b.Start.UnixMicro()] = true
+		}
+	}
+	names, err := json.Marshal(slices.Sorted(maps.Keys(owners)))
+	if err != nil {
+		return err
+	}
+	times, _ := json.Marshal(slices.Sorted(maps.Keys(starts))) // of numbers
+	_, err = collect(tx, scanText, `SELECT owner FROM budgets WHERE owner {in ids} AND start_time {in times} ORDER BY owner, period, start_time {lock}`, string(names), string(times))
+	return err
 }
 
 // exceededBy is the price that was reserved for an order, where a charge is the first one above it. Else it is 0.

@@ -45,7 +45,8 @@ const (
 	maxTexts       = 64 << 20         // bytes of texts with them
 	recordRetry    = time.Second      // before a state is recorded again that the ledger has refused; doubles
 	recordRetryMax = 30 * time.Second // at most
-	recordAtOnce   = 64               // states in one transaction
+	recordAtOnce   = 64               // states in one transaction, fewer where the ledger is slow
+	recordTime     = time.Second      // for a transaction of many, which holds budgets meanwhile
 )
 
 // sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
@@ -61,6 +62,7 @@ type Recorder struct {
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}
+	together int // states that the next transaction may have
 
 	mu      sync.Mutex
 	waiting map[sight][]*ledger.Observation
@@ -74,7 +76,7 @@ type Recorder struct {
 func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
 	return &Recorder{
 		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxOwned),
-		wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{},
+		wake: make(chan struct{}, 1), together: recordAtOnce, waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{},
 	}
 }
 
@@ -152,7 +154,7 @@ func (r *Recorder) ready(now time.Time) map[string]waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[string]waiting{}
-	for _, key := range r.order[:min(len(r.order), recordAtOnce)] {
+	for _, key := range r.order[:min(len(r.order), r.together)] {
 		if _, other := all[key.generationID]; !other && !r.locked[key].at.After(now) {
 			all[key.generationID] = waiting{key, r.waiting[key][0]}
 		}
@@ -275,7 +277,7 @@ func (r *Recorder) Record(ctx context.Context) {
 		}
 		err := r.recordWaiting(ctx, key, seen, true)
 		if err == nil {
-			pause = recordRetry
+			pause, r.together = recordRetry, max(2, r.together) // many are worth a try again
 			continue
 		}
 		away, ok := errors.AsType[*ledger.Unavailable](err)
@@ -322,8 +324,20 @@ func (r *Recorder) recordWaiting(ctx context.Context, key sight, seen *ledger.Ob
 	return err
 }
 
-// recordAll records states that wait, in one transaction.
+// recordAll records states that wait, in one transaction. Where that fails, in time too, the next one has half as many.
 func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) error {
+	bounded, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	err := r.recordTogether(bounded, all)
+	if err == nil {
+		r.together = min(2*r.together, recordAtOnce)
+	} else {
+		r.together = max(1, r.together/2)
+	}
+	return err
+}
+
+func (r *Recorder) recordTogether(ctx context.Context, all map[string]waiting) error {
 	seen := make(map[string]ledger.Observation, len(all))
 	for id, one := range all {
 		now := *one.seen
