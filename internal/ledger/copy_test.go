@@ -207,6 +207,28 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	}
 }
 
+// Servers go on while the schema changes under them: the tables that triggers write are theirs to write at once.
+func TestWhoServesMayWriteWhatAMigrationAdds(t *testing.T) {
+	for _, grantee := range []string{fmt.Sprintf("\"Serving %d\"", rand.Uint32()), "PUBLIC"} {
+		owner, name := proctest.Database(t), fmt.Sprintf("serving_%d", rand.Uint32())
+		if grantee != "PUBLIC" {
+			name = strings.Trim(grantee, `"`)
+		}
+		change(t, owner, `CREATE ROLE "`+name+`" LOGIN PASSWORD 'p'`)
+		ledger.SchemaOf(t, owner, 6)
+		change(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+grantee)
+		if _, err := ledger.Migrate(t.Context(), owner, func(string, time.Duration) {}); err != nil {
+			t.Fatal(err)
+		}
+		serving := asUser(t, owner, name, "p")
+		l := open(t, serving)
+		conclude(t, l, write(t, l, request("one")), lifecycle.Named, "g1")
+		if _, differences := verify(t, serving); len(differences) > 0 {
+			t.Error(differences)
+		}
+	}
+}
+
 func asUser(t *testing.T, address, user, password string) string {
 	t.Helper()
 	at, err := url.Parse(address)

@@ -14,6 +14,12 @@ import (
 // FirstSchema makes the book of the first migration.
 func FirstSchema(t *testing.T, url string) {
 	t.Helper()
+	SchemaOf(t, url, 1)
+}
+
+// SchemaOf makes the book of a migration.
+func SchemaOf(t *testing.T, url string, version int64) {
+	t.Helper()
 	at, err := parse(url)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +31,7 @@ func FirstSchema(t *testing.T, url string) {
 	defer func() { _ = db.Close() }()
 	provider, err := at.migrations(db)
 	if err == nil {
-		_, err = provider.UpTo(t.Context(), 1)
+		_, err = provider.UpTo(t.Context(), version)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,20 @@ CREATE TABLE movements (
   PRIMARY KEY (order_id, number)
 );
 
+-- Who may write orders may write this too: the rows of orders do it for them, with their rights.
+-- +goose StatementBegin
+DO $$
+DECLARE
+  grantee TEXT;
+BEGIN
+  FOR grantee IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE format('%I', pg_get_userbyid(a.grantee)) END
+    FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = 'orders'::regclass AND a.privilege_type = 'INSERT'
+  LOOP
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON movements TO %s', grantee);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
+
 -- Who has moved the money of an order last: "" is Easel.
 ALTER TABLE orders ADD COLUMN moved_by TEXT NOT NULL DEFAULT '';
 
