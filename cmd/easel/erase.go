@@ -28,7 +28,7 @@ type eraseCmd struct {
 
 // Help says what is erased, and what stays.
 func (*eraseCmd) Help() string {
-	return `Erases what names content of orders that have placed a render, through the admin address of a server: their labels, what the catalog has said of the render, and events. Nothing of it is written again. What guards against a second charge stays: the idempotency key, digests, the id of the render; so do amounts and the journal of money. What is given together must all match. An order of unknown outcome is left: resolve it first.
+	return `Erases what names content of orders, through the admin address of a server: their labels, what the catalog has said of the render, and events. Nothing of it is written again. What guards against a second charge stays: the idempotency key, digests, the id of the render; so do amounts and the journal of money. What is given together must all match. An order of unknown outcome is left: resolve it first. With --delete so is one whose render can't be deleted.
 
 Replicas forget what they share of polls within an hour of the end of a render. Backups of the ledger, and what PostgreSQL keeps in its log, are not reached.
 
@@ -88,11 +88,11 @@ func (c *eraseCmd) tell(console *terminal.Console, all admin.Erased) error {
 		done += fmt.Sprintf(", and %d renders are deleted", all.Deleted)
 	}
 	console.Print(done)
-	for _, generation := range slices.Sorted(maps.Keys(all.Left)) {
-		console.PrintText(terminal.Sanitize(generation + " is not deleted: " + all.Left[generation] + "\n"))
+	for _, order := range slices.Sorted(maps.Keys(all.Left)) {
+		console.PrintText(terminal.Sanitize(order + " is left: " + all.Left[order] + "\n"))
 	}
 	if len(all.Left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d renders are not deleted", len(all.Left)), Cure: "the same command with --delete tries again"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d orders are not erased", len(all.Left)), Cure: "the same command tries again"}
 	}
 	return console.Err()
 }

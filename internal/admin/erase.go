@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Erasure is what an operator wants erased: what names content of the orders that it chooses. It is done in steps.
@@ -30,7 +31,7 @@ type Erased struct {
 	// Erased is how many orders had not been erased before, and Deleted how many generations the catalog has no more.
 	Erased  int64 `json:"erased"`
 	Deleted int   `json:"deleted"`
-	// Left are the generations that were not deleted, and why.
+	// Left are the orders that were not erased, by their generation or else their id, and why.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is where the next step goes on; nil: there is none.
 	Next *ledger.Position `json:"next,omitempty"`
@@ -51,7 +52,7 @@ func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`, http.StatusBadRequest)
 		return
 	}
-	done, err := o.eraseStep(r.Context(), asked)
+	done, err := o.eraseStep(r.Context(), asked, stepTime)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -63,26 +64,46 @@ func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, done)
 }
 
-func (o Orders) eraseStep(ctx context.Context, asked Erasure) (done Erased, err error) {
+// stepTime is after which time a step of deleting ends, and deleteTime bounds it: whoever asks waits longer.
+const (
+	stepTime   = 5 * time.Second
+	deleteTime = 10 * time.Second
+)
+
+// eraseStep does a step, and looks at no more orders after some time.
+func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Duration) (done Erased, err error) {
 	chosen, most, err := o.chosen(ctx, asked)
 	if err != nil {
 		return done, err
 	}
-	if asked.Delete {
-		done.Left = map[string]string{}
-		for _, one := range chosen {
-			if hindrance := o.delete(ctx, one); hindrance != "" {
-				done.Left[one.Generation] = hindrance
-				continue
-			}
+	free, looked := o.clear(ctx, asked, chosen, stepTime, &done)
+	if done.Erased, err = o.Ledger.Erase(ctx, free...); err != nil {
+		return done, err
+	}
+	if looked > 0 && (looked < len(chosen) || looked == most) {
+		done.Next = &ledger.Position{Time: chosen[looked-1].Time, ID: chosen[looked-1].ID}
+	}
+	return done, nil
+}
+
+// clear finds the orders that may be erased, and deletes their generations first where that is wanted. An order that is
+// left keeps what it is chosen by. looked is at how many it has looked.
+func (o Orders) clear(ctx context.Context, asked Erasure, chosen []ledger.Order, stepTime time.Duration, done *Erased) (free []ledger.Order, looked int) {
+	ctx, cancel := context.WithTimeout(ctx, deleteTime)
+	defer cancel()
+	done.Left = map[string]string{}
+	for end := time.Now().Add(stepTime); looked < len(chosen) && (looked == 0 || time.Now().Before(end)); looked++ {
+		one := chosen[looked]
+		if hindrance := o.hindrance(ctx, one, asked.Delete); hindrance != "" {
+			done.Left[cmp.Or(one.Generation, one.ID)] = hindrance
+			continue
+		}
+		free = append(free, one)
+		if asked.Delete && one.Generation != "" {
 			done.Deleted++
 		}
 	}
-	done.Erased, err = o.Ledger.Erase(ctx, chosen...)
-	if last := len(chosen) - 1; last == most-1 {
-		done.Next = &ledger.Position{Time: chosen[last].Time, ID: chosen[last].ID}
-	}
-	return done, err
+	return free, looked
 }
 
 // chosen are the orders of a step, and how many it may have.
@@ -91,7 +112,7 @@ func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Orde
 	if asked.Delete {
 		most = deletedAtOnce
 	}
-	filter, after := ledger.Filter{Generation: asked.Generation}, ledger.Position{}
+	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner
 	}
@@ -105,21 +126,19 @@ func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Orde
 	return chosen, most, err
 }
 
-// deleteTime is how long the catalog may take to delete one generation.
-const deleteTime = 10 * time.Second
-
-// delete deletes the generation of an order in the catalog. hindrance says why it can't be; "" where it is gone.
-func (o Orders) delete(ctx context.Context, one ledger.Order) (hindrance string) {
+// hindrance says why an order can't be erased, after its generation was deleted in the catalog where that is wanted; ""
+// where it can.
+func (o Orders) hindrance(ctx context.Context, one ledger.Order, deleted bool) string {
 	switch {
-	case one.IsGone():
+	case one.State == lifecycle.Open:
+		return "its outcome is unknown: resolve it first"
+	case !deleted || one.Generation == "" || one.IsGone():
 		return ""
 	case !one.Settled:
 		return "its money may still move"
 	case o.Delete == nil:
 		return "callers bring their API keys here, and without one nothing can be deleted"
 	}
-	ctx, cancel := context.WithTimeout(ctx, deleteTime)
-	defer cancel()
 	if err := o.Delete(ctx, one); err != nil {
 		return err.Error()
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases what names content of orders that have placed a generation: labels, records and events. What guards against
+// Erase erases what names content of orders whose outcome is known: labels, records and events. What guards against
 // a second charge stays, and so do money and its journal. It gives how many were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) (err error) {

@@ -27,6 +27,9 @@ type Filter struct {
 	Labels map[string]string
 	// Since is the time from which on they were written; zero is any.
 	Since time.Time
+	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next three they have placed
+	// a generation.
+	AnyState bool
 	// Unresolved chooses orders of unknown outcome.
 	Unresolved bool
 	// Unsettled chooses orders whose money may still move.
@@ -74,7 +77,7 @@ func (f Filter) clauses() *clauses {
 	switch {
 	case f.Unresolved:
 		c.add("state = {open}")
-	case f.Reserved:
+	case f.Reserved, f.AnyState:
 	case f.Unsettled:
 		c.add("state = {placed} AND settled = 0")
 	default:
