@@ -1,6 +1,8 @@
 package orders
 
 import (
+	"context"
+	"fmt"
 	"reflect"
 	"runtime"
 	"testing"
@@ -177,6 +179,32 @@ func TestAStateThatFoundNoPlaceIsTakenLater(t *testing.T) {
 		o.Sighted(seen)
 		if o.states != 1 {
 			t.Errorf("%d states wait", o.states)
+		}
+	}
+}
+
+func TestASlowLedgerIsGivenFewerStatesTogether(t *testing.T) { // M14
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "http://127.0.0.1/catalog"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = book.Close() }()
+	r := NewRecorder(book, nil)
+	for n := range 2 * recordAtOnce {
+		r.put(sight{generationID: fmt.Sprint("g", n)}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want := recordAtOnce; want > 1; want /= 2 {
+		if all := r.ready(time.Now()); len(all) != want || r.recordAll(late, all) == nil {
+			t.Fatalf("%d are recorded together, want %d", len(all), want)
+		}
+	}
+	for want := 2; r.states > 0; want = min(2*want, recordAtOnce) {
+		r.together = max(2, r.together)
+		all := r.ready(time.Now())
+		if err := r.recordAll(t.Context(), all); err != nil || len(all) != min(want, len(all)+r.states) {
+			t.Fatalf("%d are recorded together, want %d: %v", len(all), want, err)
 		}
 	}
 }
