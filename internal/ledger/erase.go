@@ -12,6 +12,9 @@ import (
 // Erase erases what names content of orders whose outcome is known: labels, records and events. What guards against
 // a second charge stays, and so do money and its journal. It gives how many were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
+	if len(all) == 0 {
+		return 0, nil
+	}
 	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
 		erased, err = erase(tx, all)
 		return err
@@ -48,9 +51,11 @@ func erase(tx *transaction, all []Order) (erased int64, err error) {
 }
 
 // Retention erases what names content of old orders of owners who want that. It walks through their orders once, and
-// then only through those that have come of age, and those whose money could still move.
+// then only through those that have come of age since, and from the first on that it had to leave.
 type Retention struct {
 	Ledger *Ledger
+	// Rest is how long nothing is looked at of an owner at the end of its orders.
+	Rest time.Duration
 
 	walks map[string]walk // by owner
 }
@@ -59,13 +64,14 @@ type Retention struct {
 type walk struct {
 	at   Position
 	next *Position
+	from time.Time // when it begins
 }
 
 // Step looks at the next orders of owners that are older than they want, most of one owner at once, and erases those whose
 // money can't move any more. It gives the most that it has looked at of one.
 func (r *Retention) Step(ctx context.Context, most int) (looked int, err error) {
 	for owner, team := range r.Ledger.teams() {
-		if team.Retention == 0 {
+		if team.Retention == 0 || time.Now().Before(r.walks[owner].from) {
 			continue
 		}
 		n, err := r.step(ctx, owner, team.Retention, most)
@@ -82,29 +88,35 @@ func (r *Retention) step(ctx context.Context, owner string, age time.Duration, m
 		r.walks = map[string]walk{}
 	}
 	w, all := r.walks[owner], []Order(nil)
-	err = r.Ledger.inTransaction(ctx, func(tx *transaction) (err error) {
+	err = r.Ledger.reading(ctx, func(tx *transaction) (err error) {
 		all, err = r.Ledger.orders(tx, "", `owner = $1 AND (order_time, id) > ($2, $3) AND order_time <= {now} - $4 ORDER BY order_time, id LIMIT $5`,
 			owner, micros(w.at.Time), w.at.ID, age.Microseconds(), most)
-		if err == nil {
-			_, err = erase(tx, slices.DeleteFunc(slices.Clone(all), func(o Order) bool { return o.Erased || o.mayMove() }))
-		}
 		return err
 	})
+	if err == nil {
+		_, err = r.Ledger.Erase(ctx, slices.DeleteFunc(slices.Clone(all), func(o Order) bool { return o.Erased || !o.isOver() })...)
+	}
 	if err != nil {
 		return 0, err
 	}
 	for _, o := range all {
-		if before := w.at; w.next == nil && o.mayMove() && o.Age < age+doubtFor {
+		if before := w.at; w.next == nil && !o.isOver() {
 			w.next = &before
 		}
 		w.at = Position{o.Time, o.ID}
 	}
-	if w.next != nil && len(all) < most {
-		w = walk{at: *w.next}
+	if len(all) < most {
+		if w.next != nil {
+			w = walk{at: *w.next}
+		}
+		w.from = time.Now().Add(r.Rest)
 	}
 	r.walks[owner] = w
 	return len(all), nil
 }
+
+// isOver reports whether the order has an outcome, and no money can move any more.
+func (o Order) isOver() bool { return o.State != lifecycle.Open && !o.mayMove() }
 
 // mayMove reports whether the order has placed a generation whose money may still move.
 func (o Order) mayMove() bool { return o.State == lifecycle.Placed && !o.Settled }

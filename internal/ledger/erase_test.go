@@ -122,8 +122,8 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		for n := range 5 {
 			prompted(t, l, fmt.Sprint("old", n), fmt.Sprint("old", n))
 		}
-		moving := request("moving")
-		conclude(t, l, write(t, l, moving), lifecycle.Named, "moving")
+		conclude(t, l, write(t, l, request("moving")), lifecycle.Named, "moving")
+		unknown := write(t, l, request("unknown"))
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 172800000000")
 		prompted(t, l, "new", "new")
 		retention := ledger.Retention{Ledger: l}
@@ -143,9 +143,13 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 			}
 		}
 		observe(t, l, "moving", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
+		conclude(t, l, unknown, lifecycle.Named, "unknown")
+		observe(t, l, "unknown", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
 		pass()
-		if o := own(t, l, "moving"); !o.Erased {
-			t.Error("what has been settled since is not erased")
+		for _, id := range []string{"moving", "unknown"} {
+			if o := own(t, l, id); !o.Erased {
+				t.Errorf("%s has been settled since, and is not erased", id)
+			}
 		}
 	})
 }

@@ -82,17 +82,18 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 }
 
 const (
-	tidyEvery    = time.Minute
-	expireAtMost = 8       // orders at once: they lock the budgets of their owners
-	pruneAtMost  = 10_000  // orders at once
-	forgetAtMost = 500     // orders at once, in a book that orders wait for
-	keptOrders   = 100_000 // that were placed, by a ledger in memory
+	tidyEvery     = time.Minute
+	retentionRest = time.Hour // between two walks through the orders of a team
+	expireAtMost  = 8         // orders at once: they lock the budgets of their owners
+	pruneAtMost   = 10_000    // orders at once
+	forgetAtMost  = 500       // orders at once, in a book that orders wait for
+	keptOrders    = 100_000   // that were placed, by a ledger in memory
 )
 
 // Tidy moves what is reserved for orders that can't be sent again any more, forgets those that were refused, erases what teams want erased, and prunes a
 // ledger in memory, until ctx ends.
 func (o *Orders) Tidy(ctx context.Context) {
-	retention := ledger.Retention{Ledger: o.Ledger}
+	retention := ledger.Retention{Ledger: o.Ledger, Rest: retentionRest}
 	for sleep(ctx, tidyEvery) {
 		inPieces(ctx, expireAtMost, o.Ledger.Expire)
 		inPieces(ctx, forgetAtMost, o.Ledger.ForgetRefused)
