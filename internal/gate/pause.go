@@ -129,7 +129,7 @@ func (d *dailyCap) heard(r Report, now time.Time, after time.Duration) {
 	switch next := now.Add(capProbe + after); {
 	case d.isReached() && r.Over.After(d.since):
 		*d = dailyCap{passed: r.Over}
-	case r.Capped.After(d.passed) && r.Capped.After(d.since) && !(&dailyCap{since: r.Capped}).isOver(now):
+	case r.Capped.After(r.Over) && r.Capped.After(d.passed) && r.Capped.After(d.since) && !(&dailyCap{since: r.Capped}).isOver(now):
 		d.since, d.looks = r.Capped, next
 	case d.isReached():
 		if looks := r.Looked.Add(capProbe + after); looks.After(d.looks) && looks.Before(next) {

@@ -123,6 +123,7 @@ func (g *Gate) Hear(self string, others map[string]Report) {
 	}
 	for _, r := range others {
 		g.cap.heard(r, now, time.Duration(1+before)*capTurn)
+		g.told.Over = later(g.told.Over, r.Over) // who comes after that process has gone hears it too
 	}
 	g.advance()
 	part := g.part(others)

@@ -99,6 +99,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			err = s.renew(ctx)
 		}
 		if err == nil && !turn.Holds() { // a pause has begun while the claim was renewed
+			s.came = turn.Came // it keeps its place in line
 			turn.End(gate.Answer{Outcome: gate.Unused})
 			attempt--
 			continue

@@ -110,8 +110,8 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {
-		if events.message(ctx, any(message).(proto.Message)) != nil {
-			return // nobody reads any more
+		if err = events.message(ctx, any(message).(proto.Message)); err != nil {
+			break // nobody reads any more, or it has not come in time: that must not look like the end
 		}
 	}
 	events.end(err)

@@ -118,17 +118,6 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// caller is who has sent the request, by what is known without the server.
-func (m *matched) caller() string {
-	switch {
-	case m == nil:
-		return ""
-	case m.request.TLS != nil && len(m.request.TLS.PeerCertificates) > 0:
-		return string(m.request.TLS.PeerCertificates[0].RawSubject)
-	}
-	return m.request.Header.Get("Authorization")
-}
-
 // serve serves a request whose route is known. The template of the route names the span, never the path:
 // ids would make as many names as there are generations. A watch or a wait may be open for an hour, so
 // its span ends now, and a second span marks its end.

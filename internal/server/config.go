@@ -30,6 +30,9 @@ type Service interface {
 	Proven(ctx context.Context) bool
 	// Prove asks the catalog whether it accepts the API key of a call.
 	Prove(ctx context.Context) error
+	// Vouch lets the API key of a call count as proved for a while, whose proof has failed or is not there yet, where failed
+	// is nil: the catalog has accepted it not long ago, and has not rejected it since. It reports whether it does.
+	Vouch(ctx context.Context, failed error) bool
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()

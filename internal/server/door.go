@@ -58,7 +58,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 	limits := config.Limits
 	d := &door{
 		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing, stats: newCallStats(),
-		proofs:            newProofs(config.Service.Prove),
+		proofs:            newProofs(config.Service.Prove, config.Service.Vouch),
 		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls())), OwnerPlaces: callerTurns(limits.calls())}),
 		reading:           gate.New(gate.Config{Places: [gate.Classes]int{2 * readsAtOnce, 2 * readsAtOnce, readsAtOnce}, OwnerPlaces: readsOfCaller}),
 		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),

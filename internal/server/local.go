@@ -81,7 +81,7 @@ func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave f
 		return nil, nil, l.door.refuse(ctx, c, err)
 	}
 	id := l.door.remember(c)
-	return r.WithContext(context.WithValue(r.Context(), requestKey{}, id)), func(refused error) {
+	return r.WithContext(context.WithValue(ctx, requestKey{}, id)), func(refused error) {
 		if !l.door.forget(id) {
 			_ = l.door.refuse(ctx, c, cmp.Or(refused, errPanicked)) // it has been answered
 		}

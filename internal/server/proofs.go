@@ -26,6 +26,7 @@ const (
 // wait for an API key. The addresses that API keys come from take turns.
 type proofs struct {
 	prove func(context.Context) error
+	vouch func(ctx context.Context, failed error) bool // see [Service]
 	turns *gate.Gate
 	work  sync.WaitGroup
 	ctx   context.Context //nolint:containedctx // of all proofs: none runs on a caller's context
@@ -44,8 +45,8 @@ type proof struct {
 	err     error // once it is done
 }
 
-func newProofs(prove func(context.Context) error) *proofs {
-	p := &proofs{prove: prove, turns: gate.New(gate.Config{Places: placesOf(proofsAtOnce), OwnerPlaces: proofsOfAddress}), all: map[string]*proof{}}
+func newProofs(prove func(context.Context) error, vouch func(context.Context, error) bool) *proofs {
+	p := &proofs{prove: prove, vouch: vouch, turns: gate.New(gate.Config{Places: placesOf(proofsAtOnce), OwnerPlaces: proofsOfAddress}), all: map[string]*proof{}}
 	p.ctx, p.stop = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return p
 }
@@ -78,19 +79,30 @@ func (p *proofs) rejected(apiKey string) error {
 	return nil
 }
 
-// wait waits for the proof of the API key of a call.
+// wait waits for the proof of the API key of a call, or for half the time where somebody vouches for it: that it may get no
+// turn among API keys that are made up, and no answer in an outage, is no reason to refuse it.
 func (p *proofs) wait(ctx context.Context, apiKey, address string) error {
-	late := time.NewTimer(proofWait)
+	soon, late := time.NewTimer(proofWait/2), time.NewTimer(proofWait)
+	defer soon.Stop()
 	defer late.Stop()
 	one := p.join(ctx, apiKey, address)
 	defer p.leave(one, apiKey)
-	select {
-	case <-one.done:
-		return one.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-late.C:
-		return one.missed()
+	for {
+		select {
+		case <-one.done:
+			if one.err != nil && p.vouch(ctx, one.err) {
+				return nil
+			}
+			return one.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-soon.C:
+			if p.vouch(ctx, nil) {
+				return nil
+			}
+		case <-late.C:
+			return one.missed()
+		}
 	}
 }
 

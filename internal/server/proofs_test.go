@@ -23,7 +23,7 @@ func TestCallsUnderANewAPIKeyWaitForOneProof(t *testing.T) { // D12
 			proofs.Add(1)
 			time.Sleep(time.Second)
 			return nil
-		})
+		}, vouchForNone)
 		defer p.close()
 		var waiting sync.WaitGroup
 		began := time.Now()
@@ -138,7 +138,7 @@ func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
 
 func TestTheProofsOfOneAddressKeepNoOtherWaiting(t *testing.T) { // D12
 	synctest.Test(t, func(t *testing.T) {
-		p := newProofs(func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil })
+		p := newProofs(func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil }, vouchForNone)
 		defer p.close()
 		var made sync.WaitGroup
 		for n := range 1000 {
@@ -159,7 +159,7 @@ func TestTheProofsOfOneAddressKeepNoOtherWaiting(t *testing.T) { // D12
 
 func TestAProofThatRunsOutOfTimeIsTheCatalogsFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProofs(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		p := newProofs(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, vouchForNone)
 		defer p.close()
 		_ = p.wait(t.Context(), "key", "address")
 		time.Sleep(proofTime - proofWait - time.Second)
@@ -175,7 +175,7 @@ func TestAProofThatRunsOutOfTimeIsTheCatalogsFault(t *testing.T) {
 func TestAProofThatNobodyWaitsForIsNotMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var proofs atomic.Int32
-		p := newProofs(func(context.Context) error { proofs.Add(1); time.Sleep(proofWait / 4); return nil })
+		p := newProofs(func(context.Context) error { proofs.Add(1); time.Sleep(proofWait / 4); return nil }, vouchForNone)
 		defer p.close()
 		var waiting sync.WaitGroup
 		for n := range proofsOfAddress {
@@ -205,5 +205,30 @@ func TestAProofThatNobodyWaitsForIsNotMade(t *testing.T) {
 		if proofs.Load() != proofsOfAddress+2 || len(p.all) != 0 {
 			t.Errorf("%d proofs were made, and %d are kept", proofs.Load(), len(p.all))
 		}
+	})
+}
+
+func vouchForNone(context.Context, error) bool { return false }
+
+func TestAnAPIKeyThatSomebodyVouchesForWaitsForNoTurnAmongMadeUpOnes(t *testing.T) { // D12
+	synctest.Test(t, func(t *testing.T) {
+		var vouched atomic.Bool
+		p := newProofs(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, func(context.Context, error) bool { return vouched.Load() })
+		defer p.close()
+		var made sync.WaitGroup
+		for n := range 100 {
+			made.Go(func() { _ = p.wait(t.Context(), fmt.Sprint("made-up-", n), "address") })
+		}
+		synctest.Wait()
+		vouched.Store(true)
+		began := time.Now()
+		for n := range 100 {
+			made.Go(func() {
+				if err := p.wait(t.Context(), fmt.Sprint("known-", n), "address"); err != nil || time.Since(began) > proofWait/2 {
+					t.Errorf("one that is known is answered %v after %v", err, time.Since(began))
+				}
+			})
+		}
+		made.Wait()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
@@ -112,10 +111,8 @@ func Subject(ctx context.Context) string {
 const (
 	// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
 	provenFor = time.Minute
-	// knownFor is how long it lasts where the catalog can't be asked: away, slow, or in a pause.
+	// knownFor is how long it lasts where the catalog gives no answer: away, slow, or in a pause.
 	knownFor = time.Hour
-	// knownWait is how long the catalog is asked then: a call waits for a little longer.
-	knownWait = time.Second
 )
 
 // Proven reports whether the caller of a call is known: callers behind a held API key have proved who they are, and a
@@ -125,33 +122,33 @@ func (s *Service) Proven(ctx context.Context) bool {
 	return cred.Held || s.cfg.Catalog.AcceptedWithin(cred.Tenant, provenFor)
 }
 
-// Prove asks the catalog whether it accepts the API key of a call. One that it has accepted within the hour stays proved
-// while it gives no answer: an outage and a pause end no service.
+// Prove asks the catalog whether it accepts the API key of a call.
 func (s *Service) Prove(ctx context.Context) error {
-	tenant, asked := credential(ctx).Tenant, ctx
-	known := s.cfg.Catalog.AcceptedWithin(tenant, knownFor)
-	if known {
-		var cancel context.CancelFunc
-		asked, cancel = context.WithTimeout(ctx, knownWait)
-		defer cancel()
-	}
-	_, err := s.cfg.Catalog.Account(asked, credential(ctx))
-	if known && ctx.Err() == nil && unanswered(err) {
-		s.cfg.Catalog.Trust(tenant, provenFor)
-	}
+	_, err := s.cfg.Catalog.Account(ctx, credential(ctx))
 	if s.Proven(ctx) { // the answer may be unreadable
 		return nil
 	}
 	return err
 }
 
-// unanswered reports whether the catalog has not said whether it accepts an API key.
+// Vouch lets an API key that the catalog has accepted within the hour count as proved for another minute, where the proof
+// has no answer of the catalog: an outage and a pause end no service. Its rejection ends that, whenever it comes.
+func (s *Service) Vouch(ctx context.Context, failed error) bool {
+	tenant := credential(ctx).Tenant
+	if failed != nil && !unanswered(failed) || !s.cfg.Catalog.AcceptedWithin(tenant, knownFor) {
+		return false
+	}
+	s.cfg.Catalog.Trust(tenant, provenFor)
+	return true
+}
+
+// unanswered reports whether the error of a proof says nothing of what the catalog thinks of the API key.
 func unanswered(err error) bool {
 	switch catalog.KindOf(err) {
-	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindBusy:
+	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindBusy, 0: // 0: it has not been asked, or not in time
 		return true
 	}
-	return errors.Is(err, context.DeadlineExceeded)
+	return false
 }
 
 // Authenticate finds out under which credential a call runs, and denies by default.

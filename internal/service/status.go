@@ -17,6 +17,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -140,6 +141,10 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	}
 	if st := fromLedger(err); st != nil {
 		return st
+	}
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(max(retryDelay, refused.After))}
+		return NewStatus(easelv1.ErrorReason_OVERLOADED, rules[catalog.KindBusy].text, nil, retry)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
