@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"fmt"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,14 @@ func TestADailyCapThatIsOverIsOverForAllProcesses(t *testing.T) {
 					t.Fatalf("process %d counts the daily cap as reached", n)
 				}
 			}
+		}
+		reports := map[string]gate.Report{} // the first process has gone, and another comes
+		for n, g := range gates[1:] {
+			reports[fmt.Sprint(n)], _ = g.Tell()
+		}
+		later := gate.New(gate.Config{})
+		if later.Hear("later", reports); later.State().Capped {
+			t.Error("a process that comes later counts the daily cap as reached")
 		}
 	})
 }

@@ -119,6 +119,13 @@ func limits() []limit {
 			nil,
 		},
 		{
+			"memory of what they have sent meanwhile",
+			fmt.Sprintf("%s of %s: %s MiB", number(server.UnprovedAll), inBytes(server.StreamWindow), number((server.UnprovedAll*server.StreamWindow+1<<20-1)>>20)),
+			"there are no more",
+			[]string{"TestCallsThatWaitForAProofAreBounded"},
+			nil,
+		},
+		{
 			"calls without a credential, health and reflection: from one address; all", fmt.Sprintf("%d; %s", server.AddressCalls, number(server.PublicCalls)),
 			"`RESOURCE_EXHAUSTED` `OVERLOADED` at once",
 			[]string{"TestCallsThatNeedNoCredentialAreCountedByTheirAddress"},
