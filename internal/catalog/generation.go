@@ -193,11 +193,14 @@ func twoIDs(r *Record) bool {
 
 // newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
 func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
-	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time, Omitted: takeOmitted(r)}
+	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if checkID("", "", g.ID) != nil {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
+	if a.op == opGenerations {
+		g.Omitted = takeOmitted(r, g.State)
+	}
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
 	g.Inputs, _ = take(r, inputsNames, asObject) // unchanged: they are the caller's own
@@ -212,7 +215,9 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	case StateSucceeded:
 		g.Text, g.File = takeResult(r, requestedID != "")
 	case StateFailed, StateRefunded:
-		g.FailureMessage = a.redactor.clean(takeFailure(r))
+		if g.FailureMessage = a.redactor.clean(takeFailure(r)); g.FailureMessage != "" {
+			g.Omitted = otherThan(g.Omitted, "failure_message")
+		}
 	}
 	g.Extra = extraOf(r)
 	return g, true

@@ -36,8 +36,17 @@ var fieldsOf = []struct {
 // otherFields is what all else that is left out is a part of.
 const otherFields = "upstream_fields"
 
-// takeOmitted takes out of a record what stands there for members that were left out, and names the fields that they are.
-func takeOmitted(r *Record) (fields []string) {
+// takeOmitted takes out of a record what stands there for members that were left out, and names the fields that they are in
+// a state: what is no field in it is one of the others.
+func takeOmitted(r *Record, state State) (fields []string) {
+	name := func(field string) {
+		if field == "text" && state != StateSucceeded || field == "failure_message" && state != StateFailed && state != StateRefunded {
+			field = otherFields
+		}
+		if !slices.Contains(fields, field) {
+			fields = append(fields, field)
+		}
+	}
 	left := bytes.Count(r.sent, omittedJSON)
 	if left == 0 {
 		return nil
@@ -45,12 +54,24 @@ func takeOmitted(r *Record) (fields []string) {
 	isOmitted := func(v JSON) (bool, bool) { return true, bytes.Equal(v, omittedJSON) }
 	for _, f := range fieldsOf {
 		for _, ok := take(r, f.names, isOmitted); ok; _, ok = take(r, f.names, isOmitted) {
-			if left--; !slices.Contains(fields, f.field) {
-				fields = append(fields, f.field)
-			}
+			left--
+			name(f.field)
 		}
 	}
 	if left > 0 {
+		name(otherFields)
+	}
+	return fields
+}
+
+// otherThan names what else was left out, where a field that has such members is there all the same.
+func otherThan(fields []string, field string) []string {
+	at := slices.Index(fields, field)
+	if at < 0 {
+		return fields
+	}
+	fields = slices.Delete(fields, at, at+1)
+	if !slices.Contains(fields, otherFields) {
 		fields = append(fields, otherFields)
 	}
 	return fields

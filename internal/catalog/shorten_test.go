@@ -75,6 +75,23 @@ func TestLargeMembersOfAListAreLeftOut(t *testing.T) { // D8
 	}
 }
 
+func TestWhatIsNoFieldInAStateIsNamedAsOneOfTheOthers(t *testing.T) {
+	large := `"` + strings.Repeat("x", 900<<10) + `"`
+	for record, want := range map[string]string{
+		`"status":"succeeded","detail":LARGE,"textOutput":"t"`: "upstream_fields",
+		`"status":"queued","detail":LARGE`:                     "upstream_fields",
+		`"status":"failed","textOutput":LARGE`:                 "upstream_fields",
+		`"status":"failed","error":LARGE,"message":"no"`:       "upstream_fields",
+		`"status":"failed","error":LARGE`:                      "failure_message",
+	} {
+		list, _ := shortened(t, `[{"id":"g1",`+strings.ReplaceAll(record, "LARGE", large)+`}]`)
+		g, _ := list.Find("g1")
+		if got := strings.Join(g.Omitted, " "); got != want || strings.Contains(string(g.Extra), "omitted") {
+			t.Errorf("of %s %q is left out: %+v", record, got, g)
+		}
+	}
+}
+
 func TestWhatAListLeavesOutIsNamed(t *testing.T) { // D8
 	large := `"` + strings.Repeat("x", 900<<10) + `"`
 	for members, want := range map[string]string{
