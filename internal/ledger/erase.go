@@ -10,7 +10,7 @@ import (
 )
 
 // Erase erases what names content of orders whose outcome is known: labels, records and events. What guards against
-// a second charge stays, and so do money and its journal. It gives how many were not erased before.
+// a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -23,31 +23,79 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 }
 
 func erase(tx *transaction, all []Order) (erased int64, err error) {
-	ids, generations := []string{}, map[string][]string{}
+	ids, owned := []string{}, map[string][]Order{}
 	for _, o := range all {
 		if o.State == lifecycle.Open { // what is to be sent again is needed
 			continue
 		}
 		ids = append(ids, o.ID)
-		generations[o.Owner] = append(generations[o.Owner], o.Generation)
+		owned[o.Owner] = append(owned[o.Owner], o)
 	}
 	list, err := json.Marshal(ids)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
+	// Whoever writes an event of one of them has its row too: nothing is written of it meanwhile.
+	if erased, err = tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, string(list)); err != nil {
+		return 0, err
+	}
 	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, string(list)); err != nil {
 		return 0, err
 	}
-	for owner, subjects := range generations {
-		list, err := json.Marshal(subjects)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2`, string(list), owner); err != nil {
+	for owner, orders := range owned {
+		if err := eraseEvents(tx, owner, orders); err != nil {
 			return 0, err
 		}
 	}
-	return tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, string(list))
+	return erased, nil
+}
+
+// eraseEvents deletes the events of orders of one owner. What it has not been told yet stays, without what is erased.
+func eraseEvents(tx *transaction, owner string, orders []Order) error {
+	placed, subjects := map[string]Order{}, []string{}
+	for _, o := range orders {
+		if o.Generation != "" {
+			placed[o.Generation], subjects = o, append(subjects, o.Generation)
+		}
+	}
+	list, err := json.Marshal(subjects)
+	if err != nil || len(subjects) == 0 {
+		return err
+	}
+	told := tx.l.outbox != nil // else nobody ever is
+	if told {
+		if err := erasePending(tx, owner, string(list), placed); err != nil {
+			return err
+		}
+	}
+	_, err = tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2 AND (state <> {pending} OR $3 = 0)`, string(list), owner, number(told))
+	return err
+}
+
+// erasePending writes the events anew that an owner has not been told yet.
+func erasePending(tx *transaction, owner, subjects string, placed map[string]Order) error {
+	pending, err := collect(tx, scanEvent, selectEvents+`subject {in ids} AND owner = $2 AND state = {pending}`, subjects, owner)
+	for _, e := range pending {
+		if err == nil {
+			_, err = tx.exec(`UPDATE events SET data = $1 WHERE id = $2`, tx.l.outbox.Generation(placed[e.Subject].asErased(e.Type), nil), e.ID)
+		}
+	}
+	return err
+}
+
+// asErased is an order of which an event of some type tells, without what is erased.
+func (o Order) asErased(eventType string) Order {
+	o.Labels, o.Record, o.Erased = nil, "", true
+	if o.Deleted = eventType == EventDeleted; o.Deleted {
+		return o
+	}
+	o.Absence = lifecycle.Absence{}
+	for status, told := range eventTypes {
+		if told == eventType {
+			o.Status = status
+		}
+	}
+	return o
 }
 
 // Retention erases what names content of old orders of owners who want that. It walks through their orders once, and

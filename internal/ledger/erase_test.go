@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +31,16 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying is an outbox that says the prompt in each event.
+// saying is an outbox that says the prompt in each event of an order that has it.
 func saying(retention time.Duration) *ledger.Outbox {
 	return &ledger.Outbox{
 		Teams: func() map[string]ledger.Team {
 			return map[string]ledger.Team{"studio": {Subscribed: true, Retention: retention}}
 		},
-		Generation: func(ledger.Order, *string) string { return prompt }, Budget: func(ledger.Budget) string { return "{}" },
+		Generation: func(o ledger.Order, _ *string) string {
+			return fmt.Sprint(o.Generation, o.Status, o.IsGone(), o.Labels["about"], o.Record)
+		},
+		Budget: func(ledger.Budget) string { return "{}" },
 	}
 }
 
@@ -112,6 +116,46 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 		}
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Error(differences)
+		}
+	})
+}
+
+// What was sent goes with its order, and what was not is sent all the same, in the state of which it tells.
+func TestWhatIsErasedIsToldBefore(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, saying(0))
+		for _, id := range []string{"told", "untold"} {
+			prompted(t, l, id, id)
+		}
+		due, err := l.DueEvents(t.Context(), "studio", 10)
+		if err != nil || len(due) != 2 {
+			t.Fatal(due, err)
+		}
+		for _, e := range due {
+			if e.Subject == "told" {
+				err = l.Sent(t.Context(), e.ID)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := []ledger.Order{own(t, l, "told"), own(t, l, "untold")}
+		for _, o := range before {
+			if _, err := l.Observe(t.Context(), o.Generation, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if erased, err := l.Erase(t.Context(), before...); erased != 2 || err != nil {
+			t.Fatal(erased, err)
+		}
+		got := events(t, l)
+		slices.Sort(got)
+		want := []string{"generation.deleted: toldsucceeded true", "generation.deleted: untoldsucceeded true", "generation.succeeded: untoldsucceeded false"}
+		if !slices.Equal(got, want) {
+			t.Errorf("the events are %q", got)
+		}
+		if due, err := l.DueEvents(t.Context(), "studio", 10); err != nil || len(due) != 2 {
+			t.Errorf("due are %v, %v", due, err)
 		}
 	})
 }
