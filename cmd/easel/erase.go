@@ -92,7 +92,7 @@ func (c *eraseCmd) tell(console *terminal.Console, all admin.Erased) error {
 		console.PrintText(terminal.Sanitize(order + " is left: " + all.Left[order] + "\n"))
 	}
 	if len(all.Left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d orders are not erased", len(all.Left)), Cure: "the same command tries again"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d are left", len(all.Left)), Cure: "the same command tries again"}
 	}
 	return console.Err()
 }

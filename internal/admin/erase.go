@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -31,7 +32,8 @@ type Erased struct {
 	// Erased is how many orders had not been erased before, and Deleted how many generations the catalog has no more.
 	Erased  int64 `json:"erased"`
 	Deleted int   `json:"deleted"`
-	// Left are the orders that were not erased, by their generation or else their id, and why.
+	// Left are the orders that were not erased, by their generation or else their id, and why; and the log of a file, where
+	// it could not be emptied of what was.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is where the next step goes on; nil: there is none.
 	Next *ledger.Position `json:"next,omitempty"`
@@ -77,11 +79,15 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Dura
 		return done, err
 	}
 	free, looked := o.clear(ctx, asked, chosen, stepTime, &done)
-	if done.Erased, err = o.Ledger.Erase(ctx, free...); err != nil {
+	done.Erased, err = o.Ledger.Erase(ctx, free...)
+	isRead := errors.Is(err, ledger.ErrStillRead)
+	if err != nil && !isRead {
 		return done, err
 	}
 	if looked > 0 && (looked < len(chosen) || looked == most) {
 		done.Next = &ledger.Position{Time: chosen[looked-1].Time, ID: chosen[looked-1].ID}
+	} else if isRead { // else the next step tries again
+		done.Left["the -wal of the ledger"] = err.Error()
 	}
 	return done, nil
 }

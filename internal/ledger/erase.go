@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,16 +11,21 @@ import (
 )
 
 // Erase erases what names content of orders whose outcome is known: labels, records and events. What guards against
-// a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many were not erased before.
+// a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many
+// were not erased before. After [ErrStillRead] they are, and the next call cleans the file.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
-		return 0, nil
+		return 0, l.clean(ctx)
 	}
+	l.cleaned.Store(false)
 	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
 		erased, err = erase(tx, all)
 		return err
 	})
-	return erased, err
+	if err != nil {
+		return 0, err
+	}
+	return erased, l.clean(ctx)
 }
 
 func erase(tx *transaction, all []Order) (erased int64, err error) {
@@ -144,7 +150,7 @@ func (r *Retention) step(ctx context.Context, owner string, age time.Duration, m
 	if err == nil {
 		_, err = r.Ledger.Erase(ctx, slices.DeleteFunc(slices.Clone(all), func(o Order) bool { return o.Erased || !o.isOver() })...)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrStillRead) {
 		return 0, err
 	}
 	for _, o := range all {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,33 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 			t.Error(differences)
 		}
 	})
+}
+
+// The log beside a file that is in use has what was written since it was emptied.
+func TestWhatIsErasedIsInNoByteOfABookInUse(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	l := openTelling(t, url, saying(0))
+	prompted(t, l, "secret", "g1")
+	if !holds(t, url) {
+		t.Fatal("the book has never had the prompt")
+	}
+	end := l.Report(t)
+	o := own(t, l, "g1")
+	_, err := l.Erase(t.Context(), o)
+	if !errors.Is(err, ledger.ErrStillRead) {
+		t.Errorf("while somebody reads it ends with %v", err)
+	}
+	if write(t, l, request("meanwhile")); !own(t, l, "g1").Erased {
+		t.Error("it is not erased")
+	}
+	end()
+	if _, err := l.Erase(t.Context()); err != nil || holds(t, url) {
+		t.Errorf("the open book has the prompt, %v", err)
+	}
+	prompted(t, l, "another", "g2")
+	if erased, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil || erased != 1 || holds(t, url) {
+		t.Errorf("%d are erased, and the open book has the prompt, %v", erased, err)
+	}
 }
 
 // What was sent goes with its order, and what was not is sent all the same, in the state of which it tells.
