@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Erasure is what an operator wants erased: what names content of the orders that it chooses. It is done in steps.
@@ -136,7 +135,7 @@ func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Orde
 // where it can.
 func (o Orders) hindrance(ctx context.Context, one ledger.Order, deleted bool) string {
 	switch {
-	case one.State == lifecycle.Open:
+	case one.IsOpen():
 		return "its outcome is unknown: resolve it first"
 	case !deleted || one.Generation == "" || one.IsGone():
 		return ""

@@ -31,7 +31,7 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 func erase(tx *transaction, all []Order) (erased int64, err error) {
 	ids, owned := []string{}, map[string][]Order{}
 	for _, o := range all {
-		if o.State == lifecycle.Open { // what is to be sent again is needed
+		if o.IsOpen() { // what is to be sent again is needed
 			continue
 		}
 		ids = append(ids, o.ID)
@@ -169,8 +169,11 @@ func (r *Retention) step(ctx context.Context, owner string, age time.Duration, m
 	return len(all), nil
 }
 
+// IsOpen reports whether it is not known yet what has become of the order.
+func (o Order) IsOpen() bool { return o.State == lifecycle.Open }
+
 // isOver reports whether the order has an outcome, and no money can move any more.
-func (o Order) isOver() bool { return o.State != lifecycle.Open && !o.mayMove() }
+func (o Order) isOver() bool { return !o.IsOpen() && !o.mayMove() }
 
 // mayMove reports whether the order has placed a generation whose money may still move.
 func (o Order) mayMove() bool { return o.State == lifecycle.Placed && !o.Settled }
