@@ -3,8 +3,8 @@
 package torture
 
 import (
-	"fmt"
 	"flag"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
