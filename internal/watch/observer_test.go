@@ -179,6 +179,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
+		time.Sleep(time.Second / 2) // both have been read, and neither is due again
 		synctest.Wait()
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)
