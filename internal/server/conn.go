@@ -144,7 +144,7 @@ func (c *connContext) Err() error {
 	return nil
 }
 
-// AfterFunc is what the context package calls for each context that is made below this one.
+// AfterFunc is what the context package calls for each context that is derived from this one.
 func (c *connContext) AfterFunc(end func()) (stop func() bool) {
 	c.newest = end
 	return func() bool { return true }
