@@ -241,7 +241,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
-	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/gen'
+	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/gen'
 	$(TOOL) buf format -w gen/proto
 	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'

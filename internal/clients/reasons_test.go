@@ -1,45 +1,76 @@
 package clients
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// helpers are the files that say after which reasons each language tries again by itself.
-var helpers = []string{
-	"clients/go/errors.go", "clients/python/src/easel/errors.py", "clients/typescript/src/easel.ts",
-	"clients/java/src/main/java/io/github/easelgrpc/easel/Errors.java",
+// remedies are what clients/reasons.json says of reasons or codes, by their names.
+type remedies map[string]struct{ Class, Again string }
+
+// errorTable is clients/reasons.json.
+type errorTable struct {
+	Classes        map[string]string
+	Reasons, Codes remedies
 }
 
 // mended are reasons after which another attempt helps where somebody has done something first.
 var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEEDED", "API_KEY_DAILY_CAP", "GENERATION_ACTIVE", "CONTENT_CHANGED"}
 
-func TestEveryHelperTriesAgainAfterTheReasonsOfThePage(t *testing.T) {
+func readTable(t *testing.T) (table errorTable) {
+	t.Helper()
+	text := readFile(t, filepath.Join(proctest.Root, "clients", "reasons.json"))
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatal(err)
+	}
+	if easelv1.Reasons != string(text) {
+		t.Fatal("clients/reasons.json has changed: make generate")
+	}
+	return table
+}
+
+func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
+	table := readTable(t)
+	table.has(t, table.Reasons, easelv1.ErrorReason_name)
+	table.has(t, table.Codes, code.Code_name)
+}
+
+// has compares rows with all names of an enum but that of 0, which is no error.
+func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
+	t.Helper()
+	if len(rows) != len(names)-1 {
+		t.Errorf("the table has %d of %d", len(rows), len(names)-1)
+	}
+	for number, name := range names {
+		row, ok := rows[name]
+		if ok == (number == 0) {
+			t.Errorf("%s: in the table %v", name, ok)
+		}
+		if ok && table.Classes[row.Class] == "" {
+			t.Errorf("%s is of no class, %q", name, row.Class)
+		}
+	}
+}
+
+func TestTheTableOfErrorsRepeatsWhatThePageDoes(t *testing.T) {
+	table := readTable(t)
 	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "errors.md")))
-	var want []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|[^|]*\\|[^|]*\\|[^|]*\\| (yes|perhaps) \\|").FindAllStringSubmatch(page, -1) {
-		if !slices.Contains(mended, row[1]) {
-			want = append(want, row[1])
-		}
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|[^|]*\\|[^|]*\\|[^|]*\\| (yes|no|perhaps) \\|").FindAllStringSubmatch(page, -1)
+	if len(rows) != len(table.Reasons) {
+		t.Fatalf("the page has %d reasons, and the table %d", len(rows), len(table.Reasons))
 	}
-	if slices.Sort(want); len(want) < 15 {
-		t.Fatalf("the page has only %q", want)
-	}
-	for _, file := range helpers {
-		var got []string
-		text := string(readFile(t, filepath.Join(proctest.Root, file)))
-		for _, found := range regexp.MustCompile(`(?:\bErrorReason[._]|\bcase )([A-Z][A-Z_]+)\b`).FindAllStringSubmatch(text, -1) {
-			if found[1] != "ERROR_REASON_UNSPECIFIED" {
-				got = append(got, found[1])
-			}
-		}
-		slices.Sort(got)
-		if got = slices.Compact(got); !slices.Equal(got, want) {
-			t.Errorf("%s names %q, the page %q", file, got, want)
+	for _, row := range rows {
+		helps := row[2] != "no" && !slices.Contains(mended, row[1])
+		if again := table.Reasons[row[1]].Again; helps == (again == "no") {
+			t.Errorf("%s: the page says %s, the table %s", row[1], row[2], again)
 		}
 	}
 }

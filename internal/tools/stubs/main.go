@@ -2,7 +2,7 @@
 //
 // It writes the descriptor image and the same as plain .proto files, from which a language that has no
 // stubs here can make its own, and for Python and TypeScript the file that lets a user import the whole contract from
-// one place. The service config goes with each language: it is what a client retries by.
+// one place. The service config and the table of reasons go with each language: they are what a client retries by.
 package main
 
 import (
@@ -17,23 +17,27 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG DIRECTORY")
+	if len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG REASONS DIRECTORY")
 		os.Exit(2)
 	}
-	if err := finish(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := finish(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "stubs:", err)
 		os.Exit(1)
 	}
 }
 
 // finish reads the full image that buf built, and writes into the directory of generated code.
-func finish(from, retries, gen string) error {
+func finish(from, retries, reasons, gen string) error {
 	full, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
 	config, err := os.ReadFile(retries)
+	if err != nil {
+		return err
+	}
+	table, err := readReasons(reasons)
 	if err != nil {
 		return err
 	}
@@ -53,6 +57,7 @@ func finish(from, retries, gen string) error {
 	python := filepath.Join(gen, "python", "src", "easel")
 	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
 	java := filepath.Join(gen, "java", "src", "main", "resources", "easel", "v1")
+	tables, types := typescriptReasons(table)
 	tree, err := plainTree(&set)
 	if err != nil {
 		return err
@@ -67,6 +72,11 @@ func finish(from, retries, gen string) error {
 		filepath.Join(typescript, "index.js"):      typescriptIndex(ours) + "export const serviceConfig = " + string(bytes.TrimSpace(config)) + ";\n",
 		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\n" + typescriptConfig,
 		filepath.Join(java, "service_config.json"): string(config),
+		filepath.Join(golang, "reasons.go"):        goReasons(table),
+		filepath.Join(python, "v1", "reasons.py"):  pythonReasons(table),
+		filepath.Join(typescript, "reasons.js"):    tables,
+		filepath.Join(typescript, "reasons.d.ts"):  types,
+		filepath.Join(java, "reasons.json"):        table.text,
 	}
 	for path, text := range tree {
 		texts[filepath.Join(gen, "proto", filepath.FromSlash(path))] = text

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// reasonTable is clients/reasons.json: which class of error each reason becomes, and whether a repeat helps.
+type reasonTable struct {
+	text                    string
+	Classes, Reasons, Codes json.RawMessage
+	Watches                 json.RawMessage `json:"watch_ends"`
+}
+
+func readReasons(path string) (table reasonTable, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return table, err
+	}
+	table.text = string(text)
+	err = json.Unmarshal(text, &table)
+	return table, err
+}
+
+const (
+	aboutClasses = "Each class of error, and what it means."
+	aboutReasons = "The class of each reason, and whether a repeat helps: yes, no, or if_told, with RetryInfo alone."
+	aboutCodes   = "The same for each gRPC code, where there is no reason, or one of a newer server."
+	aboutWatches = "The codes after which a watch that is opened again would meet the same again."
+)
+
+// generatedReasons heads what is made of the table, after the comment sign of its language.
+const generatedReasons = "Code generated from clients/reasons.json by make generate. DO NOT EDIT.\n"
+
+func goReasons(t reasonTable) string {
+	return "// " + generatedReasons + "\npackage easelv1\n\n// Reasons is JSON: the class of error of each reason and code, and whether a repeat helps.\nconst Reasons = `" + t.text + "`\n"
+}
+
+func pythonReasons(t reasonTable) string {
+	var text strings.Builder
+	text.WriteString("# " + generatedReasons + "\"\"\"What becomes of each reason.\"\"\"\n")
+	for _, part := range []struct {
+		name, kind, about string
+		value             json.RawMessage
+	}{
+		{"CLASSES", "dict[str, str]", aboutClasses, t.Classes},
+		{"REASONS", "dict[str, dict[str, str]]", aboutReasons, t.Reasons},
+		{"CODES", "dict[str, dict[str, str]]", aboutCodes, t.Codes},
+		{"WATCH_ENDS", "list[str]", aboutWatches, t.Watches},
+	} {
+		fmt.Fprintf(&text, "\n# %s\n%s: %s = %s\n", part.about, part.name, part.kind, part.value)
+	}
+	return text.String()
+}
+
+func typescriptReasons(t reasonTable) (code, types string) {
+	const row = "{ readonly class: string; readonly again: \"yes\" | \"no\" | \"if_told\" }"
+	return "// " + generatedReasons + "export const errorTable = " + strings.TrimSpace(t.text) + ";\n",
+		"// " + generatedReasons + "export declare const errorTable: {\n" +
+			"  /** " + aboutClasses + " */\n  readonly classes: Readonly<Record<string, string>>;\n" +
+			"  /** " + aboutReasons + " */\n  readonly reasons: Readonly<Record<string, " + row + ">>;\n" +
+			"  /** " + aboutCodes + " */\n  readonly codes: Readonly<Record<string, " + row + ">>;\n" +
+			"  /** " + aboutWatches + " */\n  readonly watch_ends: readonly string[];\n};\n"
+}
