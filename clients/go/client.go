@@ -1,142 +1,208 @@
-// Package easel is a robust client of Easel: it orders paid renders once, watches them through whatever
-// breaks, and downloads their files whole.
+// Package easel is a robust client of Easel: it orders paid renders once, watches them through whatever breaks, and
+// downloads their files whole.
 //
-// Every function goes on until its context ends, so give it a deadline. It tries again after what a repeat
-// may mend: when the server says so, else with back-off and jitter.
+//	client, err := easel.New(ctx) // from EASEL_ADDR and EASEL_API_KEY
+//	order, err := client.Order(ctx, easel.Order{Model: "studio/landscape", Inputs: map[string]any{"prompt": "a calm sea"}, Key: row.ID})
+//	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
+//	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
+//
+// Every method goes on until its context ends, so give the context a deadline. It tries again after what a repeat may
+// mend: when the server says so, else with back-off and jitter.
 package easel
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
-	"math/rand/v2"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/health" // the connection asks each server whether it serves
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client has every call of the contract, and those of this package beside them. Many goroutines may
-// share one.
+// Client calls one Easel. Many goroutines may share it. The stubs of the contract are within reach: their unary calls
+// are tried again where that is safe, and their errors are those of this package.
 type Client struct {
-	easelv1.AccountServiceClient
-	easelv1.GenerationServiceClient
-	easelv1.ModelServiceClient
-	close func() error
+	Accounts    easelv1.AccountServiceClient
+	Generations easelv1.GenerationServiceClient
+	Models      easelv1.ModelServiceClient
+
+	conn     *grpc.ClientConn
+	presence presence
+	settings
 }
 
-// Dial makes a client of the server at target, as grpc.NewClient reads it. The secret, an API key or a
-// service token, goes with every call; an empty one does not. transport is credentials.NewTLS(nil) or
-// insecure.NewCredentials(). The connection retries unary calls and finds out when the server is gone.
-func Dial(target, secret string, transport credentials.TransportCredentials, more ...grpc.DialOption) (*Client, error) {
-	options := []grpc.DialOption{
+type settings struct {
+	address, apiKey string
+	tls             *tls.Config
+	plaintextKey    bool
+	logger          *slog.Logger
+	onRetry         func(Retry)
+	onHeartbeat     func(Heartbeat)
+	onMessage       func(Message)
+	heartbeat       time.Duration
+	attempts        int
+	dialer          func(context.Context, string) (net.Conn, error)
+	dial            []grpc.DialOption
+}
+
+// Option changes what New makes.
+type Option func(*settings)
+
+// WithAddress names the server: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, else
+// localhost:50051. Without a scheme the connection has TLS, unless the host is loopback.
+func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
+
+// WithAPIKey names the API key or service token that goes with every call. The default is EASEL_API_KEY; "" sends none.
+func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey = key } }
+
+// WithTLS speaks TLS by config, to a loopback address too.
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// WithPlaintextKey lets the API key leave in the clear for a host that is not loopback: something else encrypts, such as
+// a mesh. So does EASEL_ALLOW_PLAINTEXT=true.
+func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
+
+// WithLogger logs when Easel is away, when it is back, and each idempotency key that an Order had to make up.
+func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
+
+// WithRetryHook calls hook after each attempt that another one follows. Calls at the same time call it at the same time.
+func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
+
+// WithHeartbeatHook calls hook with each heartbeat of a watch, between the states of its loop.
+func WithHeartbeatHook(hook func(Heartbeat)) Option {
+	return func(s *settings) { s.onHeartbeat = hook }
+}
+
+// WithMessageHook calls hook with each message of a watch, before the loop has its state.
+func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
+
+// WithHeartbeatInterval asks for a heartbeat after so much silence, from 1 to 60 s; the default is 10 s. After three
+// intervals of silence a watch connects again.
+func WithHeartbeatInterval(interval time.Duration) Option {
+	return func(s *settings) { s.heartbeat = interval }
+}
+
+// WithAttempts sends a read at most n times where the server does not name a delay; the default is 5.
+func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
+
+// WithDialer makes connections by dial, which gets the address.
+func WithDialer(dial func(context.Context, string) (net.Conn, error)) Option {
+	return func(s *settings) { s.dialer = dial }
+}
+
+// WithDialOptions passes options on to grpc.NewClient, such as a stats handler.
+func WithDialOptions(options ...grpc.DialOption) Option {
+	return func(s *settings) { s.dial = append(s.dial, options...) }
+}
+
+// serviceConfig spreads calls over all servers of the name, and leaves out those that say that they do not serve. What is
+// sent again is sent by this package, which tells of it.
+const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
+
+// maxMessage is the largest answer that a client takes. A server's largest has 4 MiB.
+const maxMessage = 16 << 20
+
+// New makes a client. It refuses an address or API key that can't be right, and connects with the first call. The
+// connection ends with ctx, or by Close.
+func New(ctx context.Context, options ...Option) (*Client, error) {
+	s := settings{
+		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
+		logger: slog.New(slog.DiscardHandler), heartbeat: 10 * time.Second, attempts: 5,
+		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
+	}
+	for _, option := range options {
+		option(&s)
+	}
+	target, dial, err := s.dialOptions()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{settings: s}
+	c.conn, err = grpc.NewClient(target, append(append(dial, grpc.WithChainUnaryInterceptor(c.unary)), s.dial...)...)
+	if err != nil {
+		return nil, err
+	}
+	c.Accounts, c.Generations, c.Models = easelv1.NewAccountServiceClient(c.conn), easelv1.NewGenerationServiceClient(c.conn), easelv1.NewModelServiceClient(c.conn)
+	context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+	return c, nil
+}
+
+// Conn is the connection, for services that are none of Easel's own.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
+
+// Close ends the connection and all calls before the context of New does.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// dialOptions are the target of the connection and all that the settings say of it.
+func (s *settings) dialOptions() (target string, options []grpc.DialOption, err error) {
+	at, err := parseAddress(s.address)
+	if err != nil {
+		return "", nil, err
+	}
+	key := strings.TrimSpace(s.apiKey)
+	switch {
+	case at.http && s.tls != nil:
+		return "", nil, errors.New("easel: the address " + s.address + " says http, and TLS is asked for: say https")
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", nil, errors.New("easel: the API key has spaces, line breaks or characters that no API key has")
+	case key != "" && at.http && !at.loopback && !s.plaintextKey:
+		return "", nil, errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
+	}
+	transport := insecure.NewCredentials()
+	if s.tls != nil || !at.http && (at.https || !at.loopback) {
+		transport = credentials.NewTLS(s.tls)
+	}
+	options = []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithDefaultServiceConfig(easelv1.ServiceConfig),
+		grpc.WithDefaultServiceConfig(serviceConfig), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithUserAgent("easel-go/" + version()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 10 * time.Second,
+		}),
 	}
-	if secret != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(secret)))
+	if key != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(key)))
 	}
-	conn, err := grpc.NewClient(target, append(options, more...)...)
-	if err != nil {
-		return nil, err
+	if s.dialer != nil {
+		return "passthrough:///" + at.hostPort, append(options, grpc.WithContextDialer(s.dialer)), nil
 	}
-	client := New(conn)
-	client.close = conn.Close
-	return client, nil
+	return "dns:///" + at.hostPort, options, nil
 }
 
-// New makes a client over a connection that stays the caller's own.
-func New(conn grpc.ClientConnInterface) *Client {
-	return &Client{
-		easelv1.NewAccountServiceClient(conn), easelv1.NewGenerationServiceClient(conn), easelv1.NewModelServiceClient(conn),
-		func() error { return nil },
-	}
-}
-
-// Close closes the connection of Dial.
-func (c *Client) Close() error { return c.close() }
-
-// Order places an order, and sends it again with the same idempotency_key until its outcome is known.
-// Write the key down before: whoever sends the same request with it again gets the same render, and it
-// is paid once. Where OrderOutcome of the error is OutcomeUnknown, the order may exist: keep the key.
-func (c *Client) Order(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-	if request.GetIdempotencyKey() == "" {
-		return nil, status.Error(codes.InvalidArgument, "an order needs an idempotency_key that was written down before")
-	}
-	for attempt := 0; ; attempt++ {
-		response, err := c.CreateGeneration(ctx, request)
-		if err == nil {
-			return response.GetGeneration(), nil
-		}
-		if !repeatHelps(err) {
-			return nil, err
-		}
-		if err := pause(ctx, attempt, 0, err); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// Run orders, watches until the render is finished, and gives it: its text, or what to Download. A render
-// that did not succeed comes with a *FailedError.
-func (c *Client) Run(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-	render, err := c.Order(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	for newer, err := range c.Watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: render.GetGenerationId()}) {
-		if err != nil {
-			return render, err
-		}
-		render = newer
-	}
-	if render.GetState() != easelv1.State_STATE_SUCCEEDED {
-		return render, &FailedError{render}
-	}
-	return render, nil
-}
-
-// FailedError is of a render that was paid and came to nothing, or was deleted.
-type FailedError struct{ Generation *easelv1.Generation }
-
-// Error implements error.
-func (e *FailedError) Error() string {
-	return fmt.Sprintf("%s: %s", e.Generation.GetState(), e.Generation.GetFailureMessage())
-}
-
-// longest is the most that back-off comes to, before jitter.
-const longest = 10 * time.Second
-
-// pause waits before the next attempt, as long as the server asks for and no less than back-off. It gives
-// the error of the attempt where the context ends first, or the client was closed.
-func pause(ctx context.Context, attempt int, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) { //nolint:staticcheck // its code alone can't be told from one that a repeat mends
-		return err
-	}
-	delay := min(time.Second/2<<min(attempt, 8), longest)
-	delay = delay/2 + rand.N(delay) //nolint:gosec // it spreads callers
-	asked, _ := RetryDelay(err)
-	timer := time.NewTimer(max(delay, asked, told))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w, after %w", context.Cause(ctx), err)
-	}
-}
-
-// bearer goes with every call, over the transport that the caller has chosen.
+// bearer goes with every call, over the transport that the settings allow.
 type bearer string
 
+// GetRequestMetadata is the API key as a call carries it.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
+// RequireTransportSecurity is false: the settings decide.
 func (bearer) RequireTransportSecurity() bool { return false }
+
+// version is that of this module in the program that uses it.
+func version() string {
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range build.Deps {
+			if module.Path == "github.com/easel-grpc/easel/clients/go" {
+				return module.Version
+			}
+		}
+	}
+	return "devel"
+}

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -26,47 +24,53 @@ func TestRunGivesAFinishedRenderOfTheRealServer(t *testing.T) {
 	dev := proctest.Start(t, nil, append([]string{proctest.Easel(t)}, proctest.Dev()...)...)
 	dev.Ready(t, proctest.DevReady)
 	env := proctest.DevClients(t, dev.Output.String())
-	client, err := easel.Dial(env["EASEL_ADDR"], env["EASEL_API_KEY"], insecure.NewCredentials())
+	client, err := easel.New(t.Context(), easel.WithAddress(env["EASEL_ADDR"]), easel.WithAPIKey(env["EASEL_API_KEY"]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = client.Close() }()
-	request := &easelv1.CreateGenerationRequest{
-		ModelId: "studio/landscape", IdempotencyKey: "order-1", InputsJson: `{"prompt":"hills","size":"320x200"}`,
-	}
-	render, err := client.Run(t.Context(), request)
+	order := easel.Order{Model: "studio/landscape", Key: "order-1", Inputs: map[string]any{"prompt": "hills", "size": "320x200"}}
+	render, err := client.Run(t.Context(), order)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var picture bytes.Buffer
-	if err := client.Download(t.Context(), render.GetGenerationId(), &picture); err != nil {
+	if err := client.Download(t.Context(), render.GenerationID, &picture); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := png.Decode(&picture); err != nil {
 		t.Error(err)
 	}
-	again, err := client.Run(t.Context(), request)
-	if err != nil || again.GetGenerationId() != render.GetGenerationId() {
+	again, err := client.Order(t.Context(), order)
+	if err != nil || again.GenerationID != render.GenerationID || !again.Replayed || again.Key != "order-1" {
 		t.Errorf("the same key gives %v, %v", again, err)
+	}
+	for one, err := range client.List(t.Context(), easel.Filter{Model: "studio/landscape", States: []easel.State{easel.StateSucceeded}}) {
+		if err != nil || one.GenerationID != render.GenerationID || one.File == nil {
+			t.Errorf("the list has %v, %v", one, err)
+		}
+	}
+	rows, err := client.Usage(t.Context(), easel.UsageQuery{By: []easel.Dimension{easel.ByModel}})
+	if err != nil || len(rows) != 1 || rows[0].GetOrderCount() != 1 {
+		t.Errorf("the usage is %v, %v", rows, err)
 	}
 	watchesOfTheRealServer(t, client, render)
 }
 
 // watchesOfTheRealServer watches a finished render by name, which ends, and the account, which does not.
-func watchesOfTheRealServer(t *testing.T, client *easel.Client, render *easelv1.Generation) {
+func watchesOfTheRealServer(t *testing.T, client *easel.Client, render *easel.Render) {
 	t.Helper()
 	var states []string
-	for state, err := range client.WatchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{render.GetGenerationId(), "unknown"}}) {
+	for state, err := range client.WatchMany(t.Context(), []string{render.GenerationID, "unknown"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		states = append(states, state.GetState().String())
+		states = append(states, state.State.String())
 	}
-	if slices.Sort(states); fmt.Sprint(states) != "[STATE_DELETED STATE_SUCCEEDED]" {
+	if slices.Sort(states); fmt.Sprint(states) != "[DELETED SUCCEEDED]" {
 		t.Errorf("the watch of two is told %s", states)
 	}
-	for account, err := range client.WatchAccount(t.Context(), nil) {
-		if err != nil || account.GetBalanceCents() != 5000-render.GetCostCents() {
+	for account, err := range client.WatchAccount(t.Context()) {
+		if err != nil || *account.BalanceCents != 5000-*render.CostCents {
 			t.Errorf("the account has %v, %v", account, err)
 		}
 		break
@@ -89,8 +93,8 @@ func TestOrderGoesOnWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
 			answers(failed(codes.Unavailable, "A_NEWER_ONE", "unknown", 0)),
 			answers(nil),
 		}}
-		render, err := play(t, s).Order(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"})
-		if err != nil || render.GetGenerationId() != "gen_1" {
+		render, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
+		if err != nil || render.GenerationID != "gen_1" {
 			t.Fatal(render, err)
 		}
 		if got := fmt.Sprint(keys); got != "[k k k k k]" {
@@ -120,19 +124,57 @@ func TestOrderGivesUpWhereARepeatCanNotMendIt(t *testing.T) {
 						return failed(test.code, reason, string(test.outcome), 0)
 					},
 				}}
-				_, err := play(t, s).Order(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"})
+				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				err = fmt.Errorf("as callers do: %w", err)
-				if len(s.calls) != 1 || easel.Reason(err).String() != reason || easel.OrderOutcome(err) != test.outcome {
-					t.Errorf("%d calls, %s, %s: %v", len(s.calls), easel.Reason(err), easel.OrderOutcome(err), err)
+				base := &easel.Error{}
+				if !errors.As(err, &base) || len(s.calls) != 1 || easel.ReasonOf(err) != reason || base.OrderOutcome != test.outcome || base.IdempotencyKey != "k" {
+					t.Errorf("%d calls, %+v: %v", len(s.calls), base, err)
 				}
 			})
 		})
 	}
 }
 
-func TestOrderNeedsAnIdempotencyKey(t *testing.T) {
-	if _, err := easel.New(nil).Order(t.Context(), &easelv1.CreateGenerationRequest{Inputs: &structpb.Struct{}}); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("got %v", err)
+func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handed, sent := "", ""
+		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{func(request *easelv1.CreateGenerationRequest) error {
+			sent = request.GetIdempotencyKey()
+			if handed != sent {
+				t.Errorf("the key %q was handed over before %q was sent", handed, sent)
+			}
+			return nil
+		}}}
+		placed, err := play(t, s).Order(t.Context(), easel.Order{OnKey: func(key string) { handed = key }})
+		if err != nil || placed.Key != sent || len(sent) < 20 {
+			t.Errorf("got %+v, %v", placed, err)
+		}
+	})
+}
+
+// What an earlier attempt may have placed stays unknown whatever the next one is told, but by a durable ledger.
+func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
+	for name, test := range map[string]struct{ first, last, want string }{
+		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
+		"unknown, then not sent":    {"unknown", "not_placed_by_this_call", "unknown"},
+		"unknown, and then settled": {"unknown", "not_placed", "not_placed"},
+		"nothing is said":           {"", "", "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer := func(err error) func(*easelv1.CreateGenerationRequest) error {
+					return func(*easelv1.CreateGenerationRequest) error { return err }
+				}
+				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
+					answer(failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", test.first, time.Second)),
+					answer(failed(codes.FailedPrecondition, "INSUFFICIENT_BALANCE", test.last, 0)),
+				}}
+				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
+				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
 	}
 }
 
@@ -145,8 +187,9 @@ func TestOrderEndsWithItsContextAndTellsTheLastError(t *testing.T) {
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := play(t, s).Order(ctx, &easelv1.CreateGenerationRequest{IdempotencyKey: "k"})
-		if !errors.Is(err, context.DeadlineExceeded) || easel.Reason(err) != easelv1.ErrorReason_UPSTREAM_UNAVAILABLE {
+		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
+		timeout := (*easel.TimeoutError)(nil)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.OrderOutcome != easel.OutcomeUnknown {
 			t.Errorf("got %v", err)
 		}
 		if n := len(s.calls); n < 5 || n > 20 {

@@ -7,14 +7,18 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
@@ -104,6 +108,105 @@ func TestDownloadTakesNoDamagedBytes(t *testing.T) {
 				}
 				if left, err := filepath.Glob(path + "*"); len(left) > 0 || err != nil {
 					t.Errorf("it leaves %v, %v", left, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTwoDownloadsToOnePathEndWithOneWholeFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := make(chan struct{})
+		var begun sync.WaitGroup
+		begun.Add(2)
+		go func() { begun.Wait(); close(both) }()
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
+			func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
+				err := pieces(1000, nil, asItIs)(request, stream)
+				begun.Done()
+				<-both
+				request.ReadOffset, request.Etag = 1000, "bytes-1"
+				return errors.Join(err, pieces(len(whole), nil, asItIs)(request, stream))
+			},
+		}}
+		client, path := play(t, s), filepath.Join(t.TempDir(), "file")
+		var ended sync.WaitGroup
+		for range 2 {
+			ended.Go(func() {
+				if err := client.DownloadFile(t.Context(), "gen_1", path); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		ended.Wait()
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+			t.Errorf("it leaves %v", left)
+		}
+	})
+}
+
+func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		none := func(c *easelv1.ContentChunk) {
+			if c.GetInfo() != nil {
+				c.Info.Etag = ""
+			}
+		}
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
+			pieces(1500, status.Error(codes.Unavailable, "a cut"), none), pieces(len(whole), nil, none),
+		}}
+		path := filepath.Join(t.TempDir(), "file")
+		content, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{})
+		if got, _ := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) || content.SizeBytes != int64(len(whole)) {
+			t.Errorf("%d bytes, %+v, %v", len(got), content, err)
+		}
+		s.calls = nil
+		if err := play(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
+			t.Errorf("a writer that can't begin anew: %d calls, %v", len(s.calls), err)
+		}
+	})
+}
+
+func TestFetchKeepsWhatIsThereAndWaitsAsLongAsItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
+		if _, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Keep: true}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("a file that is there: %v", err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != "mine" {
+			t.Errorf("it has become %q", got)
+		}
+		unready := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
+			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),
+		}}
+		_, err := play(t, unready).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Wait: -1})
+		if ready := (*easel.NotReadyError)(nil); !errors.As(err, &ready) || len(unready.calls) != 1 {
+			t.Errorf("%d calls, %v", len(unready.calls), err)
+		}
+	})
+}
+
+func TestInADirectoryTheFileGetsASafeName(t *testing.T) {
+	for name, safe := range map[string]bool{"gen_1.png": true, "../x": false, ".bashrc": false, "": false, "a/b": false, `a\b`: false, "a\nb": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+					if c.GetInfo() != nil {
+						c.Info.FileName = name
+					}
+				})}}
+				dir := t.TempDir()
+				err := play(t, s).DownloadFile(t.Context(), "gen_1", dir)
+				left, _ := os.ReadDir(dir)
+				if safe != (err == nil) || safe != (len(left) == 1) {
+					t.Errorf("%v, left %v", err, left)
 				}
 			})
 		})

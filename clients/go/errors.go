@@ -1,84 +1,153 @@
 package easel
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Outcome is what an error knows of its order.
+// Outcome is what is known of an order that has failed: see CreateGeneration in the contract.
 type Outcome string
 
-// The outcomes: see CreateGeneration.
+// The outcomes.
 const (
-	OutcomeUnknown             Outcome = "unknown"
-	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call"
+	OutcomeUnknown             Outcome = "unknown"                 // it may exist: send the same order again
+	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // an earlier call with its key may have placed it
 	OutcomeNotPlaced           Outcome = "not_placed"
 )
 
-// Reason says why a call has failed: ErrorReason_ERROR_REASON_UNSPECIFIED where the error is not of
-// Easel, or of a newer one.
-func Reason(err error) easelv1.ErrorReason {
-	return easelv1.ErrorReason(easelv1.ErrorReason_value[errorInfo(err).GetReason()])
+// Error is the base of every error of a call: errors.As finds it in each of the classes beside it, such as
+// BudgetExceededError. It is a gRPC status, too.
+type Error struct {
+	Code            codes.Code
+	Reason          string // of the contract's ErrorReason, "" where the error is not of Easel
+	Message         string
+	OrderOutcome    Outcome // of an order, over all of its attempts; else ""
+	IdempotencyKey  string  // of an order
+	RetryAfter      time.Duration
+	ResetTime       time.Time // when a budget begins anew
+	RemainingCents  *int64    // of a budget
+	FieldViolations []FieldViolation
+	RequestID       string
+	Metadata        map[string]string // of google.rpc.ErrorInfo
+
+	below []error
 }
 
-// RetryDelay says how long to wait before the next attempt, where the server has said so.
-func RetryDelay(err error) (time.Duration, bool) {
-	info, ok := detail[*errdetails.RetryInfo](err)
-	return info.GetRetryDelay().AsDuration(), ok
-}
+// FieldViolation is a field of the request that is wrong, and why.
+type FieldViolation struct{ Field, Description string }
 
-// OrderOutcome says what is known of an order that has failed. Any error may leave it unknown.
-func OrderOutcome(err error) Outcome {
-	if outcome := errorInfo(err).GetMetadata()["order_outcome"]; outcome != "" {
-		return Outcome(outcome)
+// Error is the message with its reason, and what is known of an order.
+func (e *Error) Error() string {
+	text := e.Message
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
 	}
-	return OutcomeUnknown
+	for _, field := range e.FieldViolations {
+		text += "; " + field.Field + ": " + field.Description
+	}
+	if e.IdempotencyKey != "" {
+		text += fmt.Sprintf("; order outcome %s, idempotency key %s", e.OrderOutcome, e.IdempotencyKey)
+	}
+	return text
 }
 
-// repeatHelps says whether the same call again may mend an error. A reason outranks its code.
-func repeatHelps(err error) bool {
-	switch Reason(err) {
-	case easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
-		switch status.Code(err) {
-		case codes.Unavailable, codes.Aborted, codes.Internal, codes.Unknown, codes.Canceled, codes.DeadlineExceeded:
-			return true
-		default:
-			_, told := RetryDelay(err)
-			return told
+// Unwrap gives what lies below: the error of gRPC, and that of the context.
+func (e *Error) Unwrap() []error { return e.below }
+
+// As finds the base in a class.
+func (e *Error) As(target any) bool {
+	base, ok := target.(**Error)
+	if ok {
+		*base = e
+	}
+	return ok
+}
+
+// GRPCStatus is the status of the server's answer.
+func (e *Error) GRPCStatus() *status.Status {
+	for _, err := range e.below {
+		if s, ok := status.FromError(err); ok {
+			return s
 		}
-	case easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN:
-		_, told := RetryDelay(err)
-		return told // else it is too late
-	case easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, easelv1.ErrorReason_CONTENT_NOT_READY, easelv1.ErrorReason_CONTENT_INTERRUPTED,
-		easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE,
-		easelv1.ErrorReason_UNAVAILABLE, easelv1.ErrorReason_LEDGER_UNAVAILABLE, easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
-		easelv1.ErrorReason_READER_TOO_SLOW, easelv1.ErrorReason_SERVER_DRAINING, easelv1.ErrorReason_STREAM_MAX_AGE,
-		easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, easelv1.ErrorReason_CANCELLED, easelv1.ErrorReason_DEADLINE_EXCEEDED,
-		easelv1.ErrorReason_INTERNAL:
-		return true
-	default:
+	}
+	return status.New(e.Code, e.Message)
+}
+
+// ReasonOf says why a call has failed: "" where the error is not of Easel.
+func ReasonOf(err error) string {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+// IsRetryable reports whether the same call again may mend an error. A reason outranks its code.
+func IsRetryable(err error) bool {
+	e := (*Error)(nil)
+	if !errors.As(err, &e) || errors.As(err, new(*StoppedError)) {
 		return false
 	}
+	again := e.remedy().Again
+	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-func errorInfo(err error) *errdetails.ErrorInfo {
-	if info, _ := detail[*errdetails.ErrorInfo](err); info.GetDomain() == "easel" {
-		return info
+// typed makes an error of its class of what gRPC gives. Errors from elsewhere stay as they are.
+func typed(err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || !ok || errors.As(err, new(*Error)) {
+		return err
 	}
-	return nil
-}
-
-// detail finds the detail of a type in a gRPC error, wrapped or not.
-func detail[T any](err error) (found T, ok bool) {
-	for _, one := range status.Convert(err).Details() {
-		if found, ok = one.(T); ok {
-			return found, true
+	e := &Error{Code: s.Code(), Message: s.Message(), below: []error{err}}
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == "easel" {
+				e.readInfo(d)
+			}
+		case *errdetails.RetryInfo:
+			e.RetryAfter = d.GetRetryDelay().AsDuration()
+		case *errdetails.RequestInfo:
+			e.RequestID = d.GetRequestId()
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				e.FieldViolations = append(e.FieldViolations, FieldViolation{v.GetField(), v.GetDescription()})
+			}
 		}
 	}
-	return found, false
+	return classed(e)
+}
+
+func (e *Error) readInfo(info *errdetails.ErrorInfo) {
+	e.Reason, e.Metadata = info.GetReason(), info.GetMetadata()
+	e.OrderOutcome = Outcome(e.Metadata["order_outcome"])
+	e.ResetTime, _ = time.Parse(time.RFC3339, e.Metadata["reset_time"])
+	if cents, err := strconv.ParseInt(e.Metadata["remaining_cents"], 10, 64); err == nil {
+		e.RemainingCents = &cents
+	}
+}
+
+// ended is the error of a call whose context has ended after another error.
+func ended(ctx context.Context, after error, last *Heartbeat) error {
+	e, before, cause := Error{}, (*Error)(nil), context.Cause(ctx)
+	if errors.As(after, &before) {
+		e = *before
+	}
+	e.below = []error{after, cause}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Message = cause.Error() + ", after: " + e.Message
+		return &StoppedError{&e}
+	}
+	e.Message = "the time ran out: " + e.Message
+	if last != nil && last.Condition != "HEALTHY" {
+		e.Message += "; the last heartbeat says " + strings.TrimSuffix(last.Condition+": "+last.LastError, ": ")
+	}
+	return &TimeoutError{&e, last}
 }

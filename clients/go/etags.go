@@ -21,12 +21,11 @@ type etags struct {
 	finished map[string]bool // of ids, where they are not named: what has not changed any more needs no read
 }
 
-func newEtags(request *easelv1.WatchGenerationsRequest) *etags {
-	known := maps.Clone(request.GetKnownEtags())
-	if known == nil {
+func newEtags(named bool, known map[string]string) *etags {
+	if known = maps.Clone(known); known == nil {
 		known = make(map[string]string)
 	}
-	return &etags{len(request.GetGenerationIds()) > 0, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
+	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
 // wanted are the etags for the next request. The catalog is asked about each that it does not list any more, so

@@ -4,49 +4,65 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
+// Message is one of a watch, as it came: a WatchGenerationResponse, WatchGenerationsResponse or WatchAccountResponse.
+type Message interface {
+	proto.Message
+	GetClosing() *easelv1.StreamClosing
+	GetHeartbeat() *easelv1.Heartbeat
+}
+
 // watch is what one kind of watch has of its own: its messages M, and the states S in them.
-type watch[M closer, S any] struct {
+type watch[M Message, S any] struct {
+	*attempts
 	open    func(context.Context) (stream[M], error)
 	take    func(M) (state *S, progress bool) // state is nil where the message has none that is new
-	silence time.Duration                     // more of it ends a stream
 	endless bool                              // no end of a stream is the goal
 }
 
 type stream[M any] interface{ Recv() (M, error) }
 
-type closer interface{ GetClosing() *easelv1.StreamClosing }
-
 // follow yields the states of one stream after another, until the goal, an error that a repeat can't mend,
 // or the end of the context or the caller's loop. Back-off begins anew where there was progress.
-func follow[M closer, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
-	for attempt := 0; ; attempt++ {
+func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
+	for {
 		began := time.Now()
 		end := w.read(ctx, yield)
 		switch {
-		case errors.Is(end.err, io.EOF) && !w.endless, errors.Is(end.err, errStopped):
+		case errors.Is(end.err, errStopped):
 			return
-		case final(end.err):
+		case errors.Is(end.err, io.EOF) && !w.endless:
+			w.answered()
+			return
+		case errors.Is(end.err, io.EOF):
+			end.err = classed(&Error{Code: codes.Unavailable, Message: "the stream ended"})
+		case isFinal(end.err):
 			yield(nil, end.err)
 			return
-		case end.progress, time.Since(began) > longest:
-			attempt = 0
 		}
-		if err := pause(ctx, attempt, end.delay, end.err); err != nil {
+		if end.progress || time.Since(began) > longest {
+			w.Attempt = 0
+		}
+		if err := w.pause(ctx, end.delay, end.err); err != nil {
 			yield(nil, err)
 			return
 		}
 	}
 }
 
-var errStopped = errors.New("the caller has left the loop")
+var (
+	errStopped = errors.New("the caller has left the loop")
+	errSilent  = classed(&Error{Code: codes.Unavailable, Message: "the server was silent for three heartbeats"})
+)
 
 // ending says how a stream ended.
 type ending struct {
@@ -57,38 +73,49 @@ type ending struct {
 
 // read yields the states of one stream. Time that the caller spends in its loop is no silence.
 func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	timer := time.AfterFunc(w.silence, cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := 3 * max(w.settings.heartbeat, shortest)
+	timer := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer timer.Stop()
 	messages, err := w.open(ctx)
 	for err == nil {
 		var message M
-		timer.Reset(w.silence)
+		timer.Reset(silence)
 		message, err = messages.Recv()
 		timer.Stop()
 		if err != nil {
 			break
 		}
-		if closing := message.GetClosing(); closing != nil {
-			end.delay = closing.GetRetryDelay().AsDuration()
-		}
-		state, progress := w.take(message)
+		state, progress := w.took(message, &end)
 		end.progress = end.progress || progress
 		if state != nil && !yield(state, nil) {
 			err = errStopped
 		}
 	}
-	end.err = err
+	if errors.Is(context.Cause(ctx), errSilent) && !errors.Is(err, errStopped) {
+		err = errSilent
+	}
+	end.err = typed(err)
 	return end
 }
 
-// final says whether watching again can't mend an error.
-func final(err error) bool {
-	switch status.Code(err) {
-	case codes.NotFound, codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition, codes.Unimplemented:
-		return true
-	default:
-		return false
+// took takes a message in.
+func (w watch[M, S]) took(message M, end *ending) (state *S, progress bool) {
+	w.answered()
+	w.onMessage(message)
+	if closing := message.GetClosing(); closing != nil {
+		end.delay = closing.GetRetryDelay().AsDuration()
 	}
+	if heartbeat := message.GetHeartbeat(); heartbeat != nil {
+		w.heartbeat = heartbeatOf(w.GenerationID, heartbeat)
+		w.onHeartbeat(*w.heartbeat)
+	}
+	return w.take(message)
+}
+
+// isFinal says whether watching again can't mend an error.
+func isFinal(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && slices.Contains(remedies().WatchEnds, code.Code(e.Code).String())
 }

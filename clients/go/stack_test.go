@@ -4,13 +4,16 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/protoadapt"
@@ -39,10 +42,14 @@ type script struct {
 	downloads []func(*easelv1.DownloadGenerationRequest, downloadStream) error
 	many      []func(*easelv1.WatchGenerationsRequest, manyStream) error
 	accounts  []func(*easelv1.WatchAccountRequest, accountStream) error
+	lists     []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
+	mu        sync.Mutex
 	calls     []time.Time
 }
 
 func (s *script) next(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls = append(s.calls, time.Now())
 	return min(len(s.calls), n) - 1
 }
@@ -50,6 +57,10 @@ func (s *script) next(n int) int {
 func (s *script) CreateGeneration(_ context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	err := s.creates[s.next(len(s.creates))](request)
 	return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: "gen_1"}}, err
+}
+
+func (s *script) ListGenerations(_ context.Context, request *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+	return s.lists[s.next(len(s.lists))](request)
 }
 
 func (s *script) WatchGeneration(request *easelv1.WatchGenerationRequest, stream watchStream) error {
@@ -69,31 +80,37 @@ func (s *script) WatchAccount(request *easelv1.WatchAccountRequest, stream accou
 }
 
 // play serves a script over connections in memory, as long as the test runs.
-func play(t *testing.T, s *script) *easel.Client {
+func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Helper()
-	pipe, server := bufconn.Listen(1<<16), grpc.NewServer()
+	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
 	easelv1.RegisterGenerationServiceServer(server, s)
 	easelv1.RegisterAccountServiceServer(server, s)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	ended := make(chan error)
 	go func() { ended <- server.Serve(pipe) }()
-	conn, err := grpc.NewClient("passthrough:///script", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
+	client, err := easel.New(t.Context(), append([]easel.Option{
+		easel.WithAddress("localhost:1"), easel.WithDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
+	}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = conn.Close()
+		_ = client.Close()
 		server.Stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return easel.New(conn)
+	return client
 }
 
 // failed is an error of Easel, with RetryInfo where there is a delay.
 func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: map[string]string{"order_outcome": outcome}}}
+	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
+}
+
+func failedWith(code codes.Code, reason string, metadata map[string]string, delay time.Duration) error {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: metadata}}
 	if delay > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}

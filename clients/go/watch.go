@@ -11,87 +11,120 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Watch yields the state of a generation as it is, and then each newer one until the goal: its last state ends
-// the loop. An error comes last, and alone: a repeat can't mend it, or the context has ended. The watch
-// goes on through everything else, a server that restarts or falls silent for three heartbeats among it,
-// and repeats no state.
-func (c *Client) Watch(ctx context.Context, request *easelv1.WatchGenerationRequest) iter.Seq2[*easelv1.Generation, error] {
-	return func(yield func(*easelv1.Generation, error) bool) {
-		next := &easelv1.WatchGenerationRequest{}
-		proto.Merge(next, request)
-		next.IncludeContent = false // Download resumes
-		follow(ctx, watch[*easelv1.WatchGenerationResponse, easelv1.Generation]{
-			silence: silence(&next.HeartbeatInterval),
-			open: func(ctx context.Context) (stream[*easelv1.WatchGenerationResponse], error) {
-				return c.WatchGeneration(ctx, next)
-			},
-			take: func(message *easelv1.WatchGenerationResponse) (newer *easelv1.Generation, progress bool) {
-				generation := message.GetUpdate().GetGeneration()
-				if generation == nil {
-					return nil, false
-				}
-				before := next.GetKnownEtag()
-				next.KnownEtag = generation.GetEtag()
-				return generation, next.GetKnownEtag() != before
-			},
-		}, yield)
+// watchOptions are those of Watch and WatchMany.
+type watchOptions struct {
+	until  easelv1.WatchUntil
+	known  map[string]string
+	filter Filter
+}
+
+// WatchOption changes a watch.
+type WatchOption func(*watchOptions)
+
+// UntilSettled goes on until no money can move any more: a refund may follow a failure.
+func UntilSettled() WatchOption {
+	return func(o *watchOptions) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
+}
+
+// KnownEtags leaves out the states that are known, by generation id.
+func KnownEtags(etags map[string]string) WatchOption {
+	return func(o *watchOptions) { o.known = etags }
+}
+
+// Matching chooses what WatchMany watches.
+func Matching(filter Filter) WatchOption { return func(o *watchOptions) { o.filter = filter } }
+
+func optionsOf(options []WatchOption) (o watchOptions) {
+	for _, option := range options {
+		option(&o)
+	}
+	return o
+}
+
+// Watch yields the state of a generation as it is, and then each newer one until the goal: its last state ends the loop.
+// An error comes last, and alone: a repeat can't mend it, or the context has ended, which stops a watch from elsewhere.
+// The watch goes on through everything else, a server that restarts or falls silent for three heartbeats among it, and
+// repeats no state.
+func (c *Client) Watch(ctx context.Context, generationID string, options ...WatchOption) iter.Seq2[*Render, error] {
+	return func(yield func(*Render, error) bool) {
+		o := optionsOf(options)
+		next := &easelv1.WatchGenerationRequest{
+			GenerationId: generationID, Until: o.until, KnownEtag: o.known[generationID], HeartbeatInterval: durationpb.New(c.heartbeat),
+		}
+		w := watch[*easelv1.WatchGenerationResponse, Render]{attempts: c.attempt("WatchGeneration", generationID, "")}
+		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationResponse], error) {
+			return c.Generations.WatchGeneration(ctx, next)
+		}
+		w.take = func(message *easelv1.WatchGenerationResponse) (newer *Render, progress bool) {
+			generation := message.GetUpdate().GetGeneration()
+			if generation == nil || generation.GetEtag() != "" && generation.GetEtag() == next.GetKnownEtag() {
+				return nil, false
+			}
+			next.KnownEtag = generation.GetEtag()
+			return w.renderOf(generation), true
+		}
+		follow(ctx, w, yield)
 	}
 }
 
-// WatchMany yields the state of each generation that the request names, or of every one where it names none,
-// and then each newer one. With named generations the loop ends when all have reached the goal; without,
-// it goes on until the context ends. It goes on through errors as Watch does, with the etags of its updates, and
-// repeats no state of the 10,000 generations that changed last.
-func (c *Client) WatchMany(ctx context.Context, request *easelv1.WatchGenerationsRequest) iter.Seq2[*easelv1.Generation, error] {
-	return func(yield func(*easelv1.Generation, error) bool) {
-		next := &easelv1.WatchGenerationsRequest{}
-		proto.Merge(next, request)
-		known := newEtags(next)
-		follow(ctx, watch[*easelv1.WatchGenerationsResponse, easelv1.Generation]{
-			silence: silence(&next.HeartbeatInterval),
-			endless: len(next.GetGenerationIds()) == 0,
-			open: func(ctx context.Context) (stream[*easelv1.WatchGenerationsResponse], error) {
-				next.KnownEtags = known.wanted()
-				return c.WatchGenerations(ctx, next)
-			},
-			take: func(message *easelv1.WatchGenerationsResponse) (newer *easelv1.Generation, progress bool) {
-				generation := message.GetUpdate().GetGeneration()
-				if generation == nil || !known.add(generation) {
-					return nil, false
-				}
-				return generation, true
-			},
-		}, yield)
+// WatchMany yields the state of each named generation, or of every one where ids is empty, and then each newer one. With
+// ids the loop ends when all have reached the goal; without, it goes on until the context ends. It goes on through errors
+// as Watch does, and repeats no state of the 10,000 generations that changed last.
+func (c *Client) WatchMany(ctx context.Context, ids []string, options ...WatchOption) iter.Seq2[*Render, error] {
+	return func(yield func(*Render, error) bool) {
+		o := optionsOf(options)
+		known := newEtags(len(ids) > 0, o.known)
+		w := watch[*easelv1.WatchGenerationsResponse, Render]{attempts: c.attempt("WatchGenerations", "", ""), endless: len(ids) == 0}
+		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationsResponse], error) {
+			return c.Generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
+				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.wanted(), HeartbeatInterval: durationpb.New(c.heartbeat),
+			})
+		}
+		w.take = func(message *easelv1.WatchGenerationsResponse) (newer *Render, progress bool) {
+			generation := message.GetUpdate().GetGeneration()
+			if generation == nil || !known.add(generation) {
+				return nil, false
+			}
+			return renderOf(generation), true
+		}
+		follow(ctx, w, yield)
 	}
 }
 
 // WatchAccount yields the account as it is, and then after each change of its balance or budgets. It has
 // no goal: it goes on through errors as Watch does, until the context ends, and repeats no state.
-func (c *Client) WatchAccount(ctx context.Context, request *easelv1.WatchAccountRequest) iter.Seq2[*easelv1.Account, error] {
-	return func(yield func(*easelv1.Account, error) bool) {
-		next := &easelv1.WatchAccountRequest{}
-		proto.Merge(next, request)
+func (c *Client) WatchAccount(ctx context.Context) iter.Seq2[*Account, error] {
+	return func(yield func(*Account, error) bool) {
 		var last *easelv1.Account
-		follow(ctx, watch[*easelv1.WatchAccountResponse, easelv1.Account]{
-			silence: silence(&next.HeartbeatInterval),
-			endless: true,
+		follow(ctx, watch[*easelv1.WatchAccountResponse, Account]{
+			attempts: c.attempt("WatchAccount", "", ""),
+			endless:  true,
 			open: func(ctx context.Context) (stream[*easelv1.WatchAccountResponse], error) {
-				return c.AccountServiceClient.WatchAccount(ctx, next)
+				return c.Accounts.WatchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(c.heartbeat)})
 			},
-			take: func(message *easelv1.WatchAccountResponse) (newer *easelv1.Account, progress bool) {
+			take: func(message *easelv1.WatchAccountResponse) (newer *Account, progress bool) {
 				update := message.GetUpdate()
 				if update.GetAccount() == nil {
 					return nil, false
 				}
 				before := last
 				last = money(update.GetAccount())
-				if update.GetInitial() && proto.Equal(last, before) { // every stream begins with the whole account
+				if proto.Equal(last, before) { // every stream begins with the whole account
 					return nil, false
 				}
-				return update.GetAccount(), before == nil || !update.GetInitial()
+				return accountOf(update.GetAccount()), before == nil || !update.GetInitial()
 			},
 		}, yield)
 	}
+}
+
+// renderOf is a state with what the last heartbeat has estimated.
+func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
+	render := renderOf(generation)
+	if w.heartbeat != nil && !render.Terminal {
+		render.TypicalRemaining = w.heartbeat.TypicalRemaining
+	}
+	return render
 }
 
 // money is what of an account can change: not when it was read, nor what else the catalog says.
@@ -101,14 +134,6 @@ func money(account *easelv1.Account) *easelv1.Account {
 	return same
 }
 
-// shortest is the shortest heartbeat interval that the contract allows.
+// shortest is the shortest heartbeat interval that the contract allows. The server refuses a shorter one, and is given the
+// time to say so.
 const shortest = time.Second
-
-// silence is how long a stream may be quiet: three of its heartbeats, which are set where they are not. The server
-// refuses an interval that is too short, and is given the time to say so.
-func silence(heartbeat **durationpb.Duration) time.Duration {
-	if *heartbeat == nil {
-		*heartbeat = durationpb.New(10 * time.Second)
-	}
-	return 3 * max((*heartbeat).AsDuration(), shortest)
-}

@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -54,15 +53,15 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 				return send(stream, heartbeat, update(easelv1.State_STATE_RUNNING, "e2"), update(easelv1.State_STATE_SUCCEEDED, "e3"))
 			}),
 		}}
-		var states []easelv1.State
-		for render, err := range play(t, s).Watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}) {
+		var states []easel.State
+		for render, err := range play(t, s).Watch(t.Context(), "gen_1") {
 			if err != nil {
 				t.Fatal(err)
 			}
-			states = append(states, render.GetState())
+			states = append(states, render.State)
 			time.Sleep(time.Hour) // what the loop does is no silence
 		}
-		if got := fmt.Sprint(states, etags); got != "[STATE_QUEUED STATE_RUNNING STATE_SUCCEEDED] [ e1 e1]" {
+		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
 			t.Errorf("states and etags: %s", got)
 		}
 		if told, silence := s.calls[1].Sub(s.calls[0])-time.Hour, s.calls[2].Sub(s.calls[1]); told < 20*time.Second || told > 30*time.Second || silence < 30*time.Second || silence > time.Minute {
@@ -78,13 +77,13 @@ func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
 	}
 	watches := map[string]func(context.Context, *easel.Client) error{
 		"Watch": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.Watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}))
+			return lastError(client.Watch(ctx, "gen_1"))
 		},
 		"WatchMany": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.WatchMany(ctx, &easelv1.WatchGenerationsRequest{}))
+			return lastError(client.WatchMany(ctx, nil))
 		},
 		"WatchAccount": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.WatchAccount(ctx, nil))
+			return lastError(client.WatchAccount(ctx))
 		},
 	}
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
@@ -133,7 +132,7 @@ func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
 				return stream.Context().Err()
 			},
 		}}
-		for range play(t, s).Watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}) {
+		for range play(t, s).Watch(t.Context(), "gen_1") {
 			break
 		}
 		<-gone
@@ -149,8 +148,7 @@ func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
 				return status.Error(codes.InvalidArgument, "scripted")
 			},
 		}}
-		request := &easelv1.WatchGenerationRequest{GenerationId: "gen_1", HeartbeatInterval: durationpb.New(0)}
-		if err := lastError(play(t, s).Watch(t.Context(), request)); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
+		if err := lastError(play(t, s, easel.WithHeartbeatInterval(0)).Watch(t.Context(), "gen_1")); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
 			t.Errorf("%d calls, and %v", len(s.calls), err)
 		}
 	})
@@ -158,14 +156,14 @@ func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
 
 func TestAClosedClientWatchesNoMore(t *testing.T) {
 	t.Parallel()
-	client, err := easel.Dial("127.0.0.1:1", "", insecure.NewCredentials())
+	client, err := easel.New(t.Context(), easel.WithAddress("127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := lastError(client.WatchAccount(t.Context(), nil)); status.Code(err) != codes.Canceled {
+	if err := lastError(client.WatchAccount(t.Context())); status.Code(err) != codes.Canceled {
 		t.Errorf("it ends with %v", err)
 	}
 }

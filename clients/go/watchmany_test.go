@@ -11,10 +11,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
@@ -49,12 +49,11 @@ func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
 					then(broken, manyUpdate("c", "c1", running)),
 					then(status.Error(codes.NotFound, "scripted")),
 				}}
-				request := &easelv1.WatchGenerationsRequest{GenerationIds: tt.named, KnownEtags: map[string]string{"a": "a0"}}
-				before := proto.CloneOf(request)
+				before := map[string]string{"a": "a0"}
 				var etags []string
-				for render, err := range play(t, s).WatchMany(t.Context(), request) {
+				for render, err := range play(t, s).WatchMany(t.Context(), tt.named, easel.KnownEtags(before)) {
 					if err == nil {
-						etags = append(etags, render.GetEtag())
+						etags = append(etags, render.Etag)
 					}
 				}
 				if got := fmt.Sprint(known); got != tt.want {
@@ -63,8 +62,8 @@ func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
 				if got := fmt.Sprint(etags); got != "[a1 b1 a2 d1 c1]" {
 					t.Errorf("states: %s", got)
 				}
-				if !proto.Equal(request, before) {
-					t.Errorf("the caller's request has become %v", request)
+				if len(before) != 1 || before["a"] != "a0" {
+					t.Errorf("the caller's etags have become %v", before)
 				}
 			})
 		})
@@ -89,7 +88,7 @@ func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *
 				return status.Error(codes.NotFound, "scripted")
 			},
 		}}
-		for range play(t, s).WatchMany(t.Context(), &easelv1.WatchGenerationsRequest{}) {
+		for range play(t, s).WatchMany(t.Context(), nil) {
 		}
 		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
 			t.Errorf("%d known etags, from %s to %s", len(known), known[:3], known[len(known)-2:])
@@ -116,7 +115,7 @@ func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
 						return status.Error(codes.Unauthenticated, "scripted")
 					},
 				}}
-				last := lastError(play(t, s).WatchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: tt.named}))
+				last := lastError(play(t, s).WatchMany(t.Context(), tt.named))
 				if len(s.calls) != tt.calls || status.Code(last) == codes.Unauthenticated != (tt.calls == 2) {
 					t.Errorf("%d streams, the last with %v", len(s.calls), last)
 				}
@@ -146,9 +145,9 @@ func TestWatchAccountRepeatsNoState(t *testing.T) {
 			then(status.Error(codes.PermissionDenied, "scripted"), account(400, true)),
 		}}
 		var balances []int64
-		for account, err := range play(t, s).WatchAccount(t.Context(), &easelv1.WatchAccountRequest{}) {
+		for account, err := range play(t, s).WatchAccount(t.Context()) {
 			if err == nil {
-				balances = append(balances, account.GetBalanceCents())
+				balances = append(balances, *account.BalanceCents)
 			}
 		}
 		if got := fmt.Sprint(balances); got != "[500 489 400]" || len(s.calls) != 4 {
@@ -168,7 +167,7 @@ func TestAnAccountThatIsToldAnewIsNoProgress(t *testing.T) {
 			},
 		}}
 		began := time.Now()
-		for range play(t, s).WatchAccount(t.Context(), &easelv1.WatchAccountRequest{}) {
+		for range play(t, s).WatchAccount(t.Context()) {
 			if time.Since(began) > 10*time.Minute {
 				break
 			}
@@ -194,7 +193,7 @@ func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
 		var etags []string
 		for generation, err := range play(t, s).WatchMany(t.Context(), nil) {
 			if err == nil {
-				etags = append(etags, generation.GetEtag())
+				etags = append(etags, generation.Etag)
 			}
 		}
 		if got := fmt.Sprint(etags, known); got != "[a1 b1] [map[] map[a:a1] map[a:a1]]" {

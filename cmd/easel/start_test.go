@@ -88,7 +88,7 @@ func runIn(t *testing.T, work string, dev map[string]string, words []string) []b
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Dir = work
-	command.Env = append(os.Environ(), "EASEL_API_KEY="+dev["EASEL_API_KEY"])
+	command.Env = append(os.Environ(), "EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)

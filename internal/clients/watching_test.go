@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc/credentials/insecure"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -79,18 +76,19 @@ func (s *stack) orderFor(t *testing.T, clients []*client) {
 
 // order orders a render by another client, and waits for its end.
 func (c *client) order(ctx context.Context, addr string) error {
-	other, err := easel.Dial(addr, c.key, insecure.NewCredentials())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	other, err := easel.New(ctx, easel.WithAddress(addr), easel.WithAPIKey(c.key))
 	if err != nil {
 		return err
 	}
-	defer other.Close()
-	render, err := other.Run(ctx, &easelv1.CreateGenerationRequest{ModelId: "studio/haiku", InputsJson: `{"prompt": "rain"}`, IdempotencyKey: rand.Text()})
+	render, err := other.Run(ctx, easel.Order{Model: "studio/haiku", Inputs: map[string]any{"prompt": "rain"}})
 	if err != nil {
 		return err
 	}
-	read, err := other.GetAccount(ctx, &easelv1.GetAccountRequest{})
+	read, err := other.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 	c.want = []string{
-		`(?m)^render: (` + regexp.QuoteMeta(render.GetGenerationId()) + `) (?:STATE_)?SUCCEEDED `,
+		`(?m)^render: (` + regexp.QuoteMeta(render.GenerationID) + `) (?:STATE_)?SUCCEEDED `,
 		fmt.Sprintf(`(?m)^balance: (%d)$`, read.GetAccount().GetBalanceCents()),
 	}
 	return err

@@ -3,16 +3,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
 
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -35,13 +32,12 @@ func main() {
 }
 
 func run(ctx context.Context, model, prompt, file string) error {
-	client, err := easel.Dial(cmp.Or(os.Getenv("EASEL_ADDR"), "localhost:50051"), os.Getenv("EASEL_API_KEY"), insecure.NewCredentials())
+	client, err := easel.New(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	inputs := &structpb.Struct{Fields: map[string]*structpb.Value{"prompt": structpb.NewStringValue(prompt)}}
-	priced, err := client.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: model, Inputs: inputs})
+	order := easel.Order{Model: model, Inputs: map[string]any{"prompt": prompt}}
+	priced, err := client.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: model, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt)})
 	if err != nil {
 		return err
 	}
@@ -53,27 +49,27 @@ func run(ctx context.Context, model, prompt, file string) error {
 			return err
 		}
 	}
-	render, err := client.Order(ctx, &easelv1.CreateGenerationRequest{
-		ModelId: model, Inputs: inputs, IdempotencyKey: string(key), MaxCostCents: &priced.Quote.PriceCents,
-	})
+	order.Key, order.MaxCostCents = string(key), easel.Cents(priced.Quote.PriceCents)
+	placed, err := client.Order(ctx, order)
 	if err != nil {
 		return err
 	}
-	fmt.Println("ordered:", render.GenerationId)
-	for newer, err := range client.Watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: render.GenerationId}) {
+	fmt.Println("ordered:", placed.GenerationID)
+	render := placed.Render
+	for newer, err := range client.Watch(ctx, placed.GenerationID) {
 		if err != nil {
 			return err
 		}
 		render = newer
 		fmt.Println("watching:", render.State)
 	}
-	if render.State == easelv1.State_STATE_SUCCEEDED {
-		if err := client.DownloadFile(ctx, render.GenerationId, file); err != nil {
+	if render.State == easel.StateSucceeded {
+		if err := client.DownloadFile(ctx, render.GenerationID, file); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(file + ".key"); err != nil || render.State == easelv1.State_STATE_SUCCEEDED { // the next run is a new order
+	if err := os.Remove(file + ".key"); err != nil { // the next run is a new order
 		return err
 	}
-	return &easel.FailedError{Generation: render}
+	return render.Failed()
 }

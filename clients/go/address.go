@@ -1,0 +1,56 @@
+package easel
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// DefaultAddress is where a client looks for Easel when nobody says where it is.
+const DefaultAddress = "localhost:50051"
+
+// endpoint is what an address says.
+type endpoint struct {
+	hostPort    string
+	http, https bool // as its scheme says
+	loopback    bool
+}
+
+// parseAddress reads host:port, http://host:port or https://host:port. A web address may leave its usual port out.
+func parseAddress(address string) (endpoint, error) {
+	address = cmp.Or(strings.TrimSpace(address), DefaultAddress)
+	hostPort, usual := address, ""
+	scheme, _, web := strings.Cut(address, "://")
+	if web {
+		at, err := url.Parse(address)
+		usual = map[string]string{"http": "80", "https": "443"}[scheme]
+		if err != nil || usual == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" {
+			return endpoint{}, noAddress(address)
+		}
+		hostPort = net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), usual))
+	}
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil && strings.Contains(err.Error(), "missing port") && !strings.ContainsAny(address, "/ ") {
+		return endpoint{}, fmt.Errorf("easel: the address %q has no port: mostly it is %q", address, address+":50051")
+	}
+	number, wrong := strconv.Atoi(port)
+	if err != nil || wrong != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/?#@ ") || web && host == "" {
+		return endpoint{}, noAddress(address)
+	}
+	host = cmp.Or(host, "localhost")
+	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
+}
+
+func noAddress(address string) error {
+	return fmt.Errorf("easel: %q is no address of Easel: write host:port, http://host:port or https://host:port", address)
+}
+
+// isLoopback reports whether a host is this machine and nothing else.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}

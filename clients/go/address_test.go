@@ -1,0 +1,93 @@
+package easel_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	easel "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
+	for address, want := range map[string]string{
+		"":                         "localhost:50051",
+		"easel:50051":              "easel:50051",
+		":50051":                   "localhost:50051",
+		"[::1]:50051":              "[::1]:50051",
+		"http://localhost:50051":   "localhost:50051",
+		"http://127.0.0.1":         "127.0.0.1:80",
+		"https://easel.example":    "easel.example:443",
+		"https://easel.example/":   "easel.example:443",
+		"https://[2001:db8::1]:7":  "[2001:db8::1]:7",
+		"easel":                    "!has no port: mostly it is \"easel:50051\"",
+		"easel:http":               "!host:port",
+		"easel:0":                  "!host:port",
+		"easel:99999":              "!host:port",
+		"ftp://easel:1":            "!host:port",
+		"https://easel:1/v1":       "!host:port",
+		"https://a:b@easel:1":      "!host:port",
+		"https://":                 "!host:port",
+		"dns:///easel:50051":       "!host:port",
+		"localhost:50051/v1":       "!host:port",
+		"two words:50051":          "!host:port",
+		"http://easel:1?key=value": "!host:port",
+	} {
+		dialled := make(chan string, 1)
+		client, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey(""), easel.WithAttempts(1), easel.WithDialer(func(_ context.Context, addr string) (net.Conn, error) {
+			select {
+			case dialled <- addr:
+			default:
+			}
+			return nil, errors.New("nobody is there")
+		}))
+		if part, refused := strings.CutPrefix(want, "!"); refused {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%q: %v", address, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", address, err)
+			continue
+		}
+		if _, err := client.Accounts.GetAccount(t.Context(), &easelv1.GetAccountRequest{}); status.Code(err) != codes.Unavailable {
+			t.Errorf("%q: %v", address, err)
+		}
+		if got := <-dialled; got != want {
+			t.Errorf("%q: dialled %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestAKeyLeavesInTheClearForLoopbackAlone(t *testing.T) {
+	for _, test := range []struct {
+		address string
+		options []easel.Option
+		refused bool
+	}{
+		{"localhost:1", nil, false},
+		{"http://127.0.0.1:1", nil, false},
+		{"easel.example:1", nil, false}, // TLS
+		{"https://easel.example:1", nil, false},
+		{"http://easel.example:1", nil, true},
+		{"http://easel.example:1", []easel.Option{easel.WithPlaintextKey()}, false},
+		{"http://easel.example:1", []easel.Option{easel.WithAPIKey("")}, false},
+		{"localhost:1", []easel.Option{easel.WithAPIKey("two words")}, true},
+		{"localhost:1", []easel.Option{easel.WithAPIKey("from-a-file\n")}, false},
+	} {
+		_, err := easel.New(t.Context(), append([]easel.Option{easel.WithAddress(test.address), easel.WithAPIKey("hunter2")}, test.options...)...)
+		if (err != nil) != test.refused || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", test.address, err)
+		}
+	}
+	t.Setenv("EASEL_ALLOW_PLAINTEXT", "true")
+	if _, err := easel.New(t.Context(), easel.WithAddress("http://easel.example:1"), easel.WithAPIKey("hunter2")); err != nil {
+		t.Errorf("where it is allowed: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package easel
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// DownloadFile is Download into a file, which has its name when it is whole. Until then it is a new file with a random
+// name beside it, and after an error it is gone. In a directory the file gets the name that the server suggests.
+func (c *Client) DownloadFile(ctx context.Context, generationID, path string) error {
+	_, err := c.Fetch(ctx, generationID, path, FetchOptions{})
+	return err
+}
+
+// Fetch is DownloadFile with options, and tells what was downloaded.
+func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions) (*Content, error) {
+	part := &partFile{}
+	content, err := c.fetch(ctx, generationID, options, func(fileName string) (io.Writer, error) {
+		return part.open(path, fileName, options.Keep)
+	})
+	if part.File == nil {
+		return nil, err
+	}
+	if err == nil {
+		err = part.finish(options.Keep)
+	} else {
+		_ = part.Close() // it is not wanted any more
+	}
+	if err != nil {
+		_ = os.Remove(part.Name())
+		return nil, err
+	}
+	content.Path = part.target
+	return content, nil
+}
+
+// partFile is a file in the making.
+type partFile struct {
+	*os.File
+	target string
+}
+
+// open makes the new file, and follows no link.
+func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err error) {
+	if p.target, err = targetOf(path, fileName); err != nil {
+		return nil, err
+	}
+	if keep {
+		if _, err := os.Lstat(p.target); err == nil {
+			return nil, &fs.PathError{Op: "create", Path: p.target, Err: fs.ErrExist}
+		}
+	}
+	dir, base := filepath.Split(p.target)
+	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names it, and the umask says who may read it
+	return p.File, err
+}
+
+// targetOf is the file to write: path itself, or the name that the server suggests in a directory.
+func targetOf(path, fileName string) (string, error) {
+	info, err := os.Stat(path)
+	if dir := path == "" || os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir(); !dir {
+		return path, nil
+	}
+	unsafe := func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`/\:`, r) }
+	if fileName == "" || strings.HasPrefix(fileName, ".") || strings.ContainsFunc(fileName, unsafe) {
+		return "", fmt.Errorf("easel: the server suggests the unsafe file name %q", fileName)
+	}
+	return filepath.Join(path, fileName), nil
+}
+
+// finish gives the whole file its name. With keep an existing file is never replaced, even where it has appeared
+// in the meantime.
+func (p *partFile) finish(keep bool) error {
+	if err := errors.Join(p.Sync(), p.Close()); err != nil {
+		return err
+	}
+	if !keep {
+		return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
+	}
+	err := os.Link(p.Name(), p.target)              // rename would replace
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+		if _, there := os.Lstat(p.target); there != nil {
+			return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(p.Name()), syncDir(p.target))
+}
+
+// syncDir makes the new name survive a power cut. Not every system can do it to a directory, and the bytes are safe
+// without.
+func syncDir(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	_ = dir.Sync()
+	return dir.Close()
+}

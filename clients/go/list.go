@@ -1,0 +1,95 @@
+package easel
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Filter chooses renders. All that is set must match.
+type Filter struct {
+	Model  string
+	States []State // of a list alone
+	Labels map[string]string
+	Owner  string // for operators
+}
+
+// message is nil where everything matches.
+func (f Filter) message() *easelv1.GenerationFilter {
+	if f.Model == "" && f.Owner == "" && len(f.States) == 0 && len(f.Labels) == 0 {
+		return nil
+	}
+	message := &easelv1.GenerationFilter{ModelId: f.Model, Labels: f.Labels, Owner: f.Owner}
+	for _, state := range f.States {
+		message.States = append(message.States, easelv1.State(state))
+	}
+	return message
+}
+
+// List yields the renders that match, the newest first, over as many pages as it takes. An error comes last.
+func (c *Client) List(ctx context.Context, filter Filter) iter.Seq2[*Render, error] {
+	return func(yield func(*Render, error) bool) {
+		request := &easelv1.ListGenerationsRequest{Filter: filter.message()}
+		for {
+			page, err := c.Generations.ListGenerations(ctx, request)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, generation := range page.GetGenerations() {
+				if !yield(renderOf(generation), nil) {
+					return
+				}
+			}
+			if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+				return
+			}
+		}
+	}
+}
+
+// Dimension is by what usage is counted.
+type Dimension = easelv1.UsageDimension
+
+// The dimensions.
+const (
+	ByDay    = easelv1.UsageDimension_USAGE_DIMENSION_DAY
+	ByOwner  = easelv1.UsageDimension_USAGE_DIMENSION_OWNER
+	ByCaller = easelv1.UsageDimension_USAGE_DIMENSION_CALLER
+	ByModel  = easelv1.UsageDimension_USAGE_DIMENSION_MODEL
+	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
+)
+
+// UsageQuery says what to count. Zero times are those of the contract.
+type UsageQuery struct {
+	Start, End time.Time
+	By         []Dimension
+	Label      string // its name, with ByLabel
+}
+
+// Usage counts what was ordered and spent, over all pages.
+func (c *Client) Usage(ctx context.Context, query UsageQuery) ([]*easelv1.UsageRow, error) {
+	request := &easelv1.ListUsageRequest{StartTime: timestampOf(query.Start), EndTime: timestampOf(query.End), GroupBy: query.By, LabelName: query.Label, PageSize: 1000}
+	var rows []*easelv1.UsageRow
+	for {
+		page, err := c.Accounts.ListUsage(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, page.GetRows()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return rows, nil
+		}
+	}
+}
+
+func timestampOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

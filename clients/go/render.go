@@ -1,0 +1,125 @@
+package easel
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// State is how far a render is.
+type State int32
+
+// The states. A newer server may say another one.
+const (
+	StateQueued       = State(easelv1.State_STATE_QUEUED)
+	StateRunning      = State(easelv1.State_STATE_RUNNING)
+	StateSucceeded    = State(easelv1.State_STATE_SUCCEEDED)
+	StateFailed       = State(easelv1.State_STATE_FAILED)
+	StateRefunded     = State(easelv1.State_STATE_REFUNDED)
+	StateDeleted      = State(easelv1.State_STATE_DELETED)
+	StateUnrecognized = State(easelv1.State_STATE_UNRECOGNIZED)
+)
+
+// String is the name of a state, such as SUCCEEDED, or unknown(9).
+func (s State) String() string {
+	if name, known := easelv1.State_name[int32(s)]; known {
+		return strings.TrimPrefix(name, "STATE_")
+	}
+	return fmt.Sprintf("unknown(%d)", int32(s))
+}
+
+// Render is a state of one generation.
+type Render struct {
+	GenerationID     string
+	ModelID          string
+	State            State
+	Terminal         bool
+	CostCents        *int64 // nil where it is not known
+	CurrencyCode     string
+	Text             string // the result of a text model
+	File             *File  // the result of a file model: Download fetches it
+	FailureMessage   string
+	CreateTime       time.Time
+	TerminalTime     time.Time
+	ObserveTime      time.Time
+	Etag             string
+	Owner, Caller    string
+	Labels           map[string]string
+	TypicalRemaining time.Duration       // as the last heartbeat of the watch said it; 0 where nobody knows
+	Raw              *easelv1.Generation // all that the contract has
+}
+
+// File is what is known of the file of a render.
+type File struct {
+	ContentType string
+	SizeBytes   *int64
+}
+
+func renderOf(g *easelv1.Generation) *Render {
+	r := &Render{
+		GenerationID: g.GetGenerationId(), ModelID: g.GetModelId(), State: State(g.GetState()), Terminal: g.GetTerminal(),
+		CostCents: g.CostCents, CurrencyCode: g.GetCurrencyCode(), Text: g.GetText().GetText(), FailureMessage: g.GetFailureMessage(),
+		CreateTime: timeOf(g.GetCreateTime()), TerminalTime: timeOf(g.GetTerminalTime()), ObserveTime: timeOf(g.GetObserveTime()),
+		Etag: g.GetEtag(), Owner: g.GetOwner(), Caller: g.GetCaller(), Labels: g.GetLabels(), Raw: g,
+	}
+	if file := g.GetFile(); file != nil {
+		r.File = &File{file.GetContentType(), file.SizeBytes}
+	}
+	return r
+}
+
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+// Account is a state of the account.
+type Account struct {
+	BalanceCents *int64 // nil where it is not shown
+	CurrencyCode string
+	Budgets      []Budget
+	ObserveTime  time.Time
+	Raw          *easelv1.Account
+}
+
+// Budget is what a team may spend in a time.
+type Budget struct {
+	Window                                string // DAY or MONTH
+	LimitCents, SpentCents, ReservedCents int64
+	StartTime, ResetTime                  time.Time
+}
+
+func accountOf(a *easelv1.Account) *Account {
+	account := &Account{BalanceCents: a.BalanceCents, CurrencyCode: a.GetCurrencyCode(), ObserveTime: timeOf(a.GetObserveTime()), Raw: a}
+	for _, b := range a.GetBudgets() {
+		account.Budgets = append(account.Budgets, Budget{
+			strings.TrimPrefix(b.GetWindow().String(), "BUDGET_WINDOW_"), b.GetLimitCents(), b.GetSpentCents(), b.GetReservedCents(),
+			timeOf(b.GetStartTime()), timeOf(b.GetResetTime()),
+		})
+	}
+	return account
+}
+
+// Heartbeat says why a watch is quiet.
+type Heartbeat struct {
+	GenerationID     string // "" of a watch of many, or of the account
+	Condition        string // of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
+	ObserveTime      time.Time
+	NextPollTime     time.Time
+	PollFailures     int // in a row
+	LastError        string
+	TypicalRemaining time.Duration // 0 where nobody knows
+}
+
+func heartbeatOf(id string, h *easelv1.Heartbeat) *Heartbeat {
+	return &Heartbeat{
+		id, strings.TrimPrefix(h.GetUpstreamCondition().String(), "UPSTREAM_CONDITION_"), timeOf(h.GetObserveTime()), timeOf(h.GetNextPollTime()),
+		int(h.GetConsecutivePollFailures()), h.GetLastError(), h.GetTypicalRemaining().AsDuration(),
+	}
+}
