@@ -6,8 +6,12 @@
 
 GO      ?= go
 PYTHON  ?= python3
-TOOL     = $(GO) tool -modfile=internal/tools/go.mod
-LINT     = $(GO) tool -modfile=internal/tools/lint/go.mod golangci-lint
+# What is in no module of go.work is built without it.
+ALONE_GO = GOWORK=off $(GO)
+TOOL     = $(ALONE_GO) tool -modfile=internal/tools/go.mod
+# Tools that read our packages are built without go.work and run with it.
+built    = "$$($(ALONE_GO) tool -n -modfile=$(1) $(2))"
+LINT     = $(call built,internal/tools/lint/go.mod,golangci-lint)
 RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -23,7 +27,7 @@ CHANGES ?= 50
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo run test test-system test-clients test-attacks test-replicas test-postgres torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
+.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-postgres torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-typescript client-java client-rust
 
@@ -38,6 +42,10 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X m
 build: ## Build bin/easel
 	@mkdir -p bin
 	$(BUILD) -o bin/easel ./cmd/easel
+
+grpcurl: ## Build bin/grpcurl, which calls gRPC by reflection
+	@mkdir -p bin
+	$(ALONE_GO) build -C internal/tools -o '$(CURDIR)/bin/grpcurl' github.com/fullstorydev/grpcurl/cmd/grpcurl
 
 demo: build ## Do the main job once over an embedded sandbox, and paint a picture
 	bin/easel demo
@@ -76,7 +84,7 @@ LONGEST = ./internal/server ./internal/simulation
 UNRACED = -gcflags='modernc.org/sqlite/...=-race=false' -gcflags='modernc.org/libc/...=-race=false'
 
 MODULE = github.com/easel-grpc/easel
-PATHS  = ./cmd/... ./clients/... ./internal/...
+PATHS  = ./cmd/... ./clients/go/... ./internal/...
 OTHERS = $(LONGEST:./%=$(MODULE)/%) $(SYSTEM:./%=$(MODULE)/%)
 ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 # Packages with a lock or a group of goroutines, and two whose tests call them from many.
@@ -99,7 +107,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 # what Kubernetes and Envoy take.
 .build/deploy: internal/tools/deploy/go.mod $(wildcard internal/tools/deploy/*/*.go)
 	@rm -rf $@ $@.new && mkdir -p $@.new
-	$(GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
+	$(ALONE_GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
 	@mv $@.new $@
 
 .build/validators: internal/tools/openapi/requirements.txt
@@ -171,7 +179,7 @@ simulate-bugs: ## Put each seeded bug into the source, and see that the simulati
 
 mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it notices
 	@mkdir -p .build
-	cd internal/tools && $(GO) build -o ../../.build/mutate ./mutate
+	$(ALONE_GO) build -C internal/tools -o ../../.build/mutate ./mutate
 	.build/mutate -n $(CHANGES) -seed $(SEED) -tests ./internal/$(PACKAGE) internal/$(PACKAGE)
 
 one-order: ## Count our files and functions that one CreateGeneration runs through
@@ -206,12 +214,17 @@ bench-schedule:
 check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
-	@for module in . internal/tools internal/tools/deploy internal/tools/lint; do $(GO) mod tidy -C $$module -diff || exit; done
+	@for module in internal/tools internal/tools/deploy internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
+	@# Our own modules need each other in versions that are published later.
+	@mkdir -p .build
+	@for module in . clients/go gen/go; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
+	  $(GO) mod edit -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
+	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
 vulnerabilities:
 	@mkdir -p .build
-	@$(TOOL) govulncheck ./... > .build/vulnerabilities.txt 2>&1 && tail -1 .build/vulnerabilities.txt || \
+	@$(call built,internal/tools/go.mod,govulncheck) ./... > .build/vulnerabilities.txt 2>&1 && tail -1 .build/vulnerabilities.txt || \
 	  if grep '^govulncheck: fetching vulnerabilities' .build/vulnerabilities.txt; then echo 'The database of vulnerabilities does not answer: NOT checked.'; \
 	  else cat .build/vulnerabilities.txt; exit 1; fi
 
@@ -224,8 +237,8 @@ reproducible: build
 	@rm -rf .build/again .build/again.bin
 
 lint: .build/protodeps
-	$(GO) vet ./...
-	$(LINT) run --allow-parallel-runners ./...
+	$(GO) vet ./... ./clients/go/...
+	$(LINT) run --allow-parallel-runners ./... ./clients/go/...
 	$(TOOL) buf lint
 
 breaking: .build/protodeps
@@ -241,10 +254,10 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
-	$(GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/gen'
+	$(ALONE_GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/gen'
 	$(TOOL) buf format -w gen/proto
-	$(GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
-	$(GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
+	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
+	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
 	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
 	@# where it has changed: another gzip makes other bytes of the same.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
@@ -347,11 +360,11 @@ client-rust:
 # The .proto files that ours import, printed from the descriptors in our Go dependencies.
 .build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go
 	@rm -rf $@ && mkdir -p $@
-	$(GO) run -C internal/tools ./protodeps '$(CURDIR)/$@'
+	$(ALONE_GO) run -C internal/tools ./protodeps '$(CURDIR)/$@'
 	@touch $@
 
 fmt: ## Format the code and the contract
-	$(LINT) fmt ./...
+	$(LINT) fmt ./... ./clients/go/...
 	$(TOOL) buf format -w proto
 
 clean: ## Remove what was built

@@ -7,6 +7,8 @@ require (
 	buf.build/go/protovalidate v1.4.0
 	github.com/XSAM/otelsql v0.44.0
 	github.com/alecthomas/kong v1.17.0
+	github.com/easel-grpc/easel/clients/go v0.1.0
+	github.com/easel-grpc/easel/gen/go v0.1.0
 	github.com/felixge/httpsnoop v1.1.0
 	github.com/go-logr/logr v1.4.4
 	github.com/gofrs/flock v0.13.0

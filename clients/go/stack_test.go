@@ -1,9 +1,10 @@
+//go:build go1.25
+
 package easel_test
 
 import (
 	"context"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,10 +22,7 @@ import (
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/proctest"
 )
-
-func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
 type (
 	watchStream    = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]

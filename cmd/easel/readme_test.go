@@ -92,7 +92,9 @@ func programs(t *testing.T) (bin string) {
 	bin = t.TempDir()
 	linkProgram(t, filepath.Join(bin, "easel"))
 	// The go command builds a tool once, and then has it in its cache.
-	grpcurl, err := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl").Output()
+	command := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl")
+	command.Env = append(os.Environ(), "GOWORK=off")
+	grpcurl, err := command.Output()
 	if err == nil {
 		err = os.Symlink(strings.TrimSpace(string(grpcurl)), filepath.Join(bin, "grpcurl"))
 	}

@@ -34,6 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	gatewayv1 "github.com/easel-grpc/easel/gen/gateway/easel/v1"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
@@ -175,7 +176,7 @@ func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 		return nil, err
 	}
 	mux := gateway.NewServeMux()
-	if err := easelv1.RegisterGenerationServiceHandler(ctx, mux, conn); err != nil {
+	if err := gatewayv1.RegisterGenerationServiceHandler(ctx, mux, conn); err != nil {
 		return nil, err
 	}
 	client := easelv1.NewGenerationServiceClient(conn)

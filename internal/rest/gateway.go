@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	gatewayv1 "github.com/easel-grpc/easel/gen/gateway/easel/v1"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -42,9 +43,9 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	unused := context.Background() // a registration waits for nothing
 	accounts, generations := easelv1.NewAccountServiceClient(config.Calls), easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
-		easelv1.RegisterAccountServiceHandlerClient(unused, mux, accounts),
-		easelv1.RegisterModelServiceHandlerClient(unused, mux, easelv1.NewModelServiceClient(config.Calls)),
-		easelv1.RegisterGenerationServiceHandlerClient(unused, mux, generations),
+		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, accounts),
+		gatewayv1.RegisterModelServiceHandlerClient(unused, mux, easelv1.NewModelServiceClient(config.Calls)),
+		gatewayv1.RegisterGenerationServiceHandlerClient(unused, mux, generations),
 	)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 // script's source map says which packages those are, and of which versions; npm installs them, and
 // it takes the licence of each. After `make generate`:
 //
-//	go run -C internal/tools ./notice
+//	GOWORK=off go run -C internal/tools ./notice
 package main
 
 import (

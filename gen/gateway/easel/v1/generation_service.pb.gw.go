@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extEaselv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -35,9 +36,9 @@ var (
 	_ = metadata.Join
 )
 
-func request_GenerationService_QuoteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_QuoteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq QuoteGenerationRequest
+		protoReq extEaselv1.QuoteGenerationRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -50,9 +51,9 @@ func request_GenerationService_QuoteGeneration_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_QuoteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_QuoteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq QuoteGenerationRequest
+		protoReq extEaselv1.QuoteGenerationRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -62,9 +63,9 @@ func local_request_GenerationService_QuoteGeneration_0(ctx context.Context, mars
 	return msg, metadata, err
 }
 
-func request_GenerationService_CreateGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_CreateGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateGenerationRequest
+		protoReq extEaselv1.CreateGenerationRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -77,9 +78,9 @@ func request_GenerationService_CreateGeneration_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_CreateGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_CreateGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateGenerationRequest
+		protoReq extEaselv1.CreateGenerationRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -91,9 +92,9 @@ func local_request_GenerationService_CreateGeneration_0(ctx context.Context, mar
 
 var filter_GenerationService_GetGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_GenerationService_GetGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_GetGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetGenerationRequest
+		protoReq extEaselv1.GetGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -118,9 +119,9 @@ func request_GenerationService_GetGeneration_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_GetGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_GetGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetGenerationRequest
+		protoReq extEaselv1.GetGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -144,9 +145,9 @@ func local_request_GenerationService_GetGeneration_0(ctx context.Context, marsha
 
 var filter_GenerationService_ListGenerations_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_GenerationService_ListGenerations_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_ListGenerations_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListGenerationsRequest
+		protoReq extEaselv1.ListGenerationsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -162,9 +163,9 @@ func request_GenerationService_ListGenerations_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_ListGenerations_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_ListGenerations_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListGenerationsRequest
+		protoReq extEaselv1.ListGenerationsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -179,9 +180,9 @@ func local_request_GenerationService_ListGenerations_0(ctx context.Context, mars
 
 var filter_GenerationService_WaitGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_GenerationService_WaitGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_WaitGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq WaitGenerationRequest
+		protoReq extEaselv1.WaitGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -206,9 +207,9 @@ func request_GenerationService_WaitGeneration_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_WaitGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_WaitGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq WaitGenerationRequest
+		protoReq extEaselv1.WaitGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -232,9 +233,9 @@ func local_request_GenerationService_WaitGeneration_0(ctx context.Context, marsh
 
 var filter_GenerationService_WatchGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_GenerationService_WatchGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (GenerationService_WatchGenerationClient, runtime.ServerMetadata, error) {
+func request_GenerationService_WatchGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_WatchGenerationClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq WatchGenerationRequest
+		protoReq extEaselv1.WatchGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -269,9 +270,9 @@ func request_GenerationService_WatchGeneration_0(ctx context.Context, marshaler 
 
 var filter_GenerationService_WatchGenerations_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_GenerationService_WatchGenerations_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (GenerationService_WatchGenerationsClient, runtime.ServerMetadata, error) {
+func request_GenerationService_WatchGenerations_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_WatchGenerationsClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq WatchGenerationsRequest
+		protoReq extEaselv1.WatchGenerationsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -295,9 +296,9 @@ func request_GenerationService_WatchGenerations_0(ctx context.Context, marshaler
 	return stream, metadata, nil
 }
 
-func request_GenerationService_WatchGenerations_1(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (GenerationService_WatchGenerationsClient, runtime.ServerMetadata, error) {
+func request_GenerationService_WatchGenerations_1(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_WatchGenerationsClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq WatchGenerationsRequest
+		protoReq extEaselv1.WatchGenerationsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -320,9 +321,9 @@ func request_GenerationService_WatchGenerations_1(ctx context.Context, marshaler
 
 var filter_GenerationService_DownloadGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_GenerationService_DownloadGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (GenerationService_DownloadGenerationClient, runtime.ServerMetadata, error) {
+func request_GenerationService_DownloadGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_DownloadGenerationClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq DownloadGenerationRequest
+		protoReq extEaselv1.DownloadGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -357,9 +358,9 @@ func request_GenerationService_DownloadGeneration_0(ctx context.Context, marshal
 
 var filter_GenerationService_DeleteGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_GenerationService_DeleteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_GenerationService_DeleteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteGenerationRequest
+		protoReq extEaselv1.DeleteGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -384,9 +385,9 @@ func request_GenerationService_DeleteGeneration_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func local_request_GenerationService_DeleteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_GenerationService_DeleteGeneration_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.GenerationServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteGenerationRequest
+		protoReq extEaselv1.DeleteGenerationRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -413,7 +414,7 @@ func local_request_GenerationService_DeleteGeneration_0(ctx context.Context, mar
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterGenerationServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterGenerationServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server GenerationServiceServer) error {
+func RegisterGenerationServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extEaselv1.GenerationServiceServer) error {
 	mux.Handle(http.MethodPost, pattern_GenerationService_QuoteGeneration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -593,15 +594,15 @@ func RegisterGenerationServiceHandlerFromEndpoint(ctx context.Context, mux *runt
 // RegisterGenerationServiceHandler registers the http handlers for service GenerationService to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterGenerationServiceHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterGenerationServiceHandlerClient(ctx, mux, NewGenerationServiceClient(conn))
+	return RegisterGenerationServiceHandlerClient(ctx, mux, extEaselv1.NewGenerationServiceClient(conn))
 }
 
 // RegisterGenerationServiceHandlerClient registers the http handlers for service GenerationService
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "GenerationServiceClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "GenerationServiceClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extEaselv1.GenerationServiceClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extEaselv1.GenerationServiceClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "GenerationServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterGenerationServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client GenerationServiceClient) error {
+// "extEaselv1.GenerationServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterGenerationServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extEaselv1.GenerationServiceClient) error {
 	mux.Handle(http.MethodPost, pattern_GenerationService_QuoteGeneration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

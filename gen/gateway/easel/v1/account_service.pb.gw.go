@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extEaselv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -35,9 +36,9 @@ var (
 	_ = metadata.Join
 )
 
-func request_AccountService_GetAccount_0(ctx context.Context, marshaler runtime.Marshaler, client AccountServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AccountService_GetAccount_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.AccountServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAccountRequest
+		protoReq extEaselv1.GetAccountRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -47,9 +48,9 @@ func request_AccountService_GetAccount_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
-func local_request_AccountService_GetAccount_0(ctx context.Context, marshaler runtime.Marshaler, server AccountServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AccountService_GetAccount_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.AccountServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAccountRequest
+		protoReq extEaselv1.GetAccountRequest
 		metadata runtime.ServerMetadata
 	)
 	msg, err := server.GetAccount(ctx, &protoReq)
@@ -58,9 +59,9 @@ func local_request_AccountService_GetAccount_0(ctx context.Context, marshaler ru
 
 var filter_AccountService_WatchAccount_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_AccountService_WatchAccount_0(ctx context.Context, marshaler runtime.Marshaler, client AccountServiceClient, req *http.Request, pathParams map[string]string) (AccountService_WatchAccountClient, runtime.ServerMetadata, error) {
+func request_AccountService_WatchAccount_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.AccountServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.AccountService_WatchAccountClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq WatchAccountRequest
+		protoReq extEaselv1.WatchAccountRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -86,9 +87,9 @@ func request_AccountService_WatchAccount_0(ctx context.Context, marshaler runtim
 
 var filter_AccountService_ListUsage_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_AccountService_ListUsage_0(ctx context.Context, marshaler runtime.Marshaler, client AccountServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AccountService_ListUsage_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.AccountServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListUsageRequest
+		protoReq extEaselv1.ListUsageRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -104,9 +105,9 @@ func request_AccountService_ListUsage_0(ctx context.Context, marshaler runtime.M
 	return msg, metadata, err
 }
 
-func local_request_AccountService_ListUsage_0(ctx context.Context, marshaler runtime.Marshaler, server AccountServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AccountService_ListUsage_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.AccountServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListUsageRequest
+		protoReq extEaselv1.ListUsageRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -124,7 +125,7 @@ func local_request_AccountService_ListUsage_0(ctx context.Context, marshaler run
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterAccountServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterAccountServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server AccountServiceServer) error {
+func RegisterAccountServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extEaselv1.AccountServiceServer) error {
 	mux.Handle(http.MethodGet, pattern_AccountService_GetAccount_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -203,15 +204,15 @@ func RegisterAccountServiceHandlerFromEndpoint(ctx context.Context, mux *runtime
 // RegisterAccountServiceHandler registers the http handlers for service AccountService to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterAccountServiceHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterAccountServiceHandlerClient(ctx, mux, NewAccountServiceClient(conn))
+	return RegisterAccountServiceHandlerClient(ctx, mux, extEaselv1.NewAccountServiceClient(conn))
 }
 
 // RegisterAccountServiceHandlerClient registers the http handlers for service AccountService
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "AccountServiceClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "AccountServiceClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extEaselv1.AccountServiceClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extEaselv1.AccountServiceClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "AccountServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterAccountServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client AccountServiceClient) error {
+// "extEaselv1.AccountServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterAccountServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extEaselv1.AccountServiceClient) error {
 	mux.Handle(http.MethodGet, pattern_AccountService_GetAccount_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

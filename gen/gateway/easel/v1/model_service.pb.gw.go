@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extEaselv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -37,9 +38,9 @@ var (
 
 var filter_ModelService_ListModels_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_ModelService_ListModels_0(ctx context.Context, marshaler runtime.Marshaler, client ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ModelService_ListModels_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListModelsRequest
+		protoReq extEaselv1.ListModelsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -55,9 +56,9 @@ func request_ModelService_ListModels_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
-func local_request_ModelService_ListModels_0(ctx context.Context, marshaler runtime.Marshaler, server ModelServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ModelService_ListModels_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.ModelServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListModelsRequest
+		protoReq extEaselv1.ListModelsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -70,9 +71,9 @@ func local_request_ModelService_ListModels_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func request_ModelService_GetModel_0(ctx context.Context, marshaler runtime.Marshaler, client ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ModelService_GetModel_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetModelRequest
+		protoReq extEaselv1.GetModelRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -91,9 +92,9 @@ func request_ModelService_GetModel_0(ctx context.Context, marshaler runtime.Mars
 	return msg, metadata, err
 }
 
-func local_request_ModelService_GetModel_0(ctx context.Context, marshaler runtime.Marshaler, server ModelServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ModelService_GetModel_0(ctx context.Context, marshaler runtime.Marshaler, server extEaselv1.ModelServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetModelRequest
+		protoReq extEaselv1.GetModelRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -114,7 +115,7 @@ func local_request_ModelService_GetModel_0(ctx context.Context, marshaler runtim
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterModelServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterModelServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server ModelServiceServer) error {
+func RegisterModelServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extEaselv1.ModelServiceServer) error {
 	mux.Handle(http.MethodGet, pattern_ModelService_ListModels_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -186,15 +187,15 @@ func RegisterModelServiceHandlerFromEndpoint(ctx context.Context, mux *runtime.S
 // RegisterModelServiceHandler registers the http handlers for service ModelService to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterModelServiceHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterModelServiceHandlerClient(ctx, mux, NewModelServiceClient(conn))
+	return RegisterModelServiceHandlerClient(ctx, mux, extEaselv1.NewModelServiceClient(conn))
 }
 
 // RegisterModelServiceHandlerClient registers the http handlers for service ModelService
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "ModelServiceClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "ModelServiceClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extEaselv1.ModelServiceClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extEaselv1.ModelServiceClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "ModelServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterModelServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client ModelServiceClient) error {
+// "extEaselv1.ModelServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterModelServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extEaselv1.ModelServiceClient) error {
 	mux.Handle(http.MethodGet, pattern_ModelService_ListModels_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

@@ -1,0 +1,183 @@
+package systemtest
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+const module = "github.com/easel-grpc/easel"
+
+// published are the directories of the modules that others fetch.
+var published = []string{".", "clients/go", "gen/go"}
+
+// goCommand runs go as somebody elsewhere does, who gets our modules from a directory and those of others as usual.
+func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
+	t.Helper()
+	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, usual, _ := strings.Cut(strings.TrimSpace(string(fetched)), "\n")
+	command := exec.CommandContext(t.Context(), "go", arguments...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-modcacherw -trimpath -buildvcs=false", "GOSUMDB=off",
+		"GOMODCACHE="+filepath.Join(proxy, "fetched"), "GOBIN="+filepath.Join(proxy, "bin"),
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+usual)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(arguments, " "), err, &stderr)
+	}
+	return stdout.String()
+}
+
+// goModule is what a go.mod says.
+type goModule struct {
+	Go      string
+	Require []struct{ Path, Version string }
+	Replace []struct{}
+}
+
+func readModule(t *testing.T, dir string) (found goModule) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")
+	command.Dir = dir
+	text, err := command.Output()
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// publish writes the modules of the working tree into a directory, in the form of a module proxy.
+func publish(t *testing.T, version string) (proxy string) {
+	t.Helper()
+	proxy = t.TempDir()
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "gen/openapi", "gen/scalar", "gen/easel.binpb")
+	list.Dir = proctest.Root
+	names, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range published {
+		path := filepath.ToSlash(filepath.Join(module, dir))
+		at := filepath.Join(proxy, filepath.FromSlash(path), "@v")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write := func(name string, data []byte) {
+			if err := os.WriteFile(filepath.Join(at, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("list", []byte(version+"\n"))
+		write(version+".info", []byte(`{"Version":"`+version+`"}`))
+		write(version+".mod", []byte(readFile(t, filepath.FromSlash(dir), "go.mod")))
+		write(version+".zip", archive(t, path+"@"+version, dir, strings.Split(strings.TrimRight(string(names), "\x00"), "\x00")))
+	}
+	return proxy
+}
+
+// archive is the zip file of the module in a directory, without the modules below it.
+func archive(t *testing.T, prefix, dir string, names []string) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	writer := zip.NewWriter(&file)
+	for _, name := range names {
+		inside, err := filepath.Rel(dir, name)
+		if err != nil || strings.HasPrefix(inside, "..") || moduleOf(name, names) != dir {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
+		if os.IsNotExist(err) {
+			continue // removed, and not committed
+		}
+		entry, errOf := writer.Create(prefix + "/" + filepath.ToSlash(inside))
+		if err == nil && errOf == nil {
+			_, err = entry.Write(data)
+		}
+		if err != nil || errOf != nil {
+			t.Fatal(err, errOf)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// moduleOf is the directory of the module that a file is part of.
+func moduleOf(name string, names []string) string {
+	dir := filepath.Dir(name)
+	for ; dir != "." && !slices.Contains(names, filepath.Join(dir, "go.mod")); dir = filepath.Dir(dir) {
+	}
+	return dir
+}
+
+func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
+	t.Parallel()
+	versions, work := map[string]bool{}, readFile(t, "go.work")
+	for _, dir := range published {
+		found := readModule(t, filepath.Join(proctest.Root, dir))
+		for _, required := range found.Require {
+			if required.Path == module || strings.HasPrefix(required.Path, module+"/") {
+				versions[required.Version] = true
+				if replaced := required.Path + " " + required.Version + " => "; !strings.Contains(work, replaced) {
+					t.Errorf("go.work has no %q", replaced)
+				}
+			}
+		}
+		if len(found.Replace) > 0 {
+			t.Errorf("go install takes no module with a replace directive: %s", dir)
+		}
+		if dir != "." && !strings.HasPrefix(found.Go, "1.24") {
+			t.Errorf("%s forces Go %s on who imports it", dir, found.Go)
+		}
+	}
+	if len(versions) != 1 {
+		t.Errorf("the modules name the versions %v", versions)
+	}
+}
+
+func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
+	t.Parallel()
+	version := regexp.MustCompile(regexp.QuoteMeta(module+"/gen/go ") + `(v\S+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
+	proxy := publish(t, version)
+	goCommand(t, proxy, proxy, "install", module+"/cmd/easel@"+version)
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(proxy, "bin", "easel"), "version").Output(); err != nil || !strings.Contains(string(out), version) {
+		t.Errorf("what was installed says %q, %v", out, err)
+	}
+
+	fresh := t.TempDir()
+	source := "package main\n\nimport easel \"" + module + "/clients/go\"\n\nfunc main() { _ = easel.New }\n"
+	for name, text := range map[string]string{"go.mod": "module example.com/fresh\n\ngo 1.24\n", "main.go": source} {
+		if err := os.WriteFile(filepath.Join(fresh, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goCommand(t, fresh, proxy, "get", module+"/clients/go@"+version)
+	goCommand(t, fresh, proxy, "build", "-o", filepath.Join(proxy, "bin", "fresh"), ".")
+	linked := map[string]bool{}
+	for path := range strings.Lines(goCommand(t, fresh, proxy, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")) {
+		linked[strings.TrimSpace(path)] = true
+	}
+	found := readModule(t, fresh)
+	t.Logf("who imports the client requires %d modules, and %d are linked; the graph has %d, most of them required by gRPC and never fetched",
+		len(found.Require), len(linked)-1, strings.Count(goCommand(t, fresh, proxy, "list", "-m", "all"), "\n"))
+	if len(found.Require) > 15 || !strings.HasPrefix(found.Go, "1.24") {
+		t.Errorf("who imports the client requires %d modules and Go %s", len(found.Require), found.Go)
+	}
+}
