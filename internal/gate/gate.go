@@ -52,6 +52,8 @@ type Request struct {
 	Class  Class
 	// Came is when the request came first: one that was sent back keeps its place in line. Zero means now.
 	Came time.Time
+	// Patience is how long the request waits at most. Zero means as long as its context lasts.
+	Patience time.Duration
 }
 
 // Refused is the error of a request that gets no turn in time. Nothing has left.
@@ -136,9 +138,17 @@ func (g *Gate) Enter(ctx context.Context, r Request) (*Turn, error) {
 	}
 	w := &waiter{Request: r}
 	w.deadline, _ = ctx.Deadline()
+	if limit := time.Now().Add(r.Patience); r.Patience > 0 && (w.deadline.IsZero() || limit.Before(w.deadline)) {
+		w.deadline = limit
+	}
 	g.join(w)
 	if w.decided == nil {
 		return w.turn, w.err
+	}
+	if !w.deadline.IsZero() { // only who has to wait pays for a timer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, w.deadline)
+		defer cancel()
 	}
 	select {
 	case <-w.decided:
@@ -260,7 +270,7 @@ func (g *Gate) abandon(ctx context.Context, w *waiter) error {
 
 // give gives all turns that there are now, and sees to the next.
 func (g *Gate) give(now time.Time) {
-	for {
+	for g.waiting > 0 {
 		next, again := g.next(now)
 		if next == nil {
 			g.giveAt(again, now)
@@ -272,6 +282,7 @@ func (g *Gate) give(now time.Time) {
 			g.review(now) // the others wait for what this one finds
 		}
 	}
+	g.giveAt(time.Time{}, now)
 }
 
 // giveAt gives turns at a time. Zero means when a turn ends.
@@ -292,12 +303,13 @@ func (g *Gate) giveAt(at, now time.Time) {
 // next is who goes now. Where that is nobody, again is when that changes with time; zero: with another's end.
 func (g *Gate) next(now time.Time) (next *waiter, again time.Time) {
 	var opens [Classes]time.Time
-	var shut [Classes]bool
-	for c := range Classes {
-		opens[c], shut[c] = g.opens(c, now)
-	}
+	var looked, shut [Classes]bool
 	for _, o := range g.owners {
 		for c, line := range o.lines {
+			if len(line) > 0 && !looked[c] {
+				opens[c], shut[c] = g.opens(Class(c), now)
+				looked[c] = true
+			}
 			if len(line) == 0 || shut[c] || !g.hasPlace(o, Class(c)) {
 				continue
 			}

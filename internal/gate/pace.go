@@ -47,10 +47,11 @@ func paceOf(c Class) Class { return min(c, Read) }
 
 // rate is the pace of now, 0 for none.
 func (p *pace) rate(now time.Time) float64 {
+	if p.tooBig == 0 {
+		return 0
+	}
 	rate, since := p.tooBig*almost, max(0, now.Sub(p.opened))
 	switch {
-	case p.tooBig == 0:
-		return 0
 	case p.guess:
 		rate *= math.Exp2(since.Seconds() / guessing.Seconds())
 	case since < approach:
@@ -82,8 +83,9 @@ func (p *pace) hoped(processes int) float64 {
 
 // opens is when there is a token.
 func (p *pace) opens(now time.Time) time.Time {
-	p.bucket.most = 1 + p.own(now)*ahead
-	return p.bucket.opens(p.own(now), now)
+	rate := p.own(now)
+	p.bucket.most = 1 + rate*ahead
+	return p.bucket.opens(rate, now)
 }
 
 func (p *pace) take(now time.Time) { p.bucket.take(p.own(now), now) }

@@ -127,7 +127,7 @@ func (wholeJSON) Marshal(v any) ([]byte, error) { return v.(written), nil }
 // long as it is written, when the caller has its turn.
 func toJSON(ctx context.Context, m proto.Message) (whole proto.Message, body []byte, err error) {
 	wire := m.ProtoReflect().GetUnknown()
-	err = gate.Work(ctx, service.Subject(ctx), len(wire), func() (err error) {
+	err = gate.Work(ctx, service.Sharer(ctx), len(wire), func() (err error) {
 		if whole = m; len(wire) > 0 {
 			whole = m.ProtoReflect().New().Interface()
 			err = proto.Unmarshal(wire, whole)

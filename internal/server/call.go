@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -33,7 +34,9 @@ type call struct {
 	begin           func() bool         // reports that the library has begun the call; nil where it does so for sure
 	start           time.Time
 	ctx             context.Context //nolint:containedctx // says who calls, for what is logged
+	own, tagged     ownContext      // from its headers on, and from the begin of its span on
 	span            *callSpan
+	otel            stats.Handler
 
 	unproved bool     // its API key must be proved before anything is received
 	in       received // its request
@@ -55,6 +58,20 @@ type call struct {
 }
 
 type callKey struct{}
+
+// ownContext is a context of a call, which it leads to at once: the library asks for it with each message.
+type ownContext struct {
+	context.Context //nolint:containedctx // it is one
+	call            *call
+}
+
+// Value implements context.Context.
+func (c *ownContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
 
 // callOf is the call of a context.
 func callOf(ctx context.Context) *call {
@@ -143,7 +160,7 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 		defer turn.End(gate.Answer{})
 	}
 	c.receiving.Store(time.Now().UnixNano())
-	c.in = received{message: message, caller: service.Subject(ctx)}
+	c.in = received{ctx: ctx, message: message}
 	err := receive(&c.in)
 	c.receiving.Store(0)
 	if c.in.err != nil {
@@ -152,7 +169,7 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 	if c.late.Load() {
 		err = slowRequest(c.arrival())
 	}
-	c.in.message = nil // it is the handler's alone from here on
+	c.in = received{} // it is the handler's alone from here on
 	if err != nil {
 		return err
 	}
@@ -161,11 +178,9 @@ func (c *call) receive(ctx context.Context, message any, receive func(any) error
 
 // read waits for a turn to receive a request.
 func (c *call) read(ctx context.Context) (*gate.Turn, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	request := gate.Request{Owner: service.Subject(ctx), Class: gate.Read}
+	request := gate.Request{Owner: service.Subject(ctx), Class: gate.Read, Patience: requestTimeout}
 	if public(c.method) {
-		request = gate.Request{Owner: host(c.peer), Class: gate.Poll}
+		request.Owner, request.Class = host(c.peer), gate.Poll
 	}
 	turn, err := c.reading.Enter(ctx, request)
 	if refused, ok := errors.AsType[*gate.Refused](err); ok {

@@ -22,8 +22,8 @@ func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 // received is a request that is being received. The library would answer INTERNAL where one can't be decoded, which is the
 // caller's mistake: so the error is kept apart.
 type received struct {
+	ctx     context.Context //nolint:containedctx // of the call, whose turn a large one is decoded in
 	message any
-	caller  string // whose turn a large one is decoded in
 	err     error
 }
 
@@ -43,7 +43,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, in.message)
 	}
-	in.err = gate.Work(context.Background(), in.caller, data.Len(), func() error { return decodeRequest(data, message) })
+	in.err = gate.Work(in.ctx, service.Sharer(in.ctx), data.Len(), func() error { return decodeRequest(data, message) })
 	return nil
 }
 

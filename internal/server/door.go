@@ -35,7 +35,7 @@ type door struct {
 	logger  *slog.Logger
 	rules   rules
 	tracing *tracing
-	stats   stats.Handler // OpenTelemetry's
+	stats   callStats
 	proofs  *proofs
 	// Turns of calls, and to receive the requests of streams and, behind them, of public calls.
 	turns, reading *gate.Gate
@@ -115,7 +115,8 @@ func (c *call) within(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); ok {
 		c.begin = context.AfterFunc(ctx, func() { c.count(-1, 0) })
 	}
-	return context.WithValue(ctx, callKey{}, c)
+	c.own = ownContext{ctx, c}
+	return &c.own
 }
 
 // enter finds out who calls, and takes a place. The context that it gives says who calls.
@@ -175,9 +176,7 @@ func (c *call) admit(ctx context.Context) error {
 
 // await waits for the turn of a call.
 func (c *call) await(ctx context.Context, class gate.Class) error {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	turn, err := c.turns.Enter(ctx, gate.Request{Owner: service.Subject(ctx), Class: class})
+	turn, err := c.turns.Enter(ctx, gate.Request{Owner: service.Subject(ctx), Class: class, Patience: callWait})
 	if _, ok := errors.AsType[*gate.Refused](err); ok {
 		return overload("more is asked of this server than it can serve", c.calls[class].delay())
 	}
@@ -205,13 +204,14 @@ func (d *door) refuse(ctx context.Context, c *call, cause error) error {
 		d.unlogged.Add(1)
 	}
 	c.span.end(end.status, end.took)
-	d.stats.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
+	c.otel.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err
 }
 
 // tag begins the span of a call.
 func (d *door) tag(ctx context.Context, c *call) context.Context {
-	ctx = d.stats.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
+	c.otel = d.stats.of(c.method)
+	ctx = c.otel.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
 	c.ctx, c.span = d.tracing.begin(ctx, c.method, c.peer)
 	return c.ctx
 }
@@ -257,7 +257,8 @@ func (d *door) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 	if c.begin != nil && !c.begin() {
 		c.count(1, 0) // its deadline has passed just now
 	}
-	return d.tag(ctx, c)
+	c.tagged = ownContext{d.tag(ctx, c), c}
+	return &c.tagged
 }
 
 // HandleRPC implements stats.Handler.
@@ -268,11 +269,14 @@ func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		if ctx.Err() != nil {
 			c.lose() // the library forgets an answer that comes after the end of its stream, and does not free it
 		}
+		return // OpenTelemetry's handler does nothing with a message
+	case *stats.InPayload:
+		return
 	case *stats.End:
 		c.finish(event.Error)
 		defer c.count(-1, 0)
 	}
-	d.stats.HandleRPC(ctx, event)
+	c.otel.HandleRPC(ctx, event)
 }
 
 // begin begins to run the door, until end.

@@ -27,9 +27,9 @@ import (
 // scope names this package in what it traces and measures.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// callStats is OpenTelemetry's handler for the calls of the contract: the door refuses those whose names callers make up.
+// callStats are OpenTelemetry's handlers for the calls of the contract: the door refuses those whose names callers make up.
 type callStats struct {
-	stats.Handler
+	whole stats.Handler
 	split stats.Handler // for calls whose span is split: makes no spans
 }
 
@@ -38,23 +38,12 @@ func newCallStats() callStats {
 	return callStats{otelgrpc.NewServerHandler(known), otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider()))}
 }
 
-type splitSpanKey struct{}
-
-// TagRPC implements stats.Handler.
-func (s callStats) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	if splitSpan(info.FullMethodName) {
-		return s.split.TagRPC(context.WithValue(ctx, splitSpanKey{}, true), info)
+// of is the handler of the calls of a method.
+func (s callStats) of(method string) stats.Handler {
+	if splitSpan(method) {
+		return s.split
 	}
-	return s.Handler.TagRPC(ctx, info)
-}
-
-// HandleRPC implements stats.Handler.
-func (s callStats) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	if ctx.Value(splitSpanKey{}) != nil {
-		s.split.HandleRPC(ctx, event)
-		return
-	}
-	s.Handler.HandleRPC(ctx, event)
+	return s.whole
 }
 
 // tracing adds to OpenTelemetry's handlers the attributes of generations and models, the spans of calls

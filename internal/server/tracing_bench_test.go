@@ -55,7 +55,7 @@ func BenchmarkTelemetryOfACall(b *testing.B) {
 			}
 			upstream.Pattern = "GET /generations/{id}"
 			const method = easelv1.GenerationService_GetGeneration_FullMethodName
-			ok, calls := status.New(codes.OK, ""), newCallStats()
+			ok, calls := status.New(codes.OK, ""), newCallStats().of(method)
 			b.ReportAllocs()
 			for b.Loop() {
 				tagged, began := calls.TagRPC(incoming, &stats.RPCTagInfo{FullMethodName: method}), time.Now()

@@ -108,6 +108,10 @@ func Subject(ctx context.Context) string {
 	return string(c.credential.Tenant)
 }
 
+// Sharer names who a call counts for where it wants what all share, such as a processor for something large: the owner
+// of its orders, behind any API key.
+func Sharer(ctx context.Context) string { return credential(ctx).Sharer() }
+
 const (
 	// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
 	provenFor = time.Minute
@@ -235,10 +239,15 @@ var (
 // have gone from the callers file or moved to another team, or its token may be another's. It costs little
 // while the file stays.
 func (s *Service) stillKnown(ctx context.Context) func() error {
-	c := who(ctx)
-	if c.listed == nil {
+	if who(ctx).listed == nil {
 		return func() error { return nil }
 	}
+	return s.whileListed(ctx)
+}
+
+// whileListed does so where there is a callers file.
+func (s *Service) whileListed(ctx context.Context) func() error {
+	c := who(ctx)
 	return func() error {
 		now, err := s.now(ctx, c)
 		if err == nil {

@@ -102,9 +102,11 @@ var states = map[catalog.State]easelv1.State{
 	catalog.StateUnrecognized: easelv1.State_STATE_UNRECOGNIZED,
 }
 
-// messageFor is the message of a generation for the owner of a call, who waits where it is large.
-func messageFor(ctx context.Context, g *catalog.Generation, etag string) (out *easelv1.Generation) {
-	_ = gate.Work(context.WithoutCancel(ctx), Subject(ctx), len(g.Inputs)+len(g.Extra), func() error {
+// messageFor is the message of a generation for the owner of a call, who waits where it is large. It is empty where the
+// caller leaves meanwhile.
+func messageFor(ctx context.Context, g *catalog.Generation, etag string) *easelv1.Generation {
+	out := &easelv1.Generation{}
+	_ = gate.Work(ctx, Sharer(ctx), len(g.Inputs)+len(g.Extra), func() error {
 		out = generationMessage(*g, etag)
 		return nil
 	})

@@ -50,7 +50,11 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 	if inputs != nil {
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	if err := gate.Work(context.WithoutCancel(ctx), Subject(ctx), len(text), func() error { return checkInputsJSON(text) }); err != nil {
+	err := gate.Work(ctx, Sharer(ctx), len(text), func() error { return checkInputsJSON(text) })
+	if left := ctx.Err(); err != nil && left != nil {
+		return nil, left
+	}
+	if err != nil {
 		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
 	}
 	return json.RawMessage(text), nil

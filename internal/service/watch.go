@@ -53,11 +53,19 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
 		Ordered:    s.standing(ctx, req.GetGenerationId()),
-		KnownEtags: map[string]string{req.GetGenerationId(): req.GetKnownEtag()},
+		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(),
 		Stall:      s.cfg.SendTimeout,
 	}, w.deliver))
+}
+
+// knownEtag is the state that the caller has, where it has one.
+func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
+	if req.GetKnownEtag() == "" {
+		return nil
+	}
+	return map[string]string{req.GetGenerationId(): req.GetKnownEtag()}
 }
 
 // watchOfOne sends updates and heartbeats of one generation.

@@ -172,7 +172,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "the state that a caller has is ignored",
-		edits:  []edit{{serviceDir, "generations.WatchGeneration", "r.GetKnownEtag()", `""`}},
+		edits:  []edit{{serviceDir, "knownEtag", `r.GetKnownEtag() == ""`, "true"}},
 		jobs:   seeds("only-N3", 1, 2, 3, 4),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
