@@ -266,6 +266,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
 
+packages: JAVA_PROFILE = -Prelease
 packages: package-python package-typescript package-java ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	cp gen/easel.binpb .build/packages
 
@@ -289,7 +290,7 @@ package-java:
 	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage
 	cp -R gen/java .build/stage/java
 	cp -R clients/java/pom.xml clients/java/src .build/stage/java
-	mvn -B -q -ntp -f .build/stage/java -DskipTests install
+	mvn -B -q -ntp -f .build/stage/java -DskipTests $(JAVA_PROFILE) install
 	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python

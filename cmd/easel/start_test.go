@@ -83,7 +83,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	}
 }
 
-// runIn runs a command in a directory, with the key of the server.
+// runIn runs a command in a directory, with the address and the key of the server.
 func runIn(t *testing.T, work string, dev map[string]string, words []string) []byte {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)

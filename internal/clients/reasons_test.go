@@ -14,7 +14,10 @@ import (
 )
 
 // remedies are what clients/reasons.json says of reasons or codes, by their names.
-type remedies map[string]struct{ Class, Again string }
+type remedies map[string]remedy
+
+// remedy is the class of an error, and whether a repeat helps.
+type remedy struct{ Class, Again string }
 
 // errorTable is clients/reasons.json.
 type errorTable struct {

@@ -20,8 +20,13 @@ var services = map[string]struct {
 	file         string
 	build, start []string
 }{
-	"go":         {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
-	"python":     {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
+	"go":     {"main.go", []string{"go", "build", "-C", root, "-o", "DIR/service", "DIR/main.go"}, []string{"DIR/service"}},
+	"python": {"service.py", []string{root + "/.build/clients/python/bin/mypy", "--strict", "service.py"}, []string{root + "/.build/clients/python/bin/python", "service.py"}},
+	"java": {
+		"Service.java",
+		[]string{"javac", "-Xlint:all,-processing", "-Werror", "-cp", root + "/.build/clients/java/lib/*", "-d", ".", "Service.java"},
+		[]string{"java", "-cp", ".:" + root + "/.build/clients/java/lib/*", "Service"},
+	},
 	"typescript": {"service.mts", []string{"sh", "-c", compile + " service.mts"}, []string{"node", "service.mjs"}},
 }
 

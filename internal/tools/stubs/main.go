@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,7 @@ func finish(from, retries, reasons, gen string) error {
 		filepath.Join(typescript, "reasons.d.ts"):  types,
 		filepath.Join(java, "reasons.json"):        table.text,
 	}
+	maps.Copy(texts, javaReasons(table, filepath.Join(gen, "java", "src", "main", "java", "io", "github", "easelgrpc", "easel")))
 	for path, text := range tree {
 		texts[filepath.Join(gen, "proto", filepath.FromSlash(path))] = text
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -63,4 +65,40 @@ func typescriptReasons(t reasonTable) (code, types string) {
 			"  /** " + aboutReasons + " */\n  readonly reasons: Readonly<Record<string, " + row + ">>;\n" +
 			"  /** " + aboutCodes + " */\n  readonly codes: Readonly<Record<string, " + row + ">>;\n" +
 			"  /** " + aboutWatches + " */\n  readonly watch_ends: readonly string[];\n};\n"
+}
+
+// javaReasons makes an exception of each class that a reason becomes, and what chooses between them, by path.
+func javaReasons(t reasonTable, directory string) map[string]string {
+	const heading = "// " + generatedReasons + "package io.github.easelgrpc.easel;\n\n"
+	var cases strings.Builder
+	texts := map[string]string{}
+	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
+		name, about := string(row[1]), string(row[2])
+		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
+			continue // the helper makes it itself
+		}
+		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
+public final class %[2]sException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  %[2]sException(Failure failure) {
+    super(failure);
+  }
+}
+`, about, name)
+		fmt.Fprintf(&cases, "      case \"%s\":\n        return new %[1]sException(failure);\n", name)
+	}
+	texts[filepath.Join(directory, "Classes.java")] = heading + `/** Makes the exception of a class. */
+final class Classes {
+  private Classes() {}
+
+  static EaselException of(String name, Failure failure) {
+    switch (name) {
+` + cases.String() + `      default:
+        throw new IllegalArgumentException(name);
+    }
+  }
+}
+`
+	return texts
 }

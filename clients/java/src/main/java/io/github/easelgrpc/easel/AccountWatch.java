@@ -11,8 +11,8 @@ final class AccountWatch extends Follower<WatchAccountResponse, Account> {
   private final WatchAccountRequest request;
   private Account last; // null before the first; only what can change
 
-  AccountWatch(Easel easel, Easel.Listener listener, WatchAccountRequest request) {
-    super(easel, listener, request.getHeartbeatInterval(), false);
+  AccountWatch(Easel easel, WatchAccountRequest request) {
+    super(easel, request.getHeartbeatInterval(), false);
     this.request = request;
   }
 

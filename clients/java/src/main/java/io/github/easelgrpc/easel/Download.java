@@ -3,7 +3,6 @@ package io.github.easelgrpc.easel;
 import io.github.easelgrpc.easel.v1.ContentChunk;
 import io.github.easelgrpc.easel.v1.ContentInfo;
 import io.github.easelgrpc.easel.v1.DownloadGenerationRequest;
-import io.github.easelgrpc.easel.v1.GenerationServiceGrpc.GenerationServiceBlockingStub;
 import io.grpc.Context;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -29,18 +28,19 @@ final class Download {
   }
 
   /** Reads one stream, from where the last one broke off to the end. */
-  ContentInfo once(GenerationServiceBlockingStub generations) throws IOException {
+  ContentInfo once(Easel easel) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
     try {
-      for (var messages = generations.downloadGeneration(request.build()); messages.hasNext(); ) {
+      for (var messages = easel.generations().downloadGeneration(request.build()); messages.hasNext(); ) {
+        easel.hooks().answered();
         take(messages.next().getChunk());
       }
     } finally {
       call.detachAndCancel(previous, null);
     }
     if (info.hasSizeBytes() && info.getSizeBytes() != offset()) {
-      throw damaged();
+      throw new DamagedException();
     }
     return info;
   }
@@ -49,7 +49,7 @@ final class Download {
     var sum = new CRC32C();
     sum.update(chunk.getData().asReadOnlyByteBuffer());
     if (chunk.getOffset() != offset() || (int) sum.getValue() != chunk.getCrc32C()) {
-      throw damaged();
+      throw new DamagedException();
     }
     chunk.getData().writeTo(to);
     digest.update(chunk.getData().asReadOnlyByteBuffer());
@@ -59,12 +59,8 @@ final class Download {
       request.setEtag(info.getEtag()); // the rest must be of the same bytes
     }
     if (chunk.hasSummary() && !chunk.getSummary().getSha256().equals(String.format("%064x", new BigInteger(1, digest.digest())))) {
-      throw damaged();
+      throw new DamagedException();
     }
-  }
-
-  private static IOException damaged() {
-    return new IOException("bytes arrived damaged");
   }
 
   private static MessageDigest sha256() {

@@ -1,6 +1,7 @@
 package io.github.easelgrpc.easel;
 
 import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
 import com.google.gson.reflect.TypeToken;
 import io.github.easelgrpc.easel.v1.*;
 import io.grpc.*;
@@ -13,145 +14,197 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
-import java.util.Map;
-import java.util.UUID;
-import java.util.concurrent.*;
+import java.util.*;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /**
- * A robust client of Easel: every call of the contract, and beside them those that go on through whatever a repeat may
- * mend. They end with the deadline of {@link #withDeadlineAfter}, with the {@link Context} of the caller, or when its thread
- * is interrupted. Many threads may share one.
+ * A robust client of Easel: its calls go on through whatever a repeat may mend, for as long as they are let. They end with {@link
+ * #withTimeout}, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. What fails is an
+ * {@link EaselException}. Many threads may share one client.
  */
 public final class Easel implements AutoCloseable {
-  private static final Duration LONGEST = Duration.ofSeconds(10); // of back-off, before jitter
+  private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
   private final ManagedChannel own; // null where the channel is the caller's
-  private final GenerationServiceGrpc.GenerationServiceBlockingStub generations;
-  private final AccountServiceGrpc.AccountServiceBlockingStub accounts;
-  private final ModelServiceGrpc.ModelServiceBlockingStub models;
-  private final Listener listener;
+  private final Channel channel;
+  private final Hooks hooks;
+  private final Deadline deadline; // null: none
 
-  /** Hears what the calls that go on do. Called on the caller's thread. */
-  public interface Listener {
-    /** A watch is quiet, and why. */
-    default void onHeartbeat(Heartbeat heartbeat) {}
-
-    /** Another attempt follows an error, after a delay. */
-    default void onRetry(StatusRuntimeException error, Duration delay) {}
+  private Easel(ManagedChannel own, Channel channel, Hooks hooks, Deadline deadline) {
+    this.own = own;
+    this.channel = channel;
+    this.hooks = hooks;
+    this.deadline = deadline;
   }
 
-  /**
-   * Connects to a server, with an API key or a service token, by {@code TlsChannelCredentials.create()} or {@code
-   * InsecureChannelCredentials.create()}.
-   */
-  public static Easel connect(String address, String secret, ChannelCredentials credentials) {
-    var channel = channel(address, credentials).build();
-    return new Easel(channel, authorized(channel, secret), new Listener() {});
+  /** A client of the server at EASEL_ADDR, localhost:50051 where that is empty, with the API key or service token in EASEL_API_KEY. */
+  public static Easel create() {
+    return builder().build();
   }
 
-  /** Calls over a channel that stays the caller's own. */
-  public Easel(Channel channel) {
-    this(null, channel, new Listener() {});
+  /** A client that is not as {@link #create} makes it. */
+  public static Builder builder() {
+    return new Builder();
   }
 
-  /** Builds a channel that retries unary calls by the service config, and finds out by pings when the server is gone. */
-  public static ManagedChannelBuilder<?> channel(String address, ChannelCredentials credentials) {
+  /** How a client is made. */
+  public static final class Builder {
+    private String address = Optional.ofNullable(System.getenv("EASEL_ADDR")).filter(text -> !text.isEmpty()).orElse("localhost:50051");
+    private String apiKey = Optional.ofNullable(System.getenv("EASEL_API_KEY")).orElse("");
+    private ChannelCredentials credentials;
+    private Channel channel;
+    private boolean plaintextKey;
+    private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
+    private Consumer<Heartbeat> onHeartbeat = heartbeat -> {};
+    private Consumer<String> onKey;
+
+    private Builder() {}
+
+    /** host:port, with TLS unless the host is this machine; https://host, or http://host without TLS. */
+    public Builder address(String address) {
+      this.address = address;
+      return this;
+    }
+
+    /** The API key or service token that goes with every call. */
+    public Builder apiKey(String apiKey) {
+      this.apiKey = apiKey;
+      return this;
+    }
+
+    /** Other credentials than those of the address, such as a certificate of one's own. */
+    public Builder credentials(ChannelCredentials credentials) {
+      this.credentials = credentials;
+      return this;
+    }
+
+    /** A channel that stays the caller's own, in place of address, API key and credentials. */
+    public Builder channel(Channel channel) {
+      this.channel = channel;
+      return this;
+    }
+
+    /** Lets the API key go without TLS to another machine: where something on the way encrypts. */
+    public Builder allowPlaintextKey() {
+      plaintextKey = true;
+      return this;
+    }
+
+    /** Is told each error that another attempt follows, and after which delay, on the caller's thread. */
+    public Builder onRetry(BiConsumer<EaselException, Duration> onRetry) {
+      this.onRetry = onRetry;
+      return this;
+    }
+
+    /** Is told why a watch is quiet, on the caller's thread. */
+    public Builder onHeartbeat(Consumer<Heartbeat> onHeartbeat) {
+      this.onHeartbeat = onHeartbeat;
+      return this;
+    }
+
+    /** Is given each idempotency key that was made, before its order leaves: write it down. Else it is logged. */
+    public Builder onKey(Consumer<String> onKey) {
+      this.onKey = onKey;
+      return this;
+    }
+
+    /** Makes the client. Throws IllegalArgumentException where the address or the API key can't be used; nothing is sent yet. */
+    public Easel build() {
+      var hooks = new Hooks(onRetry, onHeartbeat, onKey);
+      if (channel != null) {
+        return new Easel(null, channel, hooks, null);
+      }
+      var where = new Address(address);
+      var plaintext = credentials == null ? where.plaintext : credentials instanceof InsecureChannelCredentials;
+      if (!apiKey.matches("[!-~]*")) {
+        throw new IllegalArgumentException("the API key has a space, a line break or another character that no API key has");
+      }
+      if (plaintext && !where.loopback && !apiKey.isEmpty() && !plaintextKey) {
+        throw new IllegalArgumentException("the API key would go to " + address + " in the clear: use https://, or allowPlaintextKey()");
+      }
+      var security = credentials != null ? credentials : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
+      var own = connect(where.target, security);
+      return new Easel(own, authorized(own, apiKey), hooks, null);
+    }
+  }
+
+  /** A channel that retries unary calls by the service config, spreads calls, and finds out by pings when a server is gone. */
+  private static ManagedChannel connect(String target, ChannelCredentials credentials) {
     var config = new InputStreamReader(Easel.class.getResourceAsStream("/easel/v1/service_config.json"), StandardCharsets.UTF_8);
-    return Grpc.newChannelBuilder(address, credentials)
-        .defaultServiceConfig(new Gson().fromJson(config, new TypeToken<Map<String, ?>>() {}))
+    return Grpc.newChannelBuilder(target, credentials)
+        .defaultServiceConfig(JSON.fromJson(config, new TypeToken<Map<String, ?>>() {}))
+        .defaultLoadBalancingPolicy("round_robin")
+        .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
+        .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
-        .keepAliveTimeout(5, TimeUnit.SECONDS);
+        .keepAliveTimeout(5, TimeUnit.SECONDS)
+        .build();
   }
 
-  private static Channel authorized(Channel channel, String secret) {
+  private static Channel authorized(Channel channel, String apiKey) {
     var headers = new Metadata();
-    if (secret != null && !secret.isEmpty()) {
-      headers.put(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + secret);
+    if (!apiKey.isEmpty()) {
+      headers.put(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + apiKey);
     }
     return ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers));
   }
 
-  private Easel(ManagedChannel own, Channel channel, Listener listener) {
-    this(own, GenerationServiceGrpc.newBlockingStub(channel), AccountServiceGrpc.newBlockingStub(channel),
-        ModelServiceGrpc.newBlockingStub(channel), listener);
-  }
-
-  private Easel(ManagedChannel own, GenerationServiceGrpc.GenerationServiceBlockingStub generations,
-      AccountServiceGrpc.AccountServiceBlockingStub accounts, ModelServiceGrpc.ModelServiceBlockingStub models, Listener listener) {
-    this.own = own;
-    this.generations = generations;
-    this.accounts = accounts;
-    this.models = models;
-    this.listener = listener;
-  }
-
   /** The same client, all of whose calls end so long from now. */
-  public Easel withDeadlineAfter(long duration, TimeUnit unit) {
-    var deadline = Deadline.after(duration, unit);
-    return new Easel(own, generations.withDeadline(deadline), accounts.withDeadline(deadline), models.withDeadline(deadline), listener);
+  public Easel withTimeout(Duration timeout) {
+    return new Easel(own, channel, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS));
   }
 
-  /** The same client, which tells a listener what it does. */
-  public Easel withListener(Listener listener) {
-    return new Easel(own, generations, accounts, models, listener);
-  }
-
-  /** The calls of GenerationService. */
+  /** The calls of GenerationService by its messages. They fail as gRPC's own do. */
   public GenerationServiceGrpc.GenerationServiceBlockingStub generations() {
-    return generations;
+    return GenerationServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
   /** The calls of AccountService. */
   public AccountServiceGrpc.AccountServiceBlockingStub accounts() {
-    return accounts;
+    return AccountServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
   /** The calls of ModelService. */
   public ModelServiceGrpc.ModelServiceBlockingStub models() {
-    return models;
+    return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Ends what {@link #connect} has connected: no attempt follows. */
-  @Override
-  public void close() {
-    if (own != null) {
-      own.shutdownNow();
-    }
+  /** What a render would cost now, which no order of it is bound to. */
+  public Quote quote(String modelId, Map<String, ?> inputs) {
+    var request = QuoteGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)).build();
+    return call("", () -> generations().quoteGeneration(request)).getQuote();
   }
 
-  /**
-   * Places an order, and sends it again with the same idempotency key until its outcome is known. Write the key down
-   * before. Where {@link Errors#orderOutcome} of the exception is UNKNOWN, the order may exist: keep the key.
-   */
-  public Generation order(CreateGenerationRequest request) {
-    if (request.getIdempotencyKey().isEmpty()) {
-      throw Status.INVALID_ARGUMENT.withDescription("an order needs an idempotency_key that was written down before").asRuntimeException();
-    }
-    for (var attempt = 0; ; attempt++) {
-      try {
-        return generations.createGeneration(request).getGeneration();
-      } catch (StatusRuntimeException e) {
-        again(e, Errors.repeatHelps(e), attempt, Duration.ZERO, new CountDownLatch(1));
-      }
-    }
+  /** Begins an order of one render. The inputs are what the model names them, as JSON has them: texts, numbers, lists, maps. */
+  public OrderRequest order(String modelId, Map<String, ?> inputs) {
+    return new OrderRequest(this, CreateGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)));
   }
 
-  /** Watches a render to its first terminal state. */
-  public Watch<Generation> watch(String generationId) {
+  /** Watches a render until it has ended. */
+  public Watch<Render> watch(String generationId) {
     return watch(WatchGenerationRequest.newBuilder().setGenerationId(generationId).build());
   }
 
   /** Watches a render from known_etag to the goal of the request, over as many streams as it takes. */
-  public Watch<Generation> watch(WatchGenerationRequest request) {
-    return new GenerationWatch(this, listener, request);
+  public Watch<Render> watch(WatchGenerationRequest request) {
+    return new GenerationWatch(this, request);
+  }
+
+  /** Watches renders until all have ended. The states whose etags are known, by id, are not told again. */
+  public Watch<Render> watchMany(Collection<String> generationIds, Map<String, String> knownEtags) {
+    return watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
   }
 
   /**
-   * Watches many generations from known_etags, over as many streams as it takes. Where generations are named, it ends when all
-   * have reached the goal. Else it yields every generation, new ones as they appear, and has no goal: close it. It repeats no
-   * state of the 10,000 generations that changed last.
+   * Watches many renders from known_etags, over as many streams as it takes. Where renders are named, it ends when all have reached the
+   * goal. Else it yields every render, new ones as they appear, and has no goal: close it. It repeats no state of the 10,000 renders
+   * that changed last.
    */
-  public Watch<Generation> watchMany(WatchGenerationsRequest request) {
-    return new GenerationsWatch(this, listener, request);
+  public Watch<Render> watchMany(WatchGenerationsRequest request) {
+    return new GenerationsWatch(this, request);
   }
 
   /** Watches the account with the heartbeats of the contract. */
@@ -161,45 +214,44 @@ public final class Easel implements AutoCloseable {
 
   /** Watches the account: as it is, and after each change, over as many streams as it takes. It has no goal: close it. */
   public Watch<Account> watchAccount(WatchAccountRequest request) {
-    return new AccountWatch(this, listener, request);
+    return new AccountWatch(this, request);
   }
 
-  /** Orders, watches until the render is finished, and gives it: its text, or what to download. */
-  public Generation run(CreateGenerationRequest request) throws FailedException {
-    var render = order(request);
-    try (var states = watch(render.getGenerationId())) {
-      while (states.hasNext()) {
-        render = states.next();
-      }
-    }
-    if (render.getState() != State.STATE_SUCCEEDED) {
-      throw new FailedException(render);
-    }
-    return render;
+  /** Lists the renders that have all of the labels, the newest first, page by page as they are read. */
+  public Iterable<Render> list(Map<String, String> labels) {
+    return list(GenerationFilter.newBuilder().putAllLabels(labels).build());
   }
 
-  /** Does {@link #run} on a thread of the executor, until the future is cancelled. */
-  public CompletableFuture<Generation> runAsync(CreateGenerationRequest request, Executor executor) {
-    var context = Context.current().withCancellation();
-    var future = new CompletableFuture<Generation>();
-    future.whenComplete((render, error) -> context.cancel(error));
-    executor.execute(context.wrap(() -> {
-      try {
-        future.complete(run(request));
-      } catch (Throwable e) {
-        future.completeExceptionally(e);
-      }
-    }));
-    return future;
+  /** Lists the renders that a filter lets through. */
+  public Iterable<Render> list(GenerationFilter filter) {
+    var request = ListGenerationsRequest.newBuilder().setFilter(filter).build();
+    return () -> new Pages<ListGenerationsResponse, Render>(
+        token -> call("", () -> generations().listGenerations(request.toBuilder().setPageToken(token).build())),
+        page -> page.getGenerationsList().stream().map(Render::new).collect(Collectors.toList()), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** Fetches the file of a render, which has its name when all bytes are there and right. Until then it is a new file beside it. */
+  /** What was spent, a row for each value of the dimensions. */
+  public Iterable<UsageRow> usage(UsageDimension... groupBy) {
+    return usage(ListUsageRequest.newBuilder().addAllGroupBy(List.of(groupBy)).build());
+  }
+
+  /** What was spent between the times of a request. */
+  public Iterable<UsageRow> usage(ListUsageRequest request) {
+    return () -> new Pages<ListUsageResponse, UsageRow>(
+        token -> call("", () -> accounts().listUsage(request.toBuilder().setPageToken(token).build())),
+        ListUsageResponse::getRowsList, ListUsageResponse::getNextPageToken);
+  }
+
+  /**
+   * Fetches the file of a render, which has its name when all bytes are there and right. Until then it is a new file beside it. Of two at
+   * once to one name the later one stays, whole.
+   */
   public ContentInfo download(String generationId, Path file) throws IOException {
     var part = file.resolveSibling("." + file.getFileName() + "." + UUID.randomUUID() + ".part");
-    try (var out = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+    try (var out = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
       var info = download(generationId, Channels.newOutputStream(out));
       out.force(true);
-      Files.move(part, file, StandardCopyOption.REPLACE_EXISTING);
+      Files.move(part, file, StandardCopyOption.ATOMIC_MOVE);
       return info;
     } finally {
       Files.deleteIfExists(part);
@@ -209,52 +261,58 @@ public final class Easel implements AutoCloseable {
   /** Fetches the file of a render into a stream, which has the bytes as they come and is not closed. */
   public ContentInfo download(String generationId, OutputStream to) throws IOException {
     var download = new Download(generationId, to);
-    for (var attempt = 0; ; attempt++) {
+    for (var attempts = new Attempts(this); ; ) {
       var before = download.offset();
       try {
-        return download.once(generations);
+        return download.once(this);
       } catch (StatusRuntimeException e) {
-        attempt = download.offset() > before ? 0 : attempt;
-        again(e, Errors.repeatHelps(e), attempt, Duration.ZERO, new CountDownLatch(1));
+        if (download.offset() > before) {
+          attempts.progress();
+        }
+        var error = exception(e, "", null);
+        attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }
   }
 
-  /**
-   * Waits before another attempt, with back-off and no less than the server asks, or until the caller has ended the calls. The
-   * error is thrown where no attempt is worth it.
-   */
-  void again(StatusRuntimeException error, boolean worth, int attempt, Duration least, CountDownLatch ended) {
-    var backOff = Math.min(500L << Math.min(attempt, 8), LONGEST.toMillis()) * ThreadLocalRandom.current().nextDouble(0.5, 1.5);
-    var asked = Math.max(least.toMillis(), Errors.retryDelay(error).orElse(Duration.ZERO).toMillis());
-    var delay = Math.max((long) backOff, asked);
-    var deadline = generations.getCallOptions().getDeadline();
-    if (!worth || isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled()
-        || deadline != null && deadline.timeRemaining(TimeUnit.MILLISECONDS) < delay) {
-      throw error;
-    }
-    listener.onRetry(error, Duration.ofMillis(delay));
-    Context.CancellationListener end = context -> ended.countDown();
-    Context.current().addListener(end, Runnable::run);
-    try {
-      ended.await(delay, TimeUnit.MILLISECONDS);
-      if (isClosed() || Context.current().isCancelled()) {
-        throw error;
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw error;
-    } finally {
-      Context.current().removeListener(end);
+  /** Ends what the client has connected, and every call of it. */
+  @Override
+  public void close() {
+    if (own != null) {
+      own.shutdownNow();
     }
   }
 
-  private boolean isClosed() {
+  /** Makes a call until it has an answer, or an error that a repeat can't mend. The key is that of an order, or "". */
+  <T> T call(String key, Supplier<T> call) {
+    for (var attempts = new Attempts(this); ; ) {
+      try {
+        var answer = call.get();
+        hooks.answered();
+        return answer;
+      } catch (StatusRuntimeException e) {
+        var error = exception(e, key, null);
+        attempts.pause(error, error.isRetryable(), Duration.ZERO);
+      }
+    }
+  }
+
+  /** Makes the exception of an error of gRPC, after a heartbeat where there was one. */
+  EaselException exception(StatusRuntimeException error, String key, Heartbeat last) {
+    var late = error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED && isOverWithin(1000);
+    return late ? new TimeoutException(Failure.of(error, key), last) : Failure.exception(error, key);
+  }
+
+  Hooks hooks() {
+    return hooks;
+  }
+
+  boolean isClosed() {
     return own != null && own.isShutdown();
   }
 
-  /** Reports whether a stream that has lived so long need not count as one more failure in a row. */
-  static boolean isLong(long startNanos) {
-    return System.nanoTime() - startNanos > LONGEST.toNanos();
+  /** Reports whether the timeout comes before so many milliseconds. */
+  boolean isOverWithin(long millis) {
+    return deadline != null && deadline.timeRemaining(TimeUnit.MILLISECONDS) < millis;
   }
 }

@@ -6,38 +6,32 @@ import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.time.Duration;
-import java.util.EnumSet;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
 /** The loop of every watch: one stream of messages M after another, and the states T of all of them. */
-abstract class Follower<M, T> implements Watch<T> {
-  /** What a watch that is opened again would meet again. */
-  private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.NOT_FOUND, Status.Code.UNAUTHENTICATED,
-      Status.Code.PERMISSION_DENIED, Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION, Status.Code.UNIMPLEMENTED);
+abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // interval that the contract allows
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // of the contract, where a request names none
 
   private final Easel easel;
-  private final Easel.Listener listener;
+  private final Attempts attempts;
   private final Duration silence; // the longest
   private final boolean hasGoal; // so that OK is the end
-  private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
   private volatile Context.CancellableContext call; // of the newest stream
   private Iterator<M> messages; // null between two streams
   private long start; // of the stream, in nanoseconds
   private Duration asked = Duration.ZERO; // how long the closing server asks to stay away
-  private int attempt;
+  private boolean silent; // the stream was given up
+  private Heartbeat last; // null before the first
   private T next;
 
-  Follower(Easel easel, Easel.Listener listener, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
+  Follower(Easel easel, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
     this.easel = easel;
-    this.listener = listener;
-    var interval = Errors.duration(heartbeatInterval);
+    this.attempts = new Attempts(easel);
+    var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
     // The server refuses an interval that is too short, and is given the time to say so.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
@@ -51,21 +45,27 @@ abstract class Follower<M, T> implements Watch<T> {
   abstract void take(M message);
 
   final void heartbeat(Heartbeat heartbeat) {
-    listener.onHeartbeat(heartbeat);
+    last = heartbeat;
+    easel.hooks().heartbeat(heartbeat);
   }
 
   final void closing(StreamClosing closing) {
-    asked = Errors.duration(closing.getRetryDelay());
+    asked = Times.duration(closing.getRetryDelay());
   }
 
   /** Begins the back-off anew. */
   final void progress() {
-    attempt = 0;
+    attempts.progress();
   }
 
   /** Yields a newer state. */
   final void newer(T state) {
     next = state;
+  }
+
+  @Override
+  public final Iterator<T> iterator() {
+    return this;
   }
 
   @Override
@@ -80,7 +80,7 @@ abstract class Follower<M, T> implements Watch<T> {
 
   @Override
   public final boolean hasNext() {
-    while (next == null && !hasEnded()) {
+    while (next == null && !attempts.hasEnded()) {
       try {
         receive();
       } catch (StatusRuntimeException e) {
@@ -93,22 +93,23 @@ abstract class Follower<M, T> implements Watch<T> {
 
   @Override
   public final void close() {
-    ended.countDown();
+    attempts.end();
     var newest = call;
     if (newest != null) {
       newest.cancel(null);
     }
   }
 
-  private boolean hasEnded() {
-    return ended.getCount() == 0;
-  }
-
   private void retry(StatusRuntimeException error) {
-    if (!hasEnded()) {
-      attempt = Easel.isLong(start) ? 0 : attempt;
-      easel.again(error, !FINAL.contains(error.getStatus().getCode()), attempt++, asked, ended);
+    if (attempts.hasEnded()) {
+      return;
     }
+    if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
+      attempts.progress(); // a stream that has lived so long is no failure in a row
+    }
+    var told = silent ? Status.UNAVAILABLE.withDescription("nothing has come for " + silence.toSeconds() + " s").asRuntimeException() : error;
+    var failure = easel.exception(told, "", last);
+    attempts.pause(failure, !failure.endsAWatch(), asked);
   }
 
   private void receive() {
@@ -116,6 +117,7 @@ abstract class Follower<M, T> implements Watch<T> {
       begin();
     }
     if (arrives()) {
+      easel.hooks().answered();
       take(messages.next());
     } else if (hasGoal) {
       close();
@@ -127,9 +129,10 @@ abstract class Follower<M, T> implements Watch<T> {
   private void begin() {
     start = System.nanoTime();
     asked = Duration.ZERO;
+    silent = false;
     var newest = Context.current().withCancellation();
     call = newest;
-    if (hasEnded()) { // perhaps before close could see this call
+    if (attempts.hasEnded()) { // perhaps before close could see this call
       newest.cancel(null);
     }
     var previous = newest.attach();
@@ -152,7 +155,7 @@ abstract class Follower<M, T> implements Watch<T> {
     try {
       return messages.hasNext();
     } finally {
-      timer.complete(null);
+      silent = !timer.complete(null);
     }
   }
 

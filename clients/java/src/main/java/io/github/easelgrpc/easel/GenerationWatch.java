@@ -6,11 +6,11 @@ import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
 import java.util.Iterator;
 
 /** The watch of one generation. Each stream begins after the last etag. */
-final class GenerationWatch extends Follower<WatchGenerationResponse, Generation> {
+final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // what is left to see
 
-  GenerationWatch(Easel easel, Easel.Listener listener, WatchGenerationRequest request) {
-    super(easel, listener, request.getHeartbeatInterval(), true);
+  GenerationWatch(Easel easel, WatchGenerationRequest request) {
+    super(easel, request.getHeartbeatInterval(), true);
     this.request = request.toBuilder().setIncludeContent(false); // a download resumes
   }
 
@@ -35,6 +35,6 @@ final class GenerationWatch extends Follower<WatchGenerationResponse, Generation
       progress();
     }
     request.setKnownEtag(generation.getEtag());
-    newer(generation);
+    newer(new Render(generation));
   }
 }

@@ -6,12 +6,12 @@ import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
 import java.util.Iterator;
 
 /** The watch of many generations. Each stream begins after the etags of those before it. */
-final class GenerationsWatch extends Follower<WatchGenerationsResponse, Generation> {
+final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> {
   private final WatchGenerationsRequest request;
   private final Etags etags;
 
-  GenerationsWatch(Easel easel, Easel.Listener listener, WatchGenerationsRequest request) {
-    super(easel, listener, request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
+  GenerationsWatch(Easel easel, WatchGenerationsRequest request) {
+    super(easel, request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
     this.request = request;
     this.etags = new Etags(request);
   }
@@ -35,7 +35,7 @@ final class GenerationsWatch extends Follower<WatchGenerationsResponse, Generati
   private void update(Generation generation) {
     if (etags.add(generation)) {
       progress();
-      newer(generation);
+      newer(new Render(generation));
     }
   }
 }

@@ -1,0 +1,12 @@
+package io.github.easelgrpc.easel;
+
+import io.grpc.Status;
+
+/** Bytes of a download are not those that the server has sent. */
+public final class DamagedException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  DamagedException() {
+    super(Failure.of(Status.Code.DATA_LOSS, "bytes arrived damaged", ""));
+  }
+}

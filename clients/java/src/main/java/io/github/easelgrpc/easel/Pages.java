@@ -1,0 +1,39 @@
+package io.github.easelgrpc.easel;
+
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.function.Function;
+
+/** The rows T of one page R after another, each read when it is wanted. */
+final class Pages<R, T> implements Iterator<T> {
+  private final Function<String, R> read; // by the token of the page
+  private final Function<R, List<T>> rows;
+  private final Function<R, String> next;
+  private Iterator<T> page = List.<T>of().iterator();
+  private String token = ""; // null after the last page
+
+  Pages(Function<String, R> read, Function<R, List<T>> rows, Function<R, String> next) {
+    this.read = read;
+    this.rows = rows;
+    this.next = next;
+  }
+
+  @Override
+  public boolean hasNext() {
+    while (!page.hasNext() && token != null) {
+      var answer = read.apply(token);
+      page = rows.apply(answer).iterator();
+      token = next.apply(answer).isEmpty() ? null : next.apply(answer);
+    }
+    return page.hasNext();
+  }
+
+  @Override
+  public T next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException("the last page has ended");
+    }
+    return page.next();
+  }
+}

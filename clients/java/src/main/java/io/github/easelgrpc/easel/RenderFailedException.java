@@ -1,0 +1,19 @@
+package io.github.easelgrpc.easel;
+
+import io.grpc.Status;
+
+/** The render was paid and came to nothing, or was deleted. */
+public final class RenderFailedException extends EaselException {
+  private static final long serialVersionUID = 1;
+  private final transient Render render;
+
+  RenderFailedException(Render render, String key) {
+    super(Failure.of(Status.Code.FAILED_PRECONDITION, render.state() + " " + render.failureMessage(), key));
+    this.render = render;
+  }
+
+  /** The render as it ended. */
+  public Render render() {
+    return render;
+  }
+}

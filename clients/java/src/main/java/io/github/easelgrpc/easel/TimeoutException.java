@@ -1,0 +1,25 @@
+package io.github.easelgrpc.easel;
+
+import io.github.easelgrpc.easel.v1.Heartbeat;
+import java.util.Optional;
+
+/** The time of {@link Easel#withTimeout} is over. */
+public final class TimeoutException extends EaselException {
+  private static final long serialVersionUID = 1;
+  private final transient Heartbeat last;
+
+  TimeoutException(Failure failure, Heartbeat last) {
+    super(failure);
+    this.last = last;
+  }
+
+  /** What the watch has said last of why it was quiet. */
+  public Optional<Heartbeat> lastHeartbeat() {
+    return Optional.ofNullable(last);
+  }
+
+  @Override
+  public String getMessage() {
+    return super.getMessage() + (last == null || last.getLastError().isEmpty() ? "" : "; before: " + last.getLastError());
+  }
+}

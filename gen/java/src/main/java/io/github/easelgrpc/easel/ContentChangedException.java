@@ -1,0 +1,11 @@
+// Code generated from clients/reasons.json by make generate. DO NOT EDIT.
+package io.github.easelgrpc.easel;
+
+/** The bytes are not those that the download has begun with. */
+public final class ContentChangedException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  ContentChangedException(Failure failure) {
+    super(failure);
+  }
+}

@@ -1,0 +1,11 @@
+// Code generated from clients/reasons.json by make generate. DO NOT EDIT.
+package io.github.easelgrpc.easel;
+
+/** The render has no file and will have none. */
+public final class NoContentException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  NoContentException(Failure failure) {
+    super(failure);
+  }
+}

@@ -1,0 +1,11 @@
+// Code generated from clients/reasons.json by make generate. DO NOT EDIT.
+package io.github.easelgrpc.easel;
+
+/** The render has not ended, or its result is not there yet. */
+public final class NotReadyException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  NotReadyException(Failure failure) {
+    super(failure);
+  }
+}

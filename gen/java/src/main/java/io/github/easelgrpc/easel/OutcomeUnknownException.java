@@ -1,0 +1,11 @@
+// Code generated from clients/reasons.json by make generate. DO NOT EDIT.
+package io.github.easelgrpc.easel;
+
+/** It is not known whether the order was taken: keep its idempotency key. */
+public final class OutcomeUnknownException extends EaselException {
+  private static final long serialVersionUID = 1;
+
+  OutcomeUnknownException(Failure failure) {
+    super(failure);
+  }
+}

@@ -1,0 +1,186 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// script is what a server answers the calls of one program, and what the program is to make of it. The texts
+// of requests and prints may have * for anything.
+type script struct {
+	Name     string
+	Call     []string         // the words of the program, with FILE for a file
+	Timeout  int              // in seconds; 0 is none
+	Answers  []answer         // to one call after another; the last one to all that follow
+	Requests []map[string]any // members of each call's message; null is one that is not set
+	Most     int              // calls, where it is not their number
+	Prints   []string         // without repeats of a line
+	AtLeast  string           // how long it takes
+	Logs     []string         // parts of what the log of the language has, with the rest of the output
+}
+
+// answer is that to one call: messages, and then an end, which is OK where nothing is named.
+type answer struct {
+	For      string // the idempotency key of the only orders that it is for
+	Messages []json.RawMessage
+	Fails    *failure
+	Then     string // "silence", or "freeze": nothing passes on the connections of this moment any more
+	Lasts    string // how long it is the answer, from the first call on
+}
+
+// failure is an error with its details.
+type failure struct {
+	Code, Reason, RetryDelay string
+	Metadata, Fields         map[string]string
+}
+
+const playSource = root + "/internal/clients/testdata/play"
+
+// players are how the program of each language is built and started.
+var players = map[string]struct{ build, start []string }{
+	"java": {
+		[]string{"javac", "-Xlint:all,-processing", "-Werror", "-cp", root + "/.build/clients/java/lib/*", "-d", "DIR", playSource + "/Play.java"},
+		[]string{"java", "-XX:TieredStopAtLevel=1", "-cp", "DIR:" + root + "/.build/clients/java/lib/*", "Play"},
+	},
+}
+
+// TestEveryHelperPlaysTheScripts is what holds the helpers together: what one does, all do.
+func TestEveryHelperPlaysTheScripts(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	var scripts []script
+	if err := json.Unmarshal(readFile(t, filepath.Join("testdata", "scripts.json")), &scripts); err != nil {
+		t.Fatal(err)
+	}
+	scripts = append(scripts, everyError(readTable(t)))
+	for language, player := range players {
+		if !slices.Contains(strings.Split(*languages, ","), strings.Replace(language, "asyncio", "python", 1)) {
+			continue
+		}
+		dir := t.TempDir()
+		build(t, dir, player.build)
+		for _, s := range scripts {
+			t.Run(language+"/"+s.Name, func(t *testing.T) {
+				t.Parallel()
+				s.play(t, placed(t, dir, player.start))
+			})
+		}
+	}
+}
+
+// everyError orders once for each reason and each code, which are the idempotency keys.
+func everyError(table errorTable) script {
+	s := script{Name: "every error has its class", Call: []string{"order"}}
+	add := func(name string, row remedy, fails failure) {
+		s.Call = append(s.Call, name)
+		s.Answers = append(s.Answers, answer{For: name, Fails: &fails})
+		if row.Again == "yes" {
+			s.Prints = append(s.Prints, "again "+row.Class, "placed gen_1 "+name+" false")
+		} else {
+			s.Prints = append(s.Prints, "failed "+row.Class+" * retryable=false *")
+		}
+	}
+	for _, name := range sortedKeys(table.Reasons) {
+		add(name, table.Reasons[name], failure{Code: "UNKNOWN", Reason: name})
+	}
+	for _, name := range sortedKeys(table.Codes) {
+		add("code-"+name, table.Codes[name], failure{Code: name})
+	}
+	s.Answers = append(s.Answers, answer{Messages: []json.RawMessage{json.RawMessage(`{"generation": {"generationId": "gen_1"}}`)}})
+	s.Most = 2 * len(s.Call)
+	return s
+}
+
+// play runs the program, and compares what it prints and sends.
+func (s *script) play(t *testing.T, command []string) {
+	served := newScripted(t, s)
+	file := filepath.Join(t.TempDir(), "file")
+	for _, word := range s.Call {
+		command = append(command, strings.Replace(word, "FILE", file, 1))
+	}
+	env := append(os.Environ(), "EASEL_ADDR="+served.wire.addr, "EASEL_API_KEY=key-of-a-script")
+	if s.Timeout > 0 {
+		env = append(env, fmt.Sprintf("PLAY_TIMEOUT=%d", s.Timeout))
+	}
+	began := time.Now()
+	run := proctest.Start(t, env, command...)
+	code, err := run.Wait(patience)
+	said := run.Output.String()
+	if err != nil || code != 0 {
+		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+	}
+	if least, _ := time.ParseDuration(s.AtLeast); time.Since(began) < least {
+		t.Errorf("it has taken %v", time.Since(began))
+	}
+	s.comparePrints(t, said)
+	for _, part := range s.Logs {
+		if !strings.Contains(said, part) {
+			t.Errorf("%q is not in\n%s", part, said)
+		}
+	}
+	s.compareRequests(t, served.requests())
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 || strings.Contains(said, "Damaged") && exists(file) {
+		t.Errorf("it leaves %q", left)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// logged is what the log of a language may put between the lines.
+var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*(?:Easel is (?:away|back)).*)\n`)
+
+func (s *script) comparePrints(t *testing.T, said string) {
+	t.Helper()
+	lines := slices.Compact(strings.Split(strings.TrimSpace(logged.ReplaceAllString(said, "")), "\n"))
+	if len(lines) != len(s.Prints) {
+		t.Fatalf("it prints %d lines, not %d:\n%s", len(lines), len(s.Prints), said)
+	}
+	for i, want := range s.Prints {
+		if !matches(want, lines[i]) {
+			t.Errorf("it prints %q, not %q", lines[i], want)
+		}
+	}
+}
+
+func (s *script) compareRequests(t *testing.T, got []map[string]any) {
+	t.Helper()
+	if most := max(s.Most, len(s.Requests)); len(got) > most || len(got) < len(s.Requests) {
+		t.Fatalf("it makes %d calls, not %d: %v", len(got), most, got)
+	}
+	for i, want := range s.Requests {
+		for name, value := range want {
+			if text, ok := value.(string); ok && got[i][name] != nil && matches(text, fmt.Sprint(got[i][name])) {
+				continue
+			}
+			if !bytes.Equal(asJSON(t, got[i][name]), asJSON(t, value)) {
+				t.Errorf("call %d has %s %v, not %v", i+1, name, got[i][name], value)
+			}
+		}
+	}
+}
+
+func asJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// matches compares a text with one that has * for anything.
+func matches(pattern, text string) bool {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
+}

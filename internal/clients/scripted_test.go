@@ -1,0 +1,164 @@
+package clients
+
+import (
+	"encoding/json"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// scripted is a server of the whole contract that answers by a script, behind a wire.
+type scripted struct {
+	t      *testing.T
+	script *script
+	wire   *wire
+
+	mu     sync.Mutex
+	next   int       // answer
+	since  time.Time // that it is the answer
+	called []map[string]any
+	failed map[string]bool // orders that had the answer for their key
+}
+
+func newScripted(t *testing.T, s *script) *scripted {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := &scripted{t: t, script: s, failed: map[string]bool{}}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(served.answer),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	go func() { _ = server.Serve(listener) }() // until it is stopped
+	t.Cleanup(server.Stop)
+	served.wire = newWire(t, listener.Addr().String())
+	return served
+}
+
+// requests are the messages of all calls.
+func (s *scripted) requests() []map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.called)
+}
+
+// answer answers one call. What fails is not repeated by the library: the attempts are the helper's.
+func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(stream)
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name[1:], "/", ".")))
+	if err != nil {
+		return status.Error(codes.Unimplemented, err.Error())
+	}
+	method := found.(protoreflect.MethodDescriptor)
+	request := dynamicpb.NewMessage(method.Input())
+	if err := stream.RecvMsg(request); err != nil {
+		return err
+	}
+	stream.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "-1"))
+	answer := s.take(request)
+	for _, text := range answer.Messages {
+		message := dynamicpb.NewMessage(method.Output())
+		text := strings.ReplaceAll(string(text), "@20MiB", strings.Repeat("x", 20<<20))
+		if err := protojson.Unmarshal([]byte(text), message); err != nil {
+			s.t.Errorf("%s: %v", s.script.Name, err)
+		}
+		if err := stream.SendMsg(message); err != nil {
+			return err
+		}
+	}
+	switch {
+	case answer.Fails != nil:
+		return answer.Fails.err()
+	case answer.Then == "freeze":
+		s.wire.freeze()
+		fallthrough
+	case answer.Then == "silence":
+		<-stream.Context().Done()
+	}
+	return nil
+}
+
+// take notes a call, and gives the answer to it.
+func (s *scripted) take(request proto.Message) answer {
+	text, err := protojson.Marshal(request)
+	var members map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &members)
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called = append(s.called, members)
+	key, _ := members["idempotencyKey"].(string)
+	for _, one := range s.script.Answers {
+		if one.For != "" && one.For == key && !s.failed[key] {
+			s.failed[key] = true
+			return one
+		}
+	}
+	return s.newest()
+}
+
+// newest is the answer whose turn it is.
+func (s *scripted) newest() answer {
+	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	one := answers[s.next]
+	if lasts, _ := time.ParseDuration(one.Lasts); time.Since(s.since) < lasts {
+		return one
+	}
+	if one.Lasts != "" {
+		s.next, one = s.next+1, answers[s.next+1]
+	}
+	s.next = min(s.next+1, len(answers)-1)
+	s.since = time.Time{}
+	return one
+}
+
+// err makes the error with its details.
+func (f *failure) err() error {
+	var details []protoadapt.MessageV1
+	if f.Reason != "" {
+		details = append(details, &errdetails.ErrorInfo{Domain: "easel", Reason: f.Reason, Metadata: f.Metadata})
+	}
+	if delay, err := time.ParseDuration(f.RetryDelay); err == nil {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+	}
+	bad := &errdetails.BadRequest{}
+	for field, text := range f.Fields {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: text})
+	}
+	if len(f.Fields) > 0 {
+		details = append(details, bad)
+	}
+	failed, err := status.New(codes.Code(code.Code_value[f.Code]), "scripted").WithDetails(details...)
+	if err != nil {
+		return err
+	}
+	return failed.Err()
+}
+
+func sortedKeys[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }

@@ -1,0 +1,78 @@
+import io.github.easelgrpc.easel.*;
+import io.github.easelgrpc.easel.v1.UsageDimension;
+import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
+import java.nio.file.*;
+import java.time.Duration;
+import java.util.*;
+
+/** Makes one call, and prints what comes of it. */
+public final class Play {
+  public static void main(String[] args) throws Exception {
+    try (var own = Easel.builder()
+        .onRetry((error, delay) -> System.out.println("again " + name(error)))
+        .onHeartbeat(heartbeat -> System.out.println("heartbeat"))
+        .onKey(key -> System.out.println("key made"))
+        .build()) {
+      var timeout = System.getenv("PLAY_TIMEOUT");
+      var easel = timeout == null ? own : own.withTimeout(Duration.ofSeconds(Long.parseLong(timeout)));
+      var names = List.of(args).subList(1, args.length);
+      switch (args[0]) {
+        case "order" -> names.forEach(key -> order(easel, key));
+        case "run" -> request(easel, args[1]).run();
+        default -> show(easel, args[0], names);
+      }
+    } catch (EaselException e) {
+      System.out.println(failed(e));
+    }
+  }
+
+  private static void order(Easel easel, String key) {
+    try {
+      var order = request(easel, key).send();
+      System.out.println("placed " + order.generationId() + " " + order.key() + " " + order.replayed());
+    } catch (EaselException e) {
+      System.out.println(failed(e));
+    }
+  }
+
+  private static OrderRequest request(Easel easel, String key) {
+    var order = easel.order("studio/landscape", Map.of("prompt", "rain")).maxCostCents(50).label("campaign", "winter");
+    return key.equals("-") ? order : order.key(key);
+  }
+
+  private static void show(Easel easel, String call, List<String> names) throws Exception {
+    switch (call) {
+      case "watch" -> easel.watch(names.get(0)).forEach(Play::show);
+      case "many" -> easel.watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(names).build()).forEach(Play::show);
+      case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.getBalanceCents()));
+      case "list" -> easel.list(Map.of("campaign", "winter")).forEach(Play::show);
+      case "usage" -> easel.usage(UsageDimension.USAGE_DIMENSION_MODEL)
+          .forEach(row -> System.out.println("usage " + row.getModelId() + " " + row.getOrderCount() + " " + row.getCostCents()));
+      case "download" -> {
+        easel.download(names.get(0), Path.of(names.get(1)));
+        System.out.println("file " + Files.readString(Path.of(names.get(1))));
+      }
+      default -> throw new IllegalArgumentException(call);
+    }
+    System.out.println("ended");
+  }
+
+  private static void show(Render render) {
+    System.out.println("render " + render.generationId() + " " + render.state() + " " + render.etag());
+  }
+
+  private static String name(EaselException error) {
+    return error.getClass().getSimpleName().replace("Exception", "");
+  }
+
+  private static String failed(EaselException error) {
+    var reason = error.reason().toString().replace("ERROR_REASON_UNSPECIFIED", "-");
+    var fields = String.join(",", error.fieldViolations().keySet());
+    return "failed " + name(error) + " " + reason + " key=" + error.idempotencyKey().orElse("-")
+        + " outcome=" + error.orderOutcome().toString().toLowerCase(Locale.ROOT) + " retryable=" + error.isRetryable()
+        + " after=" + error.retryAfter().map(delay -> "" + delay.toSeconds()).orElse("-")
+        + " remaining=" + (error.remainingCents().isPresent() ? error.remainingCents().getAsLong() : "-")
+        + " reset=" + error.resetTime().map(Object::toString).orElse("-") + " fields=" + (fields.isEmpty() ? "-" : fields)
+        + (error instanceof TimeoutException out ? out.lastHeartbeat().map(last -> "\nlast " + last.getLastError()).orElse("") : "");
+  }
+}
