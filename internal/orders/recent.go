@@ -2,6 +2,10 @@ package orders
 
 import (
 	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // recent keeps so many values in memory. Where there are too many, any other is forgotten.
@@ -39,4 +43,26 @@ func (r *recent[K, V]) forget(key K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, key)
+}
+
+// maxPlaced is how many placed orders are known in memory, for when the ledger is away.
+const maxPlaced = 10_000
+
+type placedKey struct{ namespace, idempotencyKey, digest string }
+
+// placedOrder is what a repeat of an order is answered with.
+type placedOrder struct {
+	generationID string
+	placed       time.Time
+}
+
+// remember keeps that an order was placed.
+func (o *Orders) remember(order ledger.Order, generationID string, placed time.Time) {
+	o.placed.put(placedKey{order.Namespace, order.IdempotencyKey, order.Digest}, placedOrder{generationID, placed})
+}
+
+// remembered answers a repeat of an order while the ledger is away.
+func (o *Orders) remembered(r ledger.Request) (Receipt, bool) {
+	p, ok := o.placed.get(placedKey{r.Namespace, r.IdempotencyKey, r.Digest})
+	return Receipt{catalog.Generation{ID: p.generationID, ModelID: r.ModelID, State: catalog.StateQueued, ObserveTime: p.placed}, p.placed, true}, ok
 }

@@ -1,0 +1,146 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// conclude records the outcome, and sets what the callers are told then.
+func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
+	outcome := lifecycle.Uncertain
+	err = s.withheld(err)
+	switch refusal := s.keyRefused(err); {
+	case err == nil:
+		outcome = lifecycle.Named
+	case !s.mayExist:
+		outcome = lifecycle.TurnedAway
+	case refusal != nil:
+		outcome, err = lifecycle.KeyRefused, refusal
+	}
+	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: problem(err)}
+	step, failed := s.writeConclusion(ctx, conclusion)
+	switch {
+	case failed != nil:
+		err = unknown(failed)
+	case step.Answer == lifecycle.Replay:
+		s.generation, s.err = s.named(g, step), nil
+		s.orders.ordered(ctx, s, nil)
+		return
+	case step.Answer == lifecycle.NotPlaced:
+		s.refused = s.orders.isFree(ctx, s.order)
+	}
+	if !s.refused && !leavesOpen[catalog.KindOf(err)] {
+		err = unknown(err)
+	}
+	s.logRefusal(ctx, err)
+	s.err = &Error{s.outcome(err), err}
+	s.orders.ordered(ctx, s, err)
+}
+
+// logRefusal tells of an order that may exist and whose repeat is refused: once for each thing that refuses it.
+func (s *submission) logRefusal(ctx context.Context, err error) {
+	refusal, ok := errors.AsType[*catalog.Error](err)
+	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
+		s.orders.Logger.WarnContext(ctx, "the catalog refuses a repeat of an order that may exist", "order", s.order.ID, "owner", s.order.Owner, "refusal", why)
+	}
+}
+
+// outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
+// order, nothing is said of other calls.
+func (s *submission) outcome(err error) Outcome {
+	switch {
+	case s.refused && s.orders.knowsAll(s.cred) && catalog.KindOf(err) != catalog.KindOutcomeUnknown:
+		return NotPlaced
+	case s.refused && !s.sent:
+		return NotPlacedByThisCall
+	}
+	return Unknown
+}
+
+// knowsAll reports whether the ledger knows of every order of an owner.
+func (o *Orders) knowsAll(cred catalog.Credential) bool { return cred.Held && o.Ledger.IsDurable() }
+
+// keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
+// that looks at the idempotency key before all else. Nil where there is none.
+func (s *submission) keyRefused(err error) error {
+	withheld, ok := errors.AsType[*catalog.Error](err)
+	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
+		return nil
+	}
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy has answered, or there is an order under the key
+		return nil
+	}
+	return withheld.Err
+}
+
+// afterTheKey are the refusals of a catalog that looks at the idempotency key first: those of the order itself.
+// Credentials, sizes and rates come before the key everywhere.
+var afterTheKey = map[catalog.Kind]bool{
+	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
+}
+
+// writeConclusion records an outcome. While the ledger fails it tries again, for as long as the claim may last.
+func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
+	end := time.Now().Add(recordWithin)
+	for pause := recordPause; ; pause *= 2 {
+		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
+		if errors.Is(err, ledger.ErrGenerationTaken) {
+			s.fault("the catalog has given two orders one generation", c.Generation)
+			return step, err
+		}
+		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
+			return step, err
+		}
+	}
+}
+
+// named is the generation of the order: the first that was recorded.
+func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Generation {
+	if step.Action == lifecycle.Report {
+		s.fault("the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+	}
+	if g.ID != step.Order.Generation {
+		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
+	}
+	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
+		s.orders.dearer(g.ID, s.order.ReservedCents, *g.CostCents)
+	}
+	s.orders.remember(s.order, g.ID, s.placed)
+	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
+		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
+	}
+	return g
+}
+
+// ordered lets the configuration know of the end of a series of attempts, and those who watch the balance: whatever became of
+// the order, it may have changed.
+func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
+	o.Moved.Notify(s.cred.Tenant)
+	if err == nil {
+		o.Placed.Notify(Viewer{Owner: s.order.Owner})
+		o.Placed.Notify(Viewer{Everybody: true})
+	}
+	if o.Ordered != nil {
+		o.Ordered(ctx, s.cred, s.order.ModelID, s.generation, err)
+	}
+}
+
+// fault tells of two truths that meet.
+func (s *submission) fault(what, generation string) {
+	s.orders.Logger.Error("a fault of the book: "+what, "order", s.order.ID, "generation", generation)
+	s.orders.Ledger.Counts.Faults.Add(1)
+}
+
+// isFree asks in a transaction whether no order stands under the idempotency key of one that was refused.
+func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
+	free, err := o.Ledger.IsFree(ctx, ledger.Request{
+		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,
+		APIKey: order.APIKey, ModelID: order.ModelID, Digest: order.Digest,
+	})
+	return err == nil && free
+}
