@@ -59,7 +59,11 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 		t.Errorf("it has no QuotaFailure: %v", st.Proto())
 	}
 	err.Total = true
-	if all := Status(err); Detail[*errdetails.QuotaFailure](all).GetViolations()[0].GetSubject() != "total" || !strings.Contains(all.Message(), "the budget of all teams for this month has 4 cents left") {
+	all := Status(err)
+	if Detail[*errdetails.QuotaFailure](all).GetViolations()[0].GetSubject() != "total" || !strings.Contains(all.Message(), "the budget of all teams for this month has no room") {
 		t.Errorf("that of all teams is %v", all.Proto())
+	}
+	if _, says := Detail[*errdetails.ErrorInfo](all).GetMetadata()["remaining_cents"]; says {
+		t.Errorf("it says what all teams have left: %v", all.Proto())
 	}
 }

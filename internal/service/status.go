@@ -190,15 +190,16 @@ func LedgerFailed(err error) bool {
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 	subject, description := "team", "the team's budget of this "+e.Period
-	if e.Total {
-		text = fmt.Sprintf("the budget of all teams for this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
-		subject, description = "total", "the budget of all teams for this "+e.Period
-	}
 	metadata := map[string]string{
 		"window":          e.Period,
 		"reset_time":      e.Reset.UTC().Format(time.RFC3339),
 		"remaining_cents": strconv.FormatInt(e.RemainingCents, 10),
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
+	}
+	if e.Total { // what others have left is not for every team to know
+		text = fmt.Sprintf("the budget of all teams for this %s has no room for the order, which costs %d cents", e.Period, e.PriceCents)
+		subject, description = "total", "the budget of all teams for this "+e.Period
+		delete(metadata, "remaining_cents")
 	}
 	return NewStatus(easelv1.ErrorReason_BUDGET_EXCEEDED, text, metadata, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
 		Subject: subject, Description: description,
