@@ -39,7 +39,7 @@ func openApart(at place) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.Join(unusable(err), l.Close())
 	}
-	l.writes = newPool(db, 1, at.words, 0)
+	l.writes = at.newPool(db, 1, 0)
 	l.reads = l.writes
 	return l, nil
 }

@@ -66,7 +66,7 @@ func seriesOf(url string, many int) string {
 }
 
 // openWithTeams opens a book that writes events.
-func openWithTeams(t *testing.T, url string) *ledger.Ledger {
+func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	t.Helper()
 	teams := map[string]ledger.Team{}
 	for n := range bookTeams {
@@ -85,14 +85,14 @@ func openWithTeams(t *testing.T, url string) *ledger.Ledger {
 
 // fillOrders writes orders over a year: of each 100 one has failed, one is deleted, and of each 1,000 one goes on.
 const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
-	placed_time, reserved_cents, cost_cents, status, record, deleted, settled, price_cents, charge_final)
+	placed_time, reserved_cents, cost_cents, status, failed_time, record, deleted, settled, price_cents, charge_final)
 	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
 		%[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 'gen_' || n, %[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 10,
-		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
+		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, CASE WHEN n %% 100 = 3 THEN 1 ELSE 0 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
 
 // fillRest is what the orders have written: labels, the journal, budgets and events of a week.
 var fillRest = []string{
-	`INSERT INTO labels (order_id, name, value) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100) FROM orders`,
+	`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100), owner, order_time FROM orders`,
 	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
 	`INSERT INTO budgets (owner, period, start_time, orders, spent_cents) SELECT owner, period, start_time, SUM(orders), SUM(cost_cents) FROM rollups GROUP BY owner, period, start_time`,
 	`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) SELECT 'evt_' || id, owner, 'easel.generation.succeeded', generation_id, 1, 0, '{}',

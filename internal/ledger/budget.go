@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"strings"
-
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
@@ -13,24 +11,18 @@ func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	return b, err
 }
 
-// reserve takes the price of an order out of its owner's budgets, if they and that of all owners have room for it. Budgets
-// without a limit are kept too: a limit may be set later in the day.
-func reserve(tx *transaction, o Order, limits, total Limits) error {
-	for _, b := range limits.periods(o.Time) {
-		if o.ReservedCents > b.LimitCents {
+// reserve looks at what an order that was just written down has taken from its owner's budgets: they and that of all
+// owners have room for it, or nothing was written. Budgets without a limit are kept too: a limit may be set later in the day.
+func reserve(tx *transaction, o Order, r Request, changed []usage) error {
+	for _, b := range r.Limits.periods(o.Time) {
+		if _, ok := b.find(o.Owner, changed); b.LimitCents != unlimited && (!ok || o.ReservedCents > b.LimitCents) {
 			return exceeded(tx, o, b)
 		}
 	}
-	changed, err := count(tx, o, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, limits)
-	if err != nil {
+	if err := reserveTotal(tx, o, r.Total); err != nil {
 		return err
 	}
-	for _, b := range limits.periods(o.Time) {
-		if _, ok := b.find(o.Owner, changed); !ok && limits != (Limits{}) {
-			return exceeded(tx, o, b)
-		}
-	}
-	return reserveTotal(tx, o, total)
+	return tx.tellBudgets(o, changed)
 }
 
 // reserveTotal looks whether the budget of all owners together has room for what an order has just reserved. Only where
@@ -79,43 +71,36 @@ func move(tx *transaction, o Order, to lifecycle.Money, actor string, placed int
 	}
 	set := c.take()
 	c.add("id = %s", o.ID)
-	if _, err := tx.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...); err != nil {
+	moves := []*statement{{text: `UPDATE orders SET ` + set + ` WHERE ` + c.String(), args: c.args}}
+	if actor != "" { // the release before would leave it to later movements
+		moves = append(moves, &statement{text: `UPDATE orders SET moved_by = '' WHERE id = $1`, args: []any{o.ID}})
+	}
+	var changed []usage
+	by := lifecycle.Money{
+		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
+	}
+	if spent := to.SpentCents() - o.SpentCents(); by != (lifecycle.Money{}) || spent != 0 || placed != 0 {
+		moves = append(moves, count(&changed, o.ID, by, spent, placed, Limits{}))
+	}
+	if err := tx.together(moves...); err != nil {
 		return err
 	}
-	if actor != "" { // the release before would leave it to later movements
-		if _, err := tx.exec(`UPDATE orders SET moved_by = '' WHERE id = $1`, o.ID); err != nil {
-			return err
-		}
-	}
-	_, err := count(tx, o, lifecycle.Money{
-		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
-	}, to.SpentCents()-o.SpentCents(), placed, Limits{})
-	return err
+	return tx.tellBudgets(o, changed)
 }
 
-// count adds to the budgets of the time of an order, as far as the limits of an order that is new have room for it, and
-// gives those that have changed. No limit is below what one order adds.
-func count(tx *transaction, o Order, by lifecycle.Money, spent int64, placed int, limits Limits) (changed []usage, err error) {
-	if by == (lifecycle.Money{}) && spent == 0 && placed == 0 && limits == (Limits{}) {
-		return nil, nil
-	}
-	c := &clauses{}
-	for _, b := range limits.periods(o.Time) {
-		c.add("(%s, %s, %s, %s, %s, %s, %s, %s)", o.Owner, b.Period, b.Start.UnixMicro(), placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents)
-	}
-	rows, room := c.take(), ""
-	if limits != (Limits{}) {
-		for _, b := range limits.periods(o.Time) {
-			c.add("WHEN %s THEN CAST(%s AS BIGINT)", b.Period, b.LimitCents)
-		}
-		room = `WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period ` + strings.Join(c.all, " ") + ` END`
-	}
-	changed, err = collect(tx, scanUsage, `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents) VALUES `+rows+`
-		ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
-		spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
-		refunded_cents = budgets.refunded_cents + excluded.refunded_cents `+room+` RETURNING `+usageColumns, c.args...)
-	if err != nil {
-		return nil, err
-	}
-	return changed, tx.tellBudgets(o, changed)
+// addToBudgets adds to the budgets of the time of an order, the day before the month, as far as the limits of one that is new
+// have room for it. No limit is below what one order adds.
+const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
+	SELECT owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
+		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
+	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE id = $6 ORDER BY period
+	ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
+	spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
+	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
+	WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period WHEN 'day' THEN CAST($7 AS BIGINT) ELSE CAST($8 AS BIGINT) END
+	RETURNING ` + usageColumns
+
+// count counts an order in the budgets of its time, and collects those that have changed.
+func count(changed *[]usage, id string, by lifecycle.Money, spent int64, placed int, limits Limits) *statement {
+	return collecting(changed, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
 }

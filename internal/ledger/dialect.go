@@ -49,7 +49,8 @@ var postgres = dialect{
 	conns:  16,
 	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
-		"{bytes}", `COLLATE "C"`,
+		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)",
+		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT",
 		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT, ended INTEGER)"),
 	oneAtATime: `SELECT pg_advisory_xact_lock(hashtext('easel total'))`,
 
@@ -70,7 +71,8 @@ var sqlite = dialect{
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
 	words: words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", "",
-		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "",
+		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels",
+		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000",
 		"{rows}", "(SELECT value ->> 'id' AS id, value ->> 'last' AS last, value ->> 'age' AS age, value ->> 'etag' AS etag, value ->> 'listed' AS listed, value ->> 'record' AS record, value ->> 'ended' AS ended FROM json_each($2)) AS r"),
 
 	statements: maxStatements,

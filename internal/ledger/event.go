@@ -160,9 +160,9 @@ func (l *Ledger) summarizeEvents(tx *transaction) (all []EventSummary, err error
 	if l.outbox == nil {
 		return nil, nil
 	}
-	return collect(tx, func(rows *sql.Rows, s *EventSummary) error {
+	return collect(tx, func(row scanner, s *EventSummary) error {
 		oldest := int64(0)
-		err := rows.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
+		err := row.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
 		s.Oldest = time.Duration(oldest) * time.Microsecond
 		return err
 	}, `SELECT owner, SUM(CASE WHEN state = {pending} THEN 1 ELSE 0 END), SUM(CASE WHEN state = {given up} THEN 1 ELSE 0 END),

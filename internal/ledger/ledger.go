@@ -106,7 +106,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err != nil {
 		return unusable(err)
 	}
-	l.writes = newPool(db, at.conns, at.words, at.statements)
+	l.writes = at.newPool(db, at.conns, at.statements)
 	l.reads = l.writes
 	if _, err := l.migrate(ctx, at); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
-		l.reads = newPool(db, sqliteReaders, at.words, at.statements)
+		l.reads = at.newPool(db, sqliteReaders, at.statements)
 	}
 	if !l.IsDurable() { // its journal goes with its orders
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -38,9 +37,9 @@ type Movement struct {
 
 // Movements are the lines of an order, from the first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
-	return ask(ctx, l, func(rows *sql.Rows, m *Movement) error {
+	return ask(ctx, l, func(row scanner, m *Movement) error {
 		moved := int64(0)
-		err := rows.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, &moved, &m.Actor)
+		err := row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, &moved, &m.Actor)
 		m.Time = fromMicros(moved)
 		return err
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -187,7 +186,7 @@ const doubtFor = 30 * 24 * time.Hour
 // a while, and after a day those not observed for a day. Those that were placed just now, and those of forwarded API
 // keys, are not among them.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
-	return ask(ctx, l, func(rows *sql.Rows, one *Due) error { return rows.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
+	return ask(ctx, l, func(row scanner, one *Due) error { return row.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
 		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
 		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
 		AND (order_time > {now} - $4 OR observed_time <= {now} - $4)

@@ -3,7 +3,7 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -110,16 +110,24 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // Write writes a new order down, reserves its price, and takes its first claim. It is not free where
 // somebody else has written an order under the idempotency key meanwhile: then the caller begins with
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
-func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err error) {
+func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	ctx = inTurn(ctx, forOrder, r.Owner)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		if o, free, err = insert(tx, r); err != nil || !free {
+		o, changed := newOrder(r), []usage(nil)
+		statements := []*statement{o.insert()}
+		if len(r.Labels) > 0 {
+			statements = append(statements, writeLabels(o.ID, r.Labels))
+		}
+		if o.ReservedCents > 0 || r.Limits != (Limits{}) { // rows for which others wait come last
+			statements = append(statements, count(&changed, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, r.Limits))
+		}
+		if err := tx.together(statements...); err != nil {
 			return err
 		}
-		if err := writeLabels(tx, o.ID, r.Labels); err != nil {
-			return err
+		if written, free = *o, !o.Time.IsZero(); !free {
+			return nil
 		}
-		if err := reserve(tx, o, r.Limits, r.Total); err != nil || r.Agreed == nil { // rows for which others wait come last
+		if err := reserve(tx, *o, r, changed); err != nil || r.Agreed == nil {
 			return err
 		}
 		if err := r.Agreed(); err != nil {
@@ -127,16 +135,18 @@ func (l *Ledger) Write(ctx context.Context, r Request) (o Order, free bool, err 
 		}
 		return nil
 	})
-	return o, free && err == nil, err
+	return written, free && err == nil, err
 }
 
 // IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	ctx = inTurn(ctx, forOrder, r.Owner)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		if _, free, err = insert(tx, r); err != nil {
+		o := newOrder(r)
+		if err := tx.together(o.insert()); err != nil {
 			return err
 		}
+		free = !o.Time.IsZero()
 		return &Disagreed{errProbe}
 	})
 	if disagreed, ok := errors.AsType[*Disagreed](err); ok && errors.Is(disagreed.Err, errProbe) {
@@ -148,41 +158,40 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 // errProbe takes back what was written to see whether it can be.
 var errProbe = errors.New("it was written to be taken back")
 
-// insert writes the row of a new order.
-func insert(tx *transaction, r Request) (o Order, free bool, err error) {
+// newOrder is the order of a request before it is written down.
+func newOrder(r Request) *Order {
 	life, _ := lifecycle.Order{}.Written()
-	o = Order{
+	o := &Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
 		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
 	}
 	o.Money = o.money()
-	written := int64(0)
-	err = tx.row(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
-		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
-		o.ID, r.Namespace, r.Owner, r.Caller, r.IdempotencyKey, r.UpstreamKey, r.APIKey, r.ModelID, r.Inputs, r.Digest, r.InputsDigest,
-		o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents).Scan(&written)
-	if errors.Is(err, sql.ErrNoRows) {
-		return o, false, nil
-	}
-	if err != nil {
-		return o, false, err
-	}
-	o.Time = fromMicros(written)
-	return o, true, nil
+	return o
 }
 
-// writeLabels writes the labels of an order in one statement.
-func writeLabels(tx *transaction, id string, labels map[string]string) error {
-	if len(labels) == 0 {
-		return nil
+// insert writes the row of a new order, and gives it its time: it has none where its idempotency key is taken.
+func (o *Order) insert() *statement {
+	return &statement{
+		text: `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
+		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
+		args: []any{
+			o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
+			o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents,
+		},
+		each: func(row scanner) error {
+			written := int64(0)
+			err := row.Scan(&written)
+			o.Time = fromMicros(written)
+			return err
+		},
 	}
-	c := &clauses{}
-	for name, value := range labels {
-		c.add("(%s, %s, %s)", id, name, value)
-	}
-	_, err := tx.exec(`INSERT INTO labels (order_id, name, value) VALUES `+c.take(), c.args...)
-	return err
+}
+
+// writeLabels writes the labels of an order that is written down.
+func writeLabels(id string, labels map[string]string) *statement {
+	list, _ := json.Marshal(labels) // of texts
+	return &statement{text: `INSERT INTO labels (order_id, name, value) SELECT id, labels.name, labels.value FROM orders, {labels} WHERE id = $2`, args: []any{string(list), id}}
 }
 
 // Renew asks whether another attempt may leave under a claim, and lets the claim last for another

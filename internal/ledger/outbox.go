@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -53,9 +52,9 @@ type Event struct {
 // selectEvents is the beginning of a query for events, which scanEvent scans.
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, attempts, problem FROM events AS e WHERE `
 
-func scanEvent(rows *sql.Rows, e *Event) error {
+func scanEvent(row scanner, e *Event) error {
 	written := int64(0)
-	err := rows.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem)
+	err := row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem)
 	e.Time = fromMicros(written)
 	return err
 }

@@ -3,9 +3,11 @@ package ledger_test
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func BenchmarkIDsThatNobodyHas(b *testing.B) {
@@ -22,5 +24,28 @@ func BenchmarkIDsThatNobodyHas(b *testing.B) {
 		if _, err := l.Own(b.Context(), &owner, ids...); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkOrders has 16 callers of one team with a budget write orders down that have an outcome, in databases that wait for the disk.
+func BenchmarkOrders(b *testing.B) {
+	for name, url := range map[string]func() string{
+		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "book.db") },
+		"PostgreSQL": func() string { return proctest.StartPostgresWith(b).Database(b) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			book := &book{Ledger: openWithTeams(b, url())}
+			b.SetParallelism(16 / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(next *testing.PB) {
+				for next.Next() {
+					if err := placeOne(b.Context(), book); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
+		})
 	}
 }

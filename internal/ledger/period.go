@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
 	"math"
 	"time"
 )
@@ -51,8 +50,8 @@ type usage struct {
 // usageColumns are what scanUsage scans.
 const usageColumns = `budgets.owner, budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
 
-func scanUsage(rows *sql.Rows, u *usage) error {
-	return rows.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
+func scanUsage(row scanner, u *usage) error {
+	return row.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
 // find finds what is used of a budget of an owner.

@@ -38,7 +38,7 @@ func (t *transaction) others(apiKey, replica string) (others shared.Others, err 
 		return others, err
 	}
 	others = shared.Others{Paused: max(0, time.Duration(k.PausedUntil-k.Now)*time.Microsecond), Reports: map[string]string{}}
-	all, err := collect(t, func(rows *sql.Rows, one *[2]string) error { return rows.Scan(&one[0], &one[1]) },
+	all, err := collect(t, func(row scanner, one *[2]string) error { return row.Scan(&one[0], &one[1]) },
 		`SELECT replica, report FROM shared_reports WHERE api_key = $1 AND replica <> $2 AND told_time BETWEEN {now} - $3 AND {now}`, apiKey, replica, reportHolds.Microseconds())
 	for _, one := range all {
 		others.Reports[one[0]] = one[1]

@@ -186,8 +186,8 @@ func (k *sharedKey) writeFound(tx *transaction, apiKey string, changed bool) err
 // News reads what has changed after a cursor, and the states of some generations besides. The row of the API key is
 // read first, so that it says nothing of changes that are not among the states.
 func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, ids []string) (news shared.News, err error) {
-	news = shared.News{Next: after}
 	err = p.Ledger.reading(inTurn(ctx, forRead, apiKey), func(tx *transaction) error {
+		news = shared.News{Next: after}
 		k, err := tx.readKey(apiKey, "")
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -238,8 +238,8 @@ func (t *transaction) page(news *shared.News, apiKey string, after shared.Cursor
 
 // states reads some states of an API key.
 func (t *transaction) states(news *shared.News, from string, args ...any) error {
-	states, err := collect(t, func(rows *sql.Rows, s *shared.State) error {
-		return rows.Scan(&s.ID, &s.Version, &s.Claimed, &s.Seen, &s.Etag, &s.Listed, &s.Record)
+	states, err := collect(t, func(row scanner, s *shared.State) error {
+		return row.Scan(&s.ID, &s.Version, &s.Claimed, &s.Seen, &s.Etag, &s.Listed, &s.Record)
 	}, `SELECT id, version, claimed_time, seen_time, etag, listed, record FROM `+from, args...)
 	news.States = append(news.States, states...)
 	return err

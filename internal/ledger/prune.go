@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"time"
 )
@@ -62,7 +61,7 @@ func (l *Ledger) ForgetRefused(ctx context.Context, most int) (gone int, err err
 // forget deletes the orders that a query chooses, and gives their number. It asks once: to choose may take longer than all
 // else.
 func forget(tx *transaction, query string, args ...any) (gone int, err error) {
-	ids, err := collect(tx, func(rows *sql.Rows, id *string) error { return rows.Scan(id) }, query, args...)
+	ids, err := collect(tx, scanText, query, args...)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"database/sql"
 	"maps"
 	"slices"
 	"time"
@@ -100,13 +99,18 @@ func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (
 
 // orders reads the orders that a condition names.
 func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
-	return collect(tx, func(rows *sql.Rows, o *Order) error { return l.scan(rows, o, apiKey) }, `SELECT `+columns+` FROM orders WHERE `+condition, args...)
+	return l.ordersOf(tx, apiKey, "orders", condition, args...)
+}
+
+// ordersOf reads the orders that a condition of some tables names.
+func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) ([]Order, error) {
+	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
 
 // scan reads a row of the columns.
-func (l *Ledger) scan(rows *sql.Rows, o *Order, apiKey string) error {
+func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
-	if err := rows.Scan(
+	if err := row.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
 		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
 		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.placed, &failed, &o.Problem, &o.Erased); err != nil {
@@ -145,7 +149,7 @@ func label(tx *transaction, all []Order) error {
 		of[all[n].ID] = all[n].Labels
 	}
 	c.among("order_id", slices.Collect(maps.Keys(of)))
-	labels, err := collect(tx, func(rows *sql.Rows, l *label) error { return rows.Scan(&l.order, &l.name, &l.value) },
+	labels, err := collect(tx, func(row scanner, l *label) error { return row.Scan(&l.order, &l.name, &l.value) },
 		`SELECT order_id, name, value FROM labels WHERE `+c.String(), c.args...)
 	for _, l := range labels {
 		of[l.order][l.name] = l.value

@@ -19,17 +19,18 @@ const maxStatements = 100
 // pays: SQLite takes as long to prepare most of them as to carry them out. The driver of PostgreSQL keeps them itself.
 type pool struct {
 	*sql.DB
-	gate  *gate.Gate
-	words *strings.Replacer
-	most  int
+	gate      *gate.Gate
+	words     *strings.Replacer
+	most      int
+	pipelined bool // a session is a [pipeline]
 
 	mu     sync.Mutex
 	kept   map[string]*sql.Stmt // nil while it is wanted
 	wanted []string             // to be prepared when the connection is free: a transaction may be the one that has it
 }
 
-func newPool(db *sql.DB, conns int, words *strings.Replacer, most int) *pool {
-	return &pool{DB: db, gate: newGate(conns), words: words, most: most, kept: map[string]*sql.Stmt{}}
+func (d dialect) newPool(db *sql.DB, conns, most int) *pool {
+	return &pool{DB: db, gate: newGate(conns), words: d.words, most: most, pipelined: d.notify != "", kept: map[string]*sql.Stmt{}}
 }
 
 // turn waits for the turn of a context, which must be ended, for as long as the context lasts: the time of a turn varies

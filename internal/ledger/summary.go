@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ type OwnerSummary struct {
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	ctx = inTurn(ctx, forReport, "")
 	err = l.reading(ctx, func(tx *transaction) error {
+		s = Summary{}
 		now, err := tx.now()
 		if err != nil {
 			return err
@@ -56,8 +56,8 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 
 // summarizeOwners sums up each owner, in the order of their names.
 func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSummary, err error) {
-	all, err = collect(tx, func(rows *sql.Rows, o *OwnerSummary) error {
-		return rows.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
+	all, err = collect(tx, func(row scanner, o *OwnerSummary) error {
+		return row.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
 	}, `SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent_cents + refunded_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT),
 		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT) FROM budgets WHERE period = 'month' GROUP BY owner`)
 	for name := range l.teams() {
@@ -91,9 +91,9 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 
 // summarizeUnknown counts the orders of unknown outcome. The owner of one need not have a budget yet.
 func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
-	unknown, err := collect(tx, func(rows *sql.Rows, o *OwnerSummary) error {
+	unknown, err := collect(tx, func(row scanner, o *OwnerSummary) error {
 		oldest := int64(0)
-		err := rows.Scan(&o.Owner, &o.Unknown, &oldest)
+		err := row.Scan(&o.Owner, &o.Unknown, &oldest)
 		o.OldestUnknown = now.Sub(fromMicros(oldest))
 		return err
 	}, `SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = {open} GROUP BY owner`)
@@ -121,6 +121,7 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 		if err != nil {
 			return err
 		}
+		all = nil
 		for _, b := range limits.periods(now) {
 			if b.LimitCents == unlimited {
 				continue

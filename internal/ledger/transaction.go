@@ -18,20 +18,11 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// carrier carries out one statement that is prepared.
-type carrier interface {
-	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, args ...any) *sql.Row
-}
-
 // transaction is a transaction, with its statements in the words of its database.
 type transaction struct {
-	querier
-	ctx  context.Context
-	pool *pool
-	tx   *sql.Tx // nil where each statement stands alone
-	l    *Ledger
+	session
+	ctx context.Context
+	l   *Ledger
 
 	eventWritten bool
 }
@@ -63,28 +54,24 @@ func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 		return err
 	}
 	defer turn.End(gate.Answer{})
-	l.writes.prepare(ctx)
-	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{querier: tx, ctx: ctx, pool: l.writes, tx: tx, l: l}
-	if err := do(t); err != nil {
-		return err
-	}
-	if err := tx.Commit(); givenUp(err) {
-		return err
-	} else if err != nil {
-		return &Doubt{unusable(err)}
-	}
-	if t.eventWritten {
-		select {
-		case l.written <- struct{}{}:
-		default:
+	return l.writes.session(ctx, true, func(s session) error {
+		t := &transaction{session: s, ctx: ctx, l: l}
+		if err := do(t); err != nil {
+			return err
 		}
-	}
-	return nil
+		if err := s.commit(ctx); givenUp(err) {
+			return err
+		} else if err != nil {
+			return &Doubt{unusable(err)}
+		}
+		if t.eventWritten {
+			select {
+			case l.written <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	})
 }
 
 // Codes of PostgreSQL.
@@ -95,10 +82,10 @@ const (
 	queryCanceled        = "57014"
 )
 
-// givenUp reports whether the database has given a transaction up for the sake of another: it has recorded nothing,
-// and may do so when it is carried out again.
+// givenUp reports whether the database has given a transaction up for the sake of another, or was asked nothing, as the
+// connection had ended: it has recorded nothing, and may do so when it is carried out again.
 func givenUp(err error) bool {
-	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected)
+	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected) || pgconn.SafeToRetry(err)
 }
 
 // isSlow reports whether a question was given up because its answer took too long: the database has said so, or is a file,
@@ -115,7 +102,7 @@ func saysOf(err error, code string) bool {
 }
 
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
-// alone, as in PostgreSQL it does in a transaction too.
+// alone, as in PostgreSQL it does in a transaction too. do may be called again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
@@ -124,8 +111,13 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 		return l.unanswered(ctx, err)
 	}
 	defer turn.End(gate.Answer{})
-	l.reads.prepare(bounded)
-	return l.unanswered(ctx, do(&transaction{querier: l.reads, ctx: bounded, pool: l.reads, l: l}))
+	for range attempts {
+		err = l.reads.session(bounded, false, func(s session) error { return do(&transaction{session: s, ctx: bounded, l: l}) })
+		if !givenUp(err) {
+			break
+		}
+	}
+	return l.unanswered(ctx, err)
 }
 
 // unanswered is the error of a transaction that was not committed, or may not have been.
@@ -148,45 +140,35 @@ func (l *Ledger) unanswered(ctx context.Context, err error) error {
 	return &Unavailable{unusable(err), saysOf(err, lockNotAvailable)}
 }
 
-// statement gives a statement that is prepared for the transaction, nil where there is none, and its text then.
-func (t *transaction) statement(text string) (prepared carrier, words string) {
-	kept, words := t.pool.statement(text)
-	switch {
-	case kept == nil:
-		return nil, words
-	case t.tx == nil:
-		return kept, ""
-	}
-	return t.tx.StmtContext(t.ctx, kept), ""
-}
+// together carries statements out, in one round trip where the database is one away.
+func (t *transaction) together(statements ...*statement) error { return t.send(t.ctx, statements) }
 
 func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
-	var result sql.Result
-	if prepared, words := t.statement(text); prepared != nil {
-		result, err = prepared.ExecContext(t.ctx, args...)
-	} else {
-		result, err = t.ExecContext(t.ctx, words, args...)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	one := &statement{text: text, args: args}
+	err = t.together(one)
+	return one.changed, err
 }
 
-func (t *transaction) row(text string, args ...any) *sql.Row {
-	prepared, words := t.statement(text)
-	if prepared != nil {
-		return prepared.QueryRowContext(t.ctx, args...)
-	}
-	return t.QueryRowContext(t.ctx, words, args...)
+// row reads the one row of a query. Without one the error is [sql.ErrNoRows].
+func (t *transaction) row(text string, args ...any) scanner { return &onlyRow{t, text, args} }
+
+type onlyRow struct {
+	t    *transaction
+	text string
+	args []any
 }
 
-func (t *transaction) rows(text string, args ...any) (*sql.Rows, error) {
-	prepared, words := t.statement(text)
-	if prepared != nil {
-		return prepared.QueryContext(t.ctx, args...)
+// Scan carries the query out.
+func (r *onlyRow) Scan(into ...any) error {
+	found := false
+	err := r.t.together(&statement{text: r.text, args: r.args, each: func(row scanner) error {
+		found = true
+		return row.Scan(into...)
+	}})
+	if err == nil && !found {
+		return sql.ErrNoRows
 	}
-	return t.QueryContext(t.ctx, words, args...)
+	return err
 }
 
 // now is the database's time.
@@ -196,28 +178,29 @@ func (t *transaction) now() (time.Time, error) {
 	return fromMicros(micros), err
 }
 
+// collecting is a query whose rows are added to a list, each by scan.
+func collecting[T any](into *[]T, scan func(scanner, *T) error, query string, args ...any) *statement {
+	return &statement{text: query, args: args, each: func(row scanner) error {
+		var one T
+		err := scan(row, &one)
+		*into = append(*into, one)
+		return err
+	}}
+}
+
 // collect reads the rows of a query, each by scan.
-func collect[T any](tx *transaction, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
-	rows, err := tx.rows(query, args...)
-	if err != nil {
+func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
+	if err = tx.together(collecting(&all, scan, query, args...)); err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
-	for rows.Next() {
-		var one T
-		if err := scan(rows, &one); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, rows.Err()
+	return all, nil
 }
 
 // scanText scans a row of one text.
-func scanText(rows *sql.Rows, text *string) error { return rows.Scan(text) }
+func scanText(row scanner, text *string) error { return row.Scan(text) }
 
 // ask reads the rows of a query that stands alone.
-func ask[T any](ctx context.Context, l *Ledger, scan func(*sql.Rows, *T) error, query string, args ...any) (all []T, err error) {
+func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = collect(tx, scan, query, args...)
 		return err

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,13 +82,13 @@ func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 }
 
 // scan reads a row. Days are written as dates.
-func (q UsageQuery) scan(rows *sql.Rows, u *Usage) error {
+func (q UsageQuery) scan(row scanner, u *Usage) error {
 	u.Dimensions = make([]string, len(q.By))
 	into := []any{new(int)}
 	for n := range u.Dimensions {
 		into = append(into, &u.Dimensions[n])
 	}
-	err := rows.Scan(append(into, &u.Orders, &u.Failed, &u.Unknown, &u.CostCents, &u.RefundedCents, &u.ReservedCents, &u.UnconfirmedCents)...)
+	err := row.Scan(append(into, &u.Orders, &u.Failed, &u.Unknown, &u.CostCents, &u.RefundedCents, &u.ReservedCents, &u.UnconfirmedCents)...)
 	for n, d := range q.By {
 		if d == ByDay && err == nil {
 			u.Dimensions[n], err = date(u.Dimensions[n])

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,7 +56,7 @@ func Verify(ctx context.Context, url string, differs func(Difference), looked fu
 	if err != nil {
 		return Verified{}, unusable(err)
 	}
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: newPool(db, 1, at.words, 0)}
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: at.newPool(db, 1, 0)}
 	defer func() { _ = l.Close() }() // nothing was written
 	if err := l.isCurrent(ctx); err != nil {
 		return Verified{}, err
@@ -73,7 +72,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 	}
 	defer func() { _ = tx.Rollback() }() // it has read alone
 	v := &verification{
-		tx: &transaction{querier: tx, ctx: ctx, pool: l.reads, tx: tx, l: l}, l: l, windows: map[window]amounts{}, rollups: map[rollup]amounts{},
+		tx: &transaction{session: &sqlSession{tx, ctx, l.reads, tx}, ctx: ctx, l: l}, l: l, windows: map[window]amounts{}, rollups: map[rollup]amounts{},
 		differs: differs, looked: looked,
 	}
 	for _, step := range []func() error{v.orders, v.orphans, v.budgets, v.reports} {
@@ -154,8 +153,8 @@ func (v *verification) orders() error {
 	}
 }
 
-func scanJournaled(rows *sql.Rows, o *journaled) error {
-	return rows.Scan(&o.id, &o.owner, &o.caller, &o.model, &o.written, &o.placed, &o.failed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
+func scanJournaled(row scanner, o *journaled) error {
+	return row.Scan(&o.id, &o.owner, &o.caller, &o.model, &o.written, &o.placed, &o.failed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
 		&o.held, &o.charge, &o.refund, &o.lines)
 }
 
@@ -210,16 +209,16 @@ func (v *verification) orphans() error {
 	return v.each(`SELECT order_id, CAST(SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) AS BIGINT) AS held
 		FROM movements WHERE NOT EXISTS (SELECT 1 FROM orders WHERE id = order_id) GROUP BY order_id
 		HAVING SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) <> 0`,
-		func(rows *sql.Rows) (d Difference, err error) {
+		func(row scanner) (d Difference, err error) {
 			d.Amount = "what it holds and has cost, being gone,"
-			return d, rows.Scan(&d.Order, &d.Journal)
+			return d, row.Scan(&d.Order, &d.Journal)
 		})
 }
 
 // each reports a difference for each row of a query.
-func (v *verification) each(query string, scan func(*sql.Rows) (Difference, error)) error {
-	all, err := collect(v.tx, func(rows *sql.Rows, d *Difference) (err error) {
-		*d, err = scan(rows)
+func (v *verification) each(query string, scan func(scanner) (Difference, error)) error {
+	all, err := collect(v.tx, func(row scanner, d *Difference) (err error) {
+		*d, err = scan(row)
 		return err
 	}, query)
 	for _, d := range all {
@@ -237,8 +236,8 @@ func (v *verification) budgets() error {
 		window
 		amounts
 	}
-	all, err := collect(v.tx, func(rows *sql.Rows, r *row) error {
-		return rows.Scan(&r.owner, &r.period, &r.start, &r.Orders, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
+	all, err := collect(v.tx, func(row scanner, r *row) error {
+		return row.Scan(&r.owner, &r.period, &r.start, &r.Orders, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
 	}, `SELECT owner, period, start_time, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`)
 	for _, r := range all {
 		v.Budgets++
@@ -288,8 +287,8 @@ func (v *verification) reports() error {
 		rollup
 		amounts
 	}
-	all, err := collect(v.tx, func(rows *sql.Rows, r *row) error {
-		return rows.Scan(&r.owner, &r.period, &r.start, &r.caller, &r.model, &r.Orders, &r.Failed, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
+	all, err := collect(v.tx, func(row scanner, r *row) error {
+		return row.Scan(&r.owner, &r.period, &r.start, &r.caller, &r.model, &r.Orders, &r.Failed, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
 	}, `SELECT owner, period, start_time, caller, model_id, CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(cost_cents) AS BIGINT),
 		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT) FROM rollups GROUP BY owner, period, start_time, caller, model_id`)
 	for _, r := range all {
