@@ -26,7 +26,7 @@ func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	for n, generation := range generations {
 		o, _, err := book.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: generation, UpstreamKey: generation, APIKey: "a", ModelID: "m", Digest: "d",
-			Labels: map[string]string{"customer": "4711"},
+			Labels: map[string]string{"customer": "no-4711"},
 		})
 		if err == nil {
 			_, err = book.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
@@ -67,7 +67,7 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 		{exitUsage, "nothing says whose orders", nil},
 		{exitUsage, "--label must be", []string{"--label", "customer"}},
 		{exitOK, "0 orders are erased", []string{"--label", "customer=1"}},
-		{exitOK, "0 orders are erased", []string{"--owner", "shop", "--label", "customer=4711"}},
+		{exitOK, "0 orders are erased", []string{"--owner", "shop", "--label", "customer=no-4711"}},
 		{exitOK, "1 orders are erased, and 1 renders are deleted", []string{"--generation", "gen_1", "--delete"}},
 		{exitFailure, "gen_3 is left: its money may still move", []string{"--owner", "studio", "--delete"}},
 		{exitOK, "1 orders are erased", []string{"--owner", "studio"}},
@@ -82,10 +82,10 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 	if slices.Sort(deleted); !slices.Equal(deleted, []string{"gen_1", "gen_2"}) {
 		t.Errorf("the catalog was to delete %q", deleted)
 	}
-	if got := easelEnv(t.Context(), nil, env, "orders", "get", "gen_1"); !strings.Contains(got.stdout, "deleted") || strings.Contains(got.stdout, "4711") {
+	if got := easelEnv(t.Context(), nil, env, "orders", "get", "gen_1"); !strings.Contains(got.stdout, "deleted") || strings.Contains(got.stdout, "no-4711") {
 		t.Errorf("it is\n%s%s", got.stdout, got.stderr)
 	}
-	if logged := served.stderr.String(); !strings.Contains(logged, "an operator has erased") || strings.Contains(logged, "4711") {
+	if logged := served.stderr.String(); !strings.Contains(logged, "an operator has erased") || strings.Contains(logged, "no-4711") {
 		t.Errorf("logged is\n%s", logged)
 	}
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,7 @@ type Position struct {
 // clauses are the conditions of a filter.
 func (f Filter) clauses() *clauses {
 	c := &clauses{all: []string{"TRUE"}}
+	f.labels(c)
 	if f.Owner != nil {
 		c.add("owner = %s", *f.Owner)
 	}
@@ -68,9 +70,6 @@ func (f Filter) clauses() *clauses {
 		c.add("order_time >= %s", f.Since.UnixMicro())
 	}
 	f.states(c)
-	for name, value := range f.Labels {
-		c.add("EXISTS (SELECT 1 FROM labels WHERE order_id = orders.id AND name = %s AND value = %s)", name, value)
-	}
 	if f.Reserved {
 		c.add(reserved)
 	}
@@ -86,14 +85,32 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// page are the conditions of a filter, and of a page after a position.
-func (f Filter) page(after Position, most int) *clauses {
-	c := f.clauses()
-	if after.ID != "" {
-		c.add("(order_time, id) < (%s, %s)", after.Time.UnixMicro(), after.ID)
+// labels adds the conditions of labels. The first one leads to the orders: its rows have their owner and their time.
+func (f Filter) labels(c *clauses) {
+	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		if n > 0 {
+			c.add("EXISTS (SELECT 1 FROM labels AS other WHERE other.order_id = id AND other.name = %s AND other.value = %s)", name, f.Labels[name])
+			continue
+		}
+		c.add("id = order_id AND name = %s AND value = %s", name, f.Labels[name])
+		if f.Owner != nil {
+			c.add("order_owner = %s", *f.Owner)
+		}
 	}
-	c.add("TRUE ORDER BY order_time DESC, id DESC LIMIT %s", most)
-	return c
+}
+
+// page are the tables of a filter with its conditions, and of a page after a position.
+func (f Filter) page(after Position, most int) (tables string, c *clauses) {
+	tables, position := "orders", "order_time, id"
+	if len(f.Labels) > 0 {
+		tables, position = "labels CROSS JOIN orders", "label_time, order_id"
+	}
+	c = f.clauses()
+	if after.ID != "" {
+		c.add("("+position+") < (%s, %s)", after.Time.UnixMicro(), after.ID)
+	}
+	c.add("TRUE ORDER BY "+strings.ReplaceAll(position, ",", " DESC,")+" DESC LIMIT %s", most)
+	return tables, c
 }
 
 // states adds the condition of the states. Those that few orders have are said by the condition of their index too.
@@ -117,7 +134,7 @@ func (f Filter) states(c *clauses) {
 	case f.are(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
 		c.add("settled = 0")
 	case f.are(lifecycle.Failed, lifecycle.Refunded):
-		c.add("deleted = 0 AND status IN ({failed}, {refunded})")
+		c.add("failed_time > 0")
 	}
 }
 
@@ -129,10 +146,12 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 // List gives the newest orders that a filter chooses, after a position, with their labels.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
 	ctx = inTurn(ctx, forRead, nameOf(f.Owner))
-	c := f.page(after, most)
+	tables, c := f.page(after, most)
 	err = l.reading(ctx, func(tx *transaction) error {
-		all, err = l.labelled(tx, c.String(), c.args...)
-		return err
+		if all, err = l.ordersOf(tx, "", tables, c.String(), c.args...); err != nil {
+			return err
+		}
+		return label(tx, all)
 	})
 	return all, err
 }

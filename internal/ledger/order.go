@@ -191,7 +191,7 @@ func (o *Order) insert() *statement {
 // writeLabels writes the labels of an order that is written down.
 func writeLabels(id string, labels map[string]string) *statement {
 	list, _ := json.Marshal(labels) // of texts
-	return &statement{text: `INSERT INTO labels (order_id, name, value) SELECT id, labels.name, labels.value FROM orders, {labels} WHERE id = $2`, args: []any{string(list), id}}
+	return &statement{text: `INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, labels.name, labels.value, owner, order_time FROM orders, {labels} WHERE id = $2`, args: []any{string(list), id}}
 }
 
 // Renew asks whether another attempt may leave under a claim, and lets the claim last for another

@@ -81,9 +81,11 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			"orders_failed ":  {Owner: new("studio"), Statuses: []lifecycle.Status{lifecycle.Failed}},
 			"orders_deleted ": {Owner: new("studio"), Deleted: true},
 			"orders_moving ":  {Unsettled: true},
+			"labels_":         {Owner: new("studio"), Labels: map[string]string{"campaign": "spring", "job": "7"}},
+			"labels_time ":    {Labels: map[string]string{"campaign": "spring"}, Existing: true},
 		} {
-			c := f.page(Position{fromMicros(9), "ord_9"}, 10)
-			plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+"SELECT id FROM orders WHERE "+c.String(), c.args...)
+			tables, c := f.page(Position{fromMicros(9), "ord_9"}, 10)
+			plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+"SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("%s: the plan of %+v is %s", name, f, plan)
 			}
@@ -91,8 +93,8 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	}
 }
 
-// Else each look at a generation writes to all indexes of orders.
-func TestALookThatShowsNothingNewTouchesNoIndex(t *testing.T) {
+// Else each look at a generation, and each state before its end, writes to all indexes of orders.
+func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,9 +104,8 @@ func TestALookThatShowsNothingNewTouchesNoIndex(t *testing.T) {
 	if err == nil {
 		_, err = l.Conclude(t.Context(), o.ID, 1, Conclusion{Outcome: lifecycle.Named, Generation: "g"})
 	}
-	running := Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}, Record: "{}"}
 	if err == nil {
-		_, err = l.Observe(t.Context(), "g", running)
+		_, err = l.Observe(t.Context(), "g", Observation{Observation: lifecycle.Observation{Status: lifecycle.Queued}, Record: "{}"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -114,19 +115,26 @@ func TestALookThatShowsNothingNewTouchesNoIndex(t *testing.T) {
 		count := func(n int) error {
 			return tx.row(`SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`).Scan(&updated[n], &hot[n])
 		}
-		all, err := l.orders(tx, "", `generation_id = $1`, "g")
-		if err != nil {
-			return err
-		}
 		if err := count(0); err != nil {
 			return err
 		}
-		if _, err := l.observe(tx, all[0], running, time.Now()); err != nil {
-			return err
+		charged := int64(3)
+		for _, running := range []Observation{
+			{Observation: lifecycle.Observation{Status: lifecycle.Running}, Record: "{1}"},
+			{Observation: lifecycle.Observation{Status: lifecycle.Running}, Record: "{1}"},
+			{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: &charged}, Record: "{2}"},
+		} {
+			all, err := l.orders(tx, "", `generation_id = $1`, "g")
+			if err != nil {
+				return err
+			}
+			if _, err := l.observe(tx, all[0], running, time.Now()); err != nil {
+				return err
+			}
 		}
 		return count(1)
 	})
-	if err != nil || updated[1] != updated[0]+1 || hot[1] != hot[0]+1 {
+	if err != nil || updated[1] != updated[0]+3 || hot[1] != hot[0]+3 {
 		t.Errorf("of %d updates %d are HOT, %v", updated[1]-updated[0], hot[1]-hot[0], err)
 	}
 }

@@ -16,7 +16,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures, and shares nothing")
 	}
-	for labels, most := range []int64{2800, 3000} {
+	for labels, most := range []int64{2800, 3200} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
 				const many = 500

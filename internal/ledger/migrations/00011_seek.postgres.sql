@@ -1,0 +1,51 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+-- Who has an order, and since when, stands beside its labels: so a page of a label seeks.
+ALTER TABLE labels ADD COLUMN IF NOT EXISTS order_owner TEXT, ADD COLUMN IF NOT EXISTS label_time BIGINT;
+
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION place_label() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT owner, order_time INTO NEW.order_owner, NEW.label_time FROM orders WHERE id = NEW.order_id;
+  RETURN NEW;
+END $$;
+-- +goose StatementEnd
+
+-- The program of the release before writes neither.
+DROP TRIGGER IF EXISTS labels_placed ON labels;
+CREATE TRIGGER labels_placed BEFORE INSERT ON labels FOR EACH ROW WHEN (NEW.label_time IS NULL) EXECUTE FUNCTION place_label();
+UPDATE labels SET order_owner = owner, label_time = order_time FROM orders WHERE id = order_id AND label_time IS NULL;
+DROP INDEX CONCURRENTLY IF EXISTS labels_owner;
+CREATE INDEX CONCURRENTLY labels_owner ON labels (order_owner, name, value, label_time, order_id);
+DROP INDEX CONCURRENTLY IF EXISTS labels_time;
+CREATE INDEX CONCURRENTLY labels_time ON labels (name, value, label_time, order_id);
+DROP INDEX CONCURRENTLY IF EXISTS labels_value;
+
+-- No index names the state of a generation, so that its row changes where it stands until it has ended. What is refunded
+-- without having been seen failed has a time too.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION note_failure() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.failed_time := GREATEST(NEW.observed_time, 1);
+  RETURN NEW;
+END $$;
+-- +goose StatementEnd
+DROP TRIGGER IF EXISTS orders_refunded ON orders;
+CREATE TRIGGER orders_refunded BEFORE UPDATE OF status ON orders FOR EACH ROW WHEN (NEW.status = 5 AND NEW.failed_time = 0) EXECUTE FUNCTION note_failure();
+UPDATE orders SET failed_time = GREATEST(observed_time, 1) WHERE state = 2 AND status = 5 AND failed_time = 0;
+DROP INDEX CONCURRENTLY IF EXISTS orders_failed;
+CREATE INDEX CONCURRENTLY orders_failed ON orders (owner, order_time, id) WHERE failed_time > 0;
+
+-- Who may write orders may write what replicas share.
+-- +goose StatementBegin
+DO $$
+DECLARE
+  grantee TEXT;
+BEGIN
+  FOR grantee IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE format('%I', pg_get_userbyid(a.grantee)) END
+    FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = 'orders'::regclass AND a.privilege_type = 'INSERT'
+  LOOP
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON shared_keys, shared_states, shared_reports TO %s', grantee);
+  END LOOP;
+END $$;
+-- +goose StatementEnd
