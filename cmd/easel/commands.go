@@ -35,7 +35,6 @@ func grammar() cli.Grammar {
 			kong.ExplicitGroups(groups()),
 			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath},
 		},
-		Values: map[string][]string{"dialect": dialectNames(), "by": {"day", "owner", "caller", "model", "label="}},
 	}
 }
 

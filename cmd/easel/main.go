@@ -36,8 +36,6 @@ func untilSignalled() int {
 		Stderr: os.Stderr,
 		Lookup: os.LookupEnv, Environ: os.Environ,
 
-		ConfigDir: os.UserConfigDir,
-
 		Grammar: grammar(), Build: thisBuild(),
 	})
 }

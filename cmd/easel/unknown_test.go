@@ -22,9 +22,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 		"EASEL_GRPC_ADR":         "EASEL_GRPC_ADDR", // of another command
 		"EASEL_POLL_RAT":         "EASEL_POLL_RATE",
 		"EASEL_APIKEY":           "EASEL_API_KEY",
-		"EASEL_CONFIGFILE":       "EASEL_CONFIG_FILE",
 		"EASEL_SANDBOX_BALANCES": "EASEL_SANDBOX_BALANCE",
-		"EASEL_PROFIL":           "EASEL_PROFILE",
 		"EASEL_WHATEVER_IT_MAY":  "",
 		"EASEL_NATS_URL":         "EASEL_LEDGER_URL",
 		"EASEL_PORT":             "", // Kubernetes never sets it to a number
@@ -47,7 +45,7 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 
 func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 	env := map[string]string{
-		"EASEL_API_KEY": "key", "EASEL_CONFIG_FILE": write(t, "{}"), "EASEL_POLL_RATE": "3", "EASEL_UPSTREAM_URL": "x", "EASEL_SANDBOX_SEED": "1",
+		"EASEL_API_KEY": "key", "EASEL_POLL_RATE": "3", "EASEL_UPSTREAM_URL": "x", "EASEL_SANDBOX_SEED": "1",
 		"EASEL_EMPTY": "", "EASELS": "2", "PATH": "/bin",
 	}
 	for _, service := range []string{"EASEL", "EASEL_WEB"} {

@@ -1,66 +1,44 @@
 package cli
 
 import (
-	"context"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// suggested gives the words that may come next.
-func suggested(ctx context.Context, dial Dialer, env map[string]string, words ...string) (list []string) {
-	for _, line := range linesOf(easelEnv(ctx, dial, env, append([]string{completionCommand}, words...)...).stdout) {
-		word, _, _ := strings.Cut(line, "\t")
-		list = append(list, word)
-	}
-	return list
-}
-
 func TestWhatMayComeNextIsSuggested(t *testing.T) {
-	dial := (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-	}).serve(t)
-	profiles := map[string]string{"EASEL_CONFIG_FILE": writeProfiles(t, twoProfiles)}
-	for _, test := range []struct {
-		words string // split at blanks; the last one has begun
-		want  string
-	}{
-		{"gen", "generate"},
-		{"do", "download"},
-		{"generate --from", "--from-stdin"},
-		{"list -o ", "table json"},
-		{"list --output=j", "--output=json"},
-		{"list --output = j", "json"},
-		{"list --output = ", "table json"},
-		{"list -q --quiet --out", "--output"},
-		{"watch --until s", "settled"},
-		{"completion ", "bash zsh fish"},
-		{"account --profile ", "dev prod"},
-		{"generate studio/any p", "prompt="},
-		{"generate --max-cost 1.00 studio/any seed=7 wei", "weight="},
-		{"generate studio/any seed = 7 wei", "weight="},
-		{"generate studio/any draft=", "draft=false draft=true"},
-		{"generate studio/any draft = ", "false true"},
-		{"generate studio/any draft = t", "true"},
-		{"generate studio/any draft =", "false true"},
-		{"generate studio/any weight =", ""},
-		{"download --out ", ""},
-		{"list --limit ", ""},
-		{"list -o json --no-such-fl", ""},
-		{"no such command ", ""},
-		{"complete-w", ""},
-		{"inputs", ""},
+	for words, want := range map[string]string{
+		"gen":                       "generate",
+		"do":                        "download",
+		"generate --from":           "--from-stdin",
+		"list -o ":                  "table json",
+		"list -q --quiet --out":     "--output",
+		"--addr x:1 list --lim":     "--limit",
+		"watch --until s":           "settled",
+		"download --out ":           "",
+		"list --limit ":             "",
+		"get ":                      "",
+		"list -o json --no-such-fl": "",
+		"complete-w":                "",
 	} {
-		got := suggested(t.Context(), dial, profiles, strings.Split(test.words, " ")...)
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%q: got %q, want %q", test.words, got, test.want)
+		var list []string
+		for _, line := range linesOf(easel(t.Context(), nil, append([]string{completionCommand}, strings.Split(words, " ")...)...).stdout) {
+			word, _, _ := strings.Cut(line, "\t")
+			list = append(list, word)
+		}
+		if strings.Join(list, " ") != want {
+			t.Errorf("%q: got %q, want %q", words, list, want)
 		}
 	}
-	if all := suggested(t.Context(), dial, nil); len(all) < 14 || slices.Contains(all, "inputs-of") {
+	if all := linesOf(easel(t.Context(), nil, completionCommand).stdout); len(all) < 14 {
 		t.Errorf("with nothing typed: %q", all)
+	}
+}
+
+func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
+	got := easel(t.Context(), nil, "--addr", "127.0.0.1:1", "-o", "json", "account")
+	if got.exit != ExitRetry || !strings.HasPrefix(got.stderr, `{"error"`) || !strings.Contains(got.stderr, "127.0.0.1:1") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 }
 

@@ -26,14 +26,16 @@ const maxMessage = 64 << 20
 
 // connection is how a client command reaches the server.
 type connection struct {
-	Profile     string `group:"connection" env:"EASEL_PROFILE" placeholder:"NAME" help:"Take what is not said here from this profile: see easel help profiles."`
 	Addr        string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"HOST:PORT" help:"The server."`
-	APIKeyFile  string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY, or the profile's; a key is never a flag, because others can see flags."`
+	APIKeyFile  string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because others can see flags."`
 	TLS         bool   `group:"connection" name:"tls" env:"EASEL_TLS" help:"Speak TLS. The flags below say so too."`
 	TLSCAFile   string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
 	TLSCertFile string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
 	TLSKeyFile  string `group:"connection" name:"tls-key-file" placeholder:"FILE" help:"Key of the own certificate."`
 }
+
+// defaultAddr is where a server is when nobody says where.
+const defaultAddr = "localhost:50051"
 
 // stubs are the clients of the contract over one connection.
 type stubs struct {
@@ -130,35 +132,25 @@ func (c connection) key(p *Program) (string, error) {
 	return key, nil
 }
 
-// APIKey is the key of the environment, whatever a profile says; "" where there is none.
+// APIKey is the key of the environment; "" where there is none.
 func (p *Program) APIKey() (string, error) {
 	return connection{}.key(&Program{Lookup: p.Lookup})
 }
 
-// findKey looks for the key where it is most likely meant, and says where it was: in the
-// file that is named, the profile that is named, the variable, the profile by default.
+// findKey gives the key, and says where it was: in the file that is named, else in the variable.
 func (c connection) findKey(p *Program) (from, text string, err error) {
-	if c.APIKeyFile != "" {
-		content, err := os.ReadFile(c.APIKeyFile)
-		if err != nil {
-			return "", "", badUsage("--api-key-file: "+err.Error(), "")
-		}
-		from = "--api-key-file " + c.APIKeyFile
-		if strings.TrimSpace(string(content)) == "" {
-			return "", "", badUsage(from+": the file is empty", "")
-		}
-		return from, string(content), nil
+	if c.APIKeyFile == "" {
+		return apiKeyVariable, p.env(apiKeyVariable), nil
 	}
-	variable := p.env(apiKeyVariable)
-	if variable == "" || p.profile != nil && p.profile.asked {
-		if from, text, err := p.keyOfProfile(c.Addr); text != "" || err != nil {
-			return from, text, err
-		}
-		if p.unsentKey != "" { // nor the variable's: the profile that was named has a key
-			return "", "", nil
-		}
+	content, err := os.ReadFile(c.APIKeyFile)
+	if err != nil {
+		return "", "", badUsage("--api-key-file: "+err.Error(), "")
 	}
-	return apiKeyVariable, variable, nil
+	from = "--api-key-file " + c.APIKeyFile
+	if strings.TrimSpace(string(content)) == "" {
+		return "", "", badUsage(from+": the file is empty", "")
+	}
+	return from, string(content), nil
 }
 
 func (c connection) transport() (credentials.TransportCredentials, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file, or a --profile."
+	noKeyCure    = "Set EASEL_API_KEY, or --api-key-file."
 	callerCure   = "This server knows its callers by name: EASEL_API_KEY or --api-key-file takes a service token, --tls-cert-file and --tls-key-file a certificate."
 	rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
 	modelCure    = "easel models lists what there is."
@@ -21,9 +21,6 @@ const (
 func (p *Program) fitted(cure string) string {
 	if p.keyFrom != "" {
 		cure = strings.Replace(cure, noKeyCure, "The one from "+p.keyFrom+" was sent, and it is wrong for this server.", 1)
-	}
-	if p.unsentKey != "" {
-		cure = strings.Replace(cure, noKeyCure, noKeyCure+" The key of profile "+p.unsentKey+" was not sent: this is not its address.", 1)
 	}
 	if host, _, err := net.SplitHostPort(p.addr); err == nil && IsLoopback(host) {
 		cure = strings.Replace(cure, rejectedCure, rejectedCure+
@@ -45,7 +42,7 @@ var unreached = []struct{ said, cure string }{
 	{"failed to verify certificate", "The server's certificate is for another name: --addr must have one that stands in it."},
 	{"certificate required", "The server demands a certificate: --tls-cert-file and --tls-key-file name yours."},
 	{"bad certificate", "The server does not take this certificate: --tls-cert-file and --tls-key-file name yours."},
-	{"first record does not look like a TLS handshake", "The server speaks no TLS there: leave out --tls and what else asks for TLS (--tls-ca-file, EASEL_TLS, a profile)."},
+	{"first record does not look like a TLS handshake", "The server speaks no TLS there: leave out --tls and what else asks for TLS (--tls-ca-file, EASEL_TLS)."},
 	{"error reading server preface", "Does the server speak TLS there? Then add --tls. Else see --addr."},
 	{"produced zero addresses", "There is no host of this name: see --addr."},
 	{"no such host", "There is no host of this name: see --addr."},

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -18,14 +17,10 @@ import (
 
 // environment gives flags their values from environment variables. The parser could do
 // it by itself, but only from the process, and it would stop at the first bad value.
-//
-// What the environment does not say, a profile may. One that is named on the command line
-// comes before the environment.
 type environment struct {
 	*Program
 	names  map[*kong.Value]string
 	faults []string // every variable that does not hold what its flag takes
-	looked bool     // for a profile
 }
 
 // takeOver notes which variable belongs to which flag, and takes them from the parser.
@@ -45,95 +40,30 @@ func (e *environment) Validate(*kong.Application) error { return nil }
 
 // Resolve gives the value of a flag that is not on the command line. A set but empty
 // variable counts as unset, as in most compose files.
-func (e *environment) Resolve(line *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := e.names[flag.Value]
-	text := ""
-	if name != "" {
-		text = e.env(name)
-	}
-	if flag.Group != nil && flag.Group.Key == "connection" {
-		e.lookForProfile(line)
-		name, text = e.orProfile(flag.Name, name, text)
-	}
-	if text == "" {
+	text := e.env(name)
+	if name == "" || text == "" {
 		return nil, nil
 	}
 	if fault := misfitOf(flag.Value, text); fault != "" {
-		e.faults = append(e.faults, fmt.Sprintf("%s: %q %s", name, text, fault))
+		e.faults = append(e.faults, name+": "+fault)
 		return nil, nil
 	}
 	return text, nil
-}
-
-// lookForProfile reads the profile that is named, or the default one, once.
-func (e *environment) lookForProfile(line *kong.Context) {
-	if e.looked {
-		return
-	}
-	e.looked = true
-	name, asked := e.env("EASEL_PROFILE"), false
-	for _, path := range line.Path {
-		if path.Flag != nil && path.Flag.Name == "profile" && !path.Resolved {
-			name, asked = line.FlagValue(path.Flag).(string), true
-		}
-	}
-	chosen, err := e.loadProfile(name)
-	if err != nil {
-		e.faults = append(e.faults, err.Error())
-		return
-	}
-	if chosen != nil {
-		chosen.asked = asked
-	}
-	e.profile = chosen
-}
-
-// orProfile gives the value of a flag of the connection, and where it is from.
-func (e *environment) orProfile(flag, name, text string) (from, value string) {
-	if e.profile == nil {
-		return name, text
-	}
-	if flag == "api-key-file" && e.profile.asked && e.profile.hasKey() {
-		return name, "" // the profile's key beats the environment's
-	}
-	value, says := e.profile.value(flag)
-	if says && (text == "" || e.profile.asked) {
-		return "profile " + e.profile.name + ", " + flag, value
-	}
-	return name, text
 }
 
 // misfitOf says why text is no value for a flag, or nothing where it is one.
 func misfitOf(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
 		named := slices.DeleteFunc(v.EnumSlice(), func(word string) bool { return word == "" }) // that is none given
-		return "is none of " + strings.Join(named, ", ")
+		return fmt.Sprintf("must be one of %s but got %q", strings.Join(named, ", "), text)
 	}
 	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text})
-	scratch := reflect.New(v.Target.Type()).Elem()
-	if v.Mapper.Decode(&kong.DecodeContext{Value: v, Scan: scan}, scratch) == nil {
-		return ""
+	if err := v.Mapper.Decode(&kong.DecodeContext{Value: v, Scan: scan}, reflect.New(v.Target.Type()).Elem()); err != nil {
+		return err.Error()
 	}
-	if v.Target.Type() == reflect.TypeFor[time.Duration]() && text != "" && strings.Trim(text, "0123456789") == "" {
-		return fmt.Sprintf("is not a duration: write %ss for seconds, or %sm for minutes", text, text)
-	}
-	return "is not " + kindOf(v.Target.Type())
-}
-
-// kindOf names what a flag takes, as a person would.
-func kindOf(t reflect.Type) string {
-	if t == reflect.TypeFor[time.Duration]() {
-		return "a duration such as 500ms, 10s or 2m"
-	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return "a whole number"
-	}
-	return "a value that it takes"
+	return ""
 }
 
 // describe is the help of a flag, with its variable and its default.
@@ -154,11 +84,8 @@ func (e *environment) describe(v *kong.Value) string {
 // settingPrefix is how all variables of settings begin.
 const settingPrefix = "EASEL_"
 
-// What is read from the environment and is no flag.
-const (
-	apiKeyVariable     = "EASEL_API_KEY"
-	configFileVariable = "EASEL_CONFIG_FILE"
-)
+// apiKeyVariable is read from the environment and is no flag.
+const apiKeyVariable = "EASEL_API_KEY"
 
 // UnknownVariable is a variable that looks like a setting and is none: most likely it is misspelt. What
 // it holds is told to nobody, because it may be a key.
@@ -180,7 +107,7 @@ func (e *environment) unknownVariables() []UnknownVariable {
 	if e.Environ == nil {
 		return nil
 	}
-	known := append(slices.Collect(maps.Values(e.names)), apiKeyVariable, configFileVariable)
+	known := append(slices.Collect(maps.Values(e.names)), apiKeyVariable)
 	slices.Sort(known) // of two that are as like, always the same is meant
 	for i := range known {
 		known[i] = strings.TrimPrefix(known[i], settingPrefix) // or all would be like each other

@@ -1,5 +1,5 @@
 // Package cli is the command line: the commands that a person types against a server, how they are
-// drawn, and how flags, variables, profiles, errors and exit codes work for all commands.
+// drawn, and how flags, variables, errors and exit codes work for all commands.
 //
 // Each command is a struct whose fields are its flags and whose Run does the work. What runs is a
 // [Program] with its own streams and environment, so that a test has the real thing without a process.
@@ -7,13 +7,10 @@ package cli
 
 import (
 	"context"
-	"encoding"
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -31,9 +28,6 @@ type Program struct {
 	// Environ lists the environment, each as name=value. Nil means that nobody looks for what is misspelt.
 	Environ func() []string
 
-	// ConfigDir is where the user keeps settings. Nil means nowhere.
-	ConfigDir func() (string, error)
-
 	// Dial replaces the network of client commands. Nil means the real one.
 	Dial Dialer
 
@@ -42,20 +36,17 @@ type Program struct {
 
 	JSONErrors bool // errors leave as JSON, because the output does
 
-	keyFrom         string // where the key that was sent is from, "" where none was
-	addr            string // where calls went
-	profile         *profile
+	keyFrom         string   // where the key that was sent is from, "" where none was
+	addr            string   // where calls went
 	args            []string // the command line
 	connectionFlags string   // the flags of the connection, as they were given
 	likelyModel     string   // that was meant where there is none of the name, "" where none is like it
-	unsentKey       string   // the profile whose key was not sent, "" where there is none
 }
 
 // Grammar is what a command line may say.
 type Grammar struct {
-	Commands func() any          // makes the struct whose fields are the commands, for one parse
-	Options  []kong.Option       // beside those that every command line has
-	Values   map[string][]string // what completion offers for a flag, by its name, where no enum says it
+	Commands func() any    // makes the struct whose fields are the commands, for one parse
+	Options  []kong.Option // beside those that every command line has
 }
 
 // Commands are the commands that a person types against a server, and what belongs to them.
@@ -73,9 +64,7 @@ type Commands struct {
 	Download downloadCmd `cmd:"" group:"call" help:"Write the result of a render to a file."`
 	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result for good."`
 
-	Profiles   profilesCmd   `cmd:"" group:"more" help:"List the servers and keys that a file keeps under a name."`
 	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
-	InputsOf   inputsOfCmd   `cmd:"" hidden:"" help:"Print the inputs of a model, for completion."`
 	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
 	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
 }
@@ -141,7 +130,7 @@ func commandFirst(args []string) []string {
 }
 
 // grammar is the parser of command lines. A flag that is not given has the value of its
-// variable or of the profile, and helped is set where the line has asked for help alone.
+// variable, and helped is set where the line has asked for help alone.
 func (p *Program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
 	return kong.New(p.Grammar.Commands(), append([]kong.Option{
 		kong.Name("easel"),
@@ -167,9 +156,9 @@ func (p *Program) do(ctx context.Context, args []string) error {
 		return err
 	}
 	if args[0] == completionCommand {
-		return p.complete(ctx, parser.Model, args[1:])
+		return p.complete(parser.Model, args[1:])
 	}
-	line, err := parser.Parse(args)
+	line, err := parser.Parse(flagsLast(parser.Model.Node, args))
 	if helped {
 		return nil
 	}
@@ -225,58 +214,22 @@ func usage(line *kong.Context, err error) error {
 	if line != nil && line.Selected() != nil {
 		path = "easel " + line.Selected().Path()
 	}
-	text, cure := err.Error(), "See "+path+" --help."
-	if parse != nil {
-		text = misfitting(line, dashed(line, text))
-	}
-	if word, late := strings.CutPrefix(err.Error(), "unexpected argument "); late && strings.Contains(word, "=") {
-		cure = "Inputs stand together, with the flags before or after all of them. " + cure
-	}
-	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
+	return &Problem{Exit: ExitUsage, Text: err.Error(), Cure: "See " + path + " --help."}
 }
 
-// dash is what the parser says of a value that it takes for a flag.
-var dash = regexp.MustCompile(`^--([a-z-]+): expected .* but got "(-.*)" \((?:short|long) flag\)`)
-
-// dashed says what is wrong with a value that begins with a dash: what its flag says of it, or else how
-// such a value is written.
-func dashed(line *kong.Context, text string) string {
-	said := dash.FindStringSubmatch(text)
-	if said == nil || line == nil {
-		return text
-	}
-	name, value := said[1], said[2]
-	for _, flag := range line.Flags() {
-		reader, ok := reflect.New(flag.Target.Type()).Interface().(encoding.TextUnmarshaler)
-		if flag.Name != name || !ok {
-			continue
-		}
-		if err := reader.UnmarshalText([]byte(value)); err != nil {
-			return "--" + name + ": " + err.Error()
+// flagsLast moves flags that stand before the command behind it: easel --addr X account is easel account --addr X.
+func flagsLast(node *kong.Node, args []string) []string {
+	at := 0
+	for begun := at; begun < len(args) && len(node.Children) > 0; begun++ {
+		for _, child := range node.Children {
+			if child.Name == args[begun] {
+				args = slices.Concat(args[:at], args[begun:begun+1], args[at:begun], args[begun+1:])
+				node, at = child, at+1
+				break
+			}
 		}
 	}
-	return fmt.Sprintf("--%s: %q looks like a flag; a value that begins with a dash is written --%s=%s", name, value, name, value)
-}
-
-// misfit is what the parser says of a duration that is none, or of a word that is none of a few.
-var misfit = regexp.MustCompile(`^--([a-z-]+)(?:: expected duration| must be one of \S+) but got ("(?:[^"\\]|\\.)*")`)
-
-// misfitting says what is wrong with a value as it is said of one from the environment.
-func misfitting(line *kong.Context, text string) string {
-	said := misfit.FindStringSubmatch(text)
-	if said == nil || line == nil {
-		return text
-	}
-	for _, flag := range line.Flags() {
-		value, err := strconv.Unquote(said[2])
-		if flag.Name != said[1] || err != nil {
-			continue
-		}
-		if fault := misfitOf(flag.Value, value); fault != "" {
-			return fmt.Sprintf("--%s: %q %s", flag.Name, value, fault)
-		}
-	}
-	return text
+	return args
 }
 
 // printHelp prints the usual help, and below that of the whole program its exit codes.

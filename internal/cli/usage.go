@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -21,7 +20,6 @@ type usageCmd struct {
 	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; several with commas between them. Without it one row has all."`
 	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339) on. Without it from the first day of this month."`
 	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Without it up to now."`
-	Watch bool    `help:"Count again every 5s, and print what has changed, until interrupted. With -o json each change is a line."`
 	CSV   bool    `name:"csv" group:"output" help:"Comma-separated values with a head, amounts in cents."`
 }
 
@@ -36,7 +34,6 @@ Examples:
   easel usage
   easel usage --by owner,day --since 2026-11-01 --until 2026-11-30
   easel usage --by label=campaign --csv > campaigns.csv
-  easel usage --by owner --watch
 `
 }
 
@@ -44,16 +41,12 @@ Examples:
 func (c *usageCmd) Faults() []string {
 	faults := FaultList(c.callFlags.Faults())
 	faults.Require(!c.CSV || c.Output != "json" && !c.Quiet, "--csv can't be used together with -o json or -q")
-	faults.Require(!c.CSV || !c.Watch, "--csv and --watch can't be used together")
 	faults.Require(c.Since.start.IsZero() || c.Until.end.IsZero() || c.Since.start.Before(c.Until.end), "--since must be before --until")
 	return faults
 }
 
 // Run counts usage.
 func (c *usageCmd) Run(ctx context.Context, p *Program) error {
-	if c.Watch {
-		return c.call(ctx, p, unlimited, c.watch)
-	}
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		all, err := s.usage(ctx, c.request(time.Now()))
 		if err != nil {
@@ -65,56 +58,6 @@ func (c *usageCmd) Run(ctx context.Context, p *Program) error {
 		s.answer(all, spentText(all.Rows), func() { c.print(s, all.Rows) })
 		return nil
 	})
-}
-
-// usageInterval is how often usage is counted by a watch. No stream tells it: it is a sum over the ledger.
-const usageInterval = 5 * time.Second
-
-// watch counts again and again, and prints what has changed. An error that may pass is told, and the watch goes on.
-func (c *usageCmd) watch(ctx context.Context, s *session) error {
-	last, failures := "", 0
-	for {
-		delay := usageInterval
-		all, err := c.count(ctx, s)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && isPermanent(err):
-			return err
-		case err != nil:
-			delay = delayAfter(err, failures)
-			s.tellNoAnswer(err, delay)
-			failures++
-		case compactJSON(all) != last:
-			last = compactJSON(all)
-			c.printChange(s, all)
-			fallthrough
-		default:
-			failures = 0
-		}
-		if err := cmp.Or(sleep(ctx, delay), s.Err()); err != nil {
-			return err
-		}
-	}
-}
-
-// count reads usage within the time of one question.
-func (c *usageCmd) count(ctx context.Context, s *session) (*easelv1.ListUsageResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, questionLimit)
-	defer cancel()
-	return s.usage(ctx, c.request(time.Now()))
-}
-
-func (c *usageCmd) printChange(s *session, all *easelv1.ListUsageResponse) {
-	switch {
-	case s.json:
-		s.Print(compactJSON(all))
-	case s.quiet:
-		s.Print(spentText(all.Rows))
-	default:
-		s.Print(s.OutStyle.Paint(terminal.Dim, time.Now().Format(time.DateTime)))
-		c.print(s, all.Rows)
-	}
 }
 
 func (c *usageCmd) request(now time.Time) *easelv1.ListUsageRequest {

@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -48,35 +46,6 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 	}
 	if len(asked) != 2 || !proto.Equal(asked[0], first) || asked[1].PageToken != "2" {
 		t.Errorf("asked for %v", asked)
-	}
-}
-
-func TestAWatchOfUsagePrintsWhatHasChangedAndOutlivesTrouble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		dial := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-			asked++
-			if asked == 3 {
-				return nil, failing(codes.Unavailable, "LEDGER_UNAVAILABLE", retryAfter(time.Second))
-			}
-			return &easelv1.ListUsageResponse{Rows: []*easelv1.UsageRow{{OrderCount: int64(max(asked, 2)), CostCents: 100}}}, nil
-		}}).serve(t)
-		ctx, interrupt := context.WithTimeout(t.Context(), 30*time.Second)
-		defer interrupt()
-		got := easel(ctx, dial, "usage", "--watch", "-o", "json")
-		lines := linesOf(got.stdout)
-		if asked < 5 || len(lines) != asked-2 || !strings.Contains(lines[0], `"orderCount":"2"`) || !strings.Contains(lines[1], `"orderCount":"4"`) {
-			t.Errorf("asked %d times\n%s", asked, got.stdout)
-		}
-		if !strings.Contains(got.stderr, "asking again in 1") {
-			t.Errorf("the trouble is not told:\n%s", got.stderr)
-		}
-	})
-	none := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
-	}}).serve(t)
-	if got := easel(t.Context(), none, "usage", "--watch"); got.exit != ExitUsage {
-		t.Errorf("a report that is refused: exit %d", got.exit)
 	}
 }
 
