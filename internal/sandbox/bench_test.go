@@ -148,8 +148,7 @@ func BenchmarkLives(b *testing.B) {
 		{"essay-of-200", `{"modelId":"studio/essay","inputs":{"prompt":"the sea","paragraphs":200}}`},
 		{"landscape", small},
 		{"draft", `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40","quality":"draft"}}`},
-		{"flow", `{"modelId":"studio/abstract","inputs":{"prompt":"a lake","size":"64x40"}}`},
-		{"tiles", `{"modelId":"studio/abstract","inputs":{"prompt":"a lake","size":"64x40","style":"tiles"}}`},
+		{"abstract", `{"modelId":"studio/abstract","inputs":{"prompt":"a lake","size":"64x40"}}`},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmarkRender(b, c.order) })
 	}

@@ -93,16 +93,12 @@ var catalog = []*model{
 	},
 	{
 		id: "studio/abstract", name: "Abstract", kind: "image",
-		description: "Generative art: ink that follows a current, or tiles that find each other.",
+		description: "Generative art: ink that is bent by the water that it runs into.",
 		fields: []field{
 			promptField, sizeField,
 			{
-				name: "style", label: "Style", kind: "string", def: "flow", allowed: []string{"flow", "tiles"},
-				help: "Flow draws thousands of lines, tiles lays a Truchet pattern.",
-			},
-			{
 				name: "density", label: "Density", kind: "number", def: 0.6, min: bound(0.1), max: bound(1),
-				help: "How full the picture gets.",
+				help: "How close its lines lie.",
 			},
 			{
 				name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",

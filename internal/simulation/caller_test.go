@@ -183,7 +183,7 @@ func (c *caller) essay(fails bool) order {
 func (c *caller) picture() order {
 	o := c.haiku(false)
 	o.model = "studio/abstract"
-	o.inputs = o.inputs[:len(o.inputs)-1] + `,"size":"64x40","style":"tiles"}`
+	o.inputs = o.inputs[:len(o.inputs)-1] + `,"size":"64x40"}`
 	return o
 }
 
