@@ -35,6 +35,7 @@ type call struct {
 	start           time.Time
 	ctx             context.Context //nolint:containedctx // says who calls, for what is logged
 	own, tagged     ownContext      // from its headers on, and from the begin of its span on
+	done            <-chan struct{} // closed when its stream has ended
 	span            *callSpan
 	otel            stats.Handler
 
@@ -102,6 +103,15 @@ func (c *call) count(working, answers int) {
 	c.door.mu.Lock()
 	delete(c.open[c.conn], c)
 	c.door.mu.Unlock()
+}
+
+// sent gives up an answer that came after the end of its stream: the library forgets it, and does not free it.
+func (c *call) sent() {
+	select {
+	case <-c.done:
+		c.lose()
+	default:
+	}
 }
 
 // lose gives up the answers of a call whose connection or stream has ended.

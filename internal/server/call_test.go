@@ -111,9 +111,9 @@ func TestAnAnswerAfterTheEndOfItsStreamHoldsNoPlace(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(c.within(t.Context()))
 		ctx = s.door.TagRPC(ctx, nil)
-		answer := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
+		leaving := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
 		cancel()
-		s.door.HandleRPC(ctx, &stats.OutPayload{})
+		s.door.HandleRPC(ctx, &stats.OutPayload{Payload: &answer{call: c}})
 		if s.taken() != 1 {
 			t.Errorf("%d places are taken while the call is handled", s.taken())
 		}
@@ -121,7 +121,7 @@ func TestAnAnswerAfterTheEndOfItsStreamHoldsNoPlace(t *testing.T) {
 		if s.taken() != 0 {
 			t.Errorf("%d places are taken after its end", s.taken())
 		}
-		answer.Free() // where the library frees it after all
+		leaving.Free() // where the library frees it after all
 		if s.taken() != 0 {
 			t.Errorf("%d places are taken after its answer", s.taken())
 		}

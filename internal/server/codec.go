@@ -92,19 +92,24 @@ func (c codec) encode(v any) (mem.BufferSlice, error) {
 	return append(pieces, mem.SliceBuffer(data)), err
 }
 
-// answerPiece is how much of an answer has to leave for it to have moved.
+// answerPiece is how much of an answer has to leave for it to have moved: behind so much, and behind the rest, stands a mark.
 const answerPiece = 64 << 10
 
 // mark is empty, and large enough for the library to give it back: what it stands behind has left then.
 var mark = make([]byte, 0, 2<<10)
 
-// counted counts the pieces of an answer until each has left. The call is the pool of their marks.
+// counted counts an answer until all of it has left. The call is the pool of its marks.
 func (c *call) counted(pieces mem.BufferSlice) mem.BufferSlice {
-	c.count(0, len(pieces))
-	all := make(mem.BufferSlice, 0, 2*len(pieces))
-	for _, piece := range pieces {
-		all = append(all, piece, mem.NewBuffer(&mark, c))
+	all := make(mem.BufferSlice, 0, len(pieces)+1+pieces.Len()/answerPiece)
+	bytes, marks := 0, 0
+	for n, piece := range pieces {
+		all = append(all, piece)
+		if bytes += piece.Len(); bytes >= answerPiece || n == len(pieces)-1 {
+			all = append(all, mem.NewBuffer(&mark, c))
+			bytes, marks = 0, marks+1
+		}
 	}
+	c.count(0, marks)
 	return all
 }
 

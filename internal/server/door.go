@@ -257,26 +257,27 @@ func (d *door) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context 
 	if c.begin != nil && !c.begin() {
 		c.count(1, 0) // its deadline has passed just now
 	}
+	c.done = ctx.Done()
 	c.tagged = ownContext{d.tag(ctx, c), c}
 	return &c.tagged
 }
 
 // HandleRPC implements stats.Handler.
 func (d *door) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	c := callOf(ctx)
 	switch event := event.(type) {
-	case *stats.OutPayload:
-		if ctx.Err() != nil {
-			c.lose() // the library forgets an answer that comes after the end of its stream, and does not free it
+	case *stats.OutPayload: // OpenTelemetry's handler does nothing with a message
+		if out, ok := event.Payload.(*answer); ok {
+			out.call.sent()
 		}
-		return // OpenTelemetry's handler does nothing with a message
 	case *stats.InPayload:
-		return
 	case *stats.End:
-		c.finish(event.Error)
+		c := callOf(ctx)
 		defer c.count(-1, 0)
+		c.finish(event.Error)
+		c.otel.HandleRPC(ctx, event)
+	default:
+		callOf(ctx).otel.HandleRPC(ctx, event)
 	}
-	c.otel.HandleRPC(ctx, event)
 }
 
 // begin begins to run the door, until end.

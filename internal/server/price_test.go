@@ -51,7 +51,7 @@ func TestTheDearestRequestCostsNoMoreThanAPlace(t *testing.T) { // D1 D2
 			if err != nil || len(wire) > messageBytes || len(wire) < messageBytes*17/20 {
 				t.Fatalf("%d bytes, %v", len(wire), err)
 			}
-			in := &received{message: &easelv1.CreateGenerationRequest{}}
+			in := &received{ctx: t.Context(), message: &easelv1.CreateGenerationRequest{}}
 			before := live()
 			if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, in); err != nil || in.err != nil {
 				t.Fatal(err, in.err)

@@ -58,7 +58,7 @@ func decode(t *testing.T, wire []byte, message proto.Message) (bytes uint64, too
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
-	in := &received{message: message}
+	in := &received{ctx: t.Context(), message: message}
 	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, in); err != nil {
 		t.Fatal(err)
 	}

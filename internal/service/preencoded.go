@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -56,8 +56,18 @@ func (e *encodings) of(u *watch.Update, whose orders.Attribution) []byte {
 
 // Wire gives the message as it goes over the wire. None of it may be changed.
 func (e preEncodedUpdate) Wire() mem.BufferSlice {
-	emitTime, _ := proto.Marshal(&easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(e.sent)}) // it holds no text
-	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(emitTime)}
+	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(appendEmitTime(nil, e.sent))}
+}
+
+// appendEmitTime encodes the field emit_time, which is the same in both messages, without a message for each watcher.
+func appendEmitTime(b []byte, sent time.Time) []byte {
+	const emitTime, seconds, nanos = 5, 1, 2
+	at := [2]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} //nolint:gosec // it is after 1970
+	b = slices.Grow(b, 20)
+	b = protowire.AppendTag(b, emitTime, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(2+protowire.SizeVarint(at[0])+protowire.SizeVarint(at[1]))) //nolint:gosec // it is small
+	b = protowire.AppendVarint(protowire.AppendTag(b, seconds, protowire.VarintType), at[0])
+	return protowire.AppendVarint(protowire.AppendTag(b, nanos, protowire.VarintType), at[1])
 }
 
 // PreEncodedChunk is a message that carries bytes of a result. Its buffer is used again once the message
