@@ -65,8 +65,8 @@ func (s *scripted) requests() []map[string]any {
 func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name[1:], "/", ".")))
-	if err != nil {
-		return status.Error(codes.Unimplemented, err.Error())
+	if err != nil || !strings.HasPrefix(name, "/easel.v1.") {
+		return status.Error(codes.Unimplemented, name)
 	}
 	method := found.(protoreflect.MethodDescriptor)
 	request := dynamicpb.NewMessage(method.Input())

@@ -1,6 +1,9 @@
 package io.github.easelgrpc.easel;
 
+import io.github.easelgrpc.easel.v1.Heartbeat;
 import io.grpc.Context;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
@@ -12,6 +15,7 @@ final class Attempts {
   private final Easel easel;
   private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
   private int failures;
+  private Heartbeat last; // null before the first
 
   Attempts(Easel easel) {
     this.easel = easel;
@@ -20,6 +24,11 @@ final class Attempts {
   /** Begins the back-off anew. */
   void progress() {
     failures = 0;
+  }
+
+  /** Keeps why a watch is quiet, for a timeout to tell. */
+  void heard(Heartbeat heartbeat) {
+    last = heartbeat;
   }
 
   /** Lets no attempt follow. */
@@ -31,6 +40,12 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
+  /** Makes the exception of an error of gRPC. The key is that of an order, or "". */
+  EaselException exception(StatusRuntimeException error, String key) {
+    var late = error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED && easel.isOverWithin(1000);
+    return late ? new TimeoutException(Failure.of(error, key), last) : Failure.exception(error, key);
+  }
+
   /**
    * Waits before another attempt, with back-off and no less than the server asks, or until there is an end. The error is thrown where no
    * attempt is worth it.
@@ -39,8 +54,11 @@ final class Attempts {
     var backOff = Math.min(500L << Math.min(failures++, 8), LONGEST.toMillis()) * ThreadLocalRandom.current().nextDouble(0.5, 1.5);
     var asked = Math.max(least.toMillis(), error.retryAfter().orElse(Duration.ZERO).toMillis());
     var delay = Math.max((long) backOff, asked);
-    if (!worth || isOver() || easel.isOverWithin(delay)) {
+    if (!worth || isOver()) {
       throw error;
+    }
+    if (easel.isOverWithin(delay)) {
+      throw new TimeoutException(error.failure(), last);
     }
     easel.hooks().retry(error, Duration.ofMillis(delay));
     var context = Context.current(); // of this moment, for both

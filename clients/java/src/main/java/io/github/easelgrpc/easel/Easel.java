@@ -56,7 +56,7 @@ public final class Easel implements AutoCloseable {
     private String apiKey = Optional.ofNullable(System.getenv("EASEL_API_KEY")).orElse("");
     private ChannelCredentials credentials;
     private Channel channel;
-    private boolean plaintextKey;
+    private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
     private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
     private Consumer<Heartbeat> onHeartbeat = heartbeat -> {};
     private Consumer<String> onKey;
@@ -87,7 +87,7 @@ public final class Easel implements AutoCloseable {
       return this;
     }
 
-    /** Lets the API key go without TLS to another machine: where something on the way encrypts. */
+    /** Lets the API key go without TLS to another machine, as EASEL_ALLOW_PLAINTEXT=true does: where something on the way encrypts. */
     public Builder allowPlaintextKey() {
       plaintextKey = true;
       return this;
@@ -269,7 +269,7 @@ public final class Easel implements AutoCloseable {
         if (download.offset() > before) {
           attempts.progress();
         }
-        var error = exception(e, "", null);
+        var error = attempts.exception(e, "");
         attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }
@@ -291,16 +291,10 @@ public final class Easel implements AutoCloseable {
         hooks.answered();
         return answer;
       } catch (StatusRuntimeException e) {
-        var error = exception(e, key, null);
+        var error = attempts.exception(e, key);
         attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }
-  }
-
-  /** Makes the exception of an error of gRPC, after a heartbeat where there was one. */
-  EaselException exception(StatusRuntimeException error, String key, Heartbeat last) {
-    var late = error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED && isOverWithin(1000);
-    return late ? new TimeoutException(Failure.of(error, key), last) : Failure.exception(error, key);
   }
 
   Hooks hooks() {

@@ -40,8 +40,8 @@ public class EaselException extends RuntimeException {
     return failure.isRetryable();
   }
 
-  boolean endsAWatch() {
-    return failure.endsAWatch();
+  Failure failure() {
+    return failure;
   }
 
   /** What is known of an order that has failed. Any error may leave it UNKNOWN: then the order may exist, and its key is to be kept. */

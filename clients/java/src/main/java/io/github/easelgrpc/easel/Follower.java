@@ -25,7 +25,6 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private long start; // of the stream, in nanoseconds
   private Duration asked = Duration.ZERO; // how long the closing server asks to stay away
   private boolean silent; // the stream was given up
-  private Heartbeat last; // null before the first
   private T next;
 
   Follower(Easel easel, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
@@ -45,7 +44,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   abstract void take(M message);
 
   final void heartbeat(Heartbeat heartbeat) {
-    last = heartbeat;
+    attempts.heard(heartbeat);
     easel.hooks().heartbeat(heartbeat);
   }
 
@@ -108,8 +107,8 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       attempts.progress(); // a stream that has lived so long is no failure in a row
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("nothing has come for " + silence.toSeconds() + " s").asRuntimeException() : error;
-    var failure = easel.exception(told, "", last);
-    attempts.pause(failure, !failure.endsAWatch(), asked);
+    var failure = attempts.exception(told, "");
+    attempts.pause(failure, !failure.failure().endsAWatch(), asked);
   }
 
   private void receive() {

@@ -20,6 +20,6 @@ public final class TimeoutException extends EaselException {
 
   @Override
   public String getMessage() {
-    return super.getMessage() + (last == null || last.getLastError().isEmpty() ? "" : "; before: " + last.getLastError());
+    return "the time is over, after " + super.getMessage() + (last == null || last.getLastError().isEmpty() ? "" : "; the last heartbeat says " + last.getLastError());
   }
 }
