@@ -228,7 +228,7 @@ func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
 	})
 }
 
-func TestEveryClientPrintsTheTypedDetailsOfAFailure(t *testing.T) {
+func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	s := startStack(t)
 	clients := newClients(t, s)

@@ -52,6 +52,10 @@ var players = map[string]struct{ build, start []string }{
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},
 		[]string{"DIR/play"},
 	},
+	"python": {
+		[]string{root + "/.build/clients/python/bin/mypy", "--strict", playSource + "/play.py"},
+		[]string{root + "/.build/clients/python/bin/python", playSource + "/play.py"},
+	},
 	"java": {
 		[]string{"javac", "-Xlint:all,-processing", "-Werror", "-cp", root + "/.build/clients/java/lib/*", "-d", "DIR", playSource + "/Play.java"},
 		[]string{"java", "-XX:TieredStopAtLevel=1", "-cp", "DIR:" + root + "/.build/clients/java/lib/*", "Play"},

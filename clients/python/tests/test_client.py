@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import logging
 import threading
 import time
 import unittest
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,30 +23,37 @@ import grpc
 import grpc.aio
 
 import easel
-from easel import aio, errors
-from easel.watch import GenerationsWatch, GenerationWatch
+from easel import State, aio, attempts, errors, v1, values
+from easel.connection import connection
+from easel.v1 import reasons
+from easel.watch import GenerationProgress, GenerationsProgress
 
 Answer = Callable[[Any], Any]
-ORDER = easel.CreateGenerationRequest(idempotency_key="key-1")
+ORDER = ("studio/haiku", {"prompt": "rain"})
 WHOLE = b"easel" * 1000
+ONCE = [("grpc.enable_retries", 0)]  # gRPC's own attempts are not in the script
 STAY = object()  # in place of a message: the stream is quiet until the client leaves it
+
+
+def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
+    """Makes the details of an error."""
+    found = status_pb2.Status()
+    if reason:
+        found.details.add().Pack(details_pb2.ErrorInfo(domain="easel", reason=reason, metadata=metadata))
+    if delay is not None:
+        found.details.add().Pack(details_pb2.RetryInfo(retry_delay={"seconds": delay}))
+    return found
 
 
 class Failure(Exception):
     """Is how a call ends."""
 
-    def __init__(self, code: str, reason: str = "", outcome: str = "unknown", delay: int | None = None) -> None:
+    def __init__(self, code: str, reason: str = "", delay: int | None = None, **metadata: str) -> None:
         self.code = getattr(grpc.StatusCode, code)
-        status = status_pb2.Status()
-        if reason:
-            info = details_pb2.ErrorInfo(domain="easel", reason=reason, metadata={"order_outcome": outcome})
-            status.details.add().Pack(info)
-        if delay is not None:
-            status.details.add().Pack(details_pb2.RetryInfo(retry_delay={"seconds": delay}))
-        self.trailer = (("grpc-status-details-bin", status.SerializeToString()),)
+        self.trailer = (("grpc-status-details-bin", status(reason, delay, **metadata).SerializeToString()),)
 
 
-class Script(easel.GenerationServiceServicer, easel.AccountServiceServicer):
+class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
     """Answers each call by the next answer, and all after the last by the last."""
 
     def __init__(self, *answers: Answer) -> None:
@@ -73,6 +82,8 @@ class Script(easel.GenerationServiceServicer, easel.AccountServiceServicer):
             yield message
 
     CreateGeneration = next
+    ListGenerations = next
+    ListUsage = next
     WatchGeneration = each
     WatchGenerations = each
     WatchAccount = each
@@ -90,42 +101,45 @@ def sending(*messages: Any) -> Answer:
     return lambda _: messages
 
 
-def update(etag: str, state: "easel.State.ValueType") -> easel.WatchGenerationResponse:
-    return easel.WatchGenerationResponse(update=easel.GenerationUpdate(generation=easel.Generation(etag=etag, state=state)))
+def update(etag: str, state: State) -> v1.WatchGenerationResponse:
+    return v1.WatchGenerationResponse(update=v1.GenerationUpdate(generation=generation("gen_1", etag, state)))
 
 
-def one_of_many(generation_id: str, etag: str, state: "easel.State.ValueType" = easel.STATE_QUEUED) -> easel.WatchGenerationsResponse:
-    generation = easel.Generation(generation_id=generation_id, etag=etag, state=state)
-    return easel.WatchGenerationsResponse(update=easel.GenerationUpdate(generation=generation))
+def one_of_many(generation_id: str, etag: str, state: State = State.QUEUED) -> v1.WatchGenerationsResponse:
+    return v1.WatchGenerationsResponse(update=v1.GenerationUpdate(generation=generation(generation_id, etag, state)))
 
 
-def account(balance: int, initial: bool = False) -> easel.WatchAccountResponse:
-    read = easel.Account(balance_cents=balance)
+def generation(generation_id: str, etag: str, state: State) -> v1.Generation:
+    return v1.Generation(generation_id=generation_id, etag=etag, state=v1.State.ValueType(state))
+
+
+def account(balance: int, initial: bool = False) -> v1.WatchAccountResponse:
+    read = v1.Account(balance_cents=balance)
     read.observe_time.GetCurrentTime()
     read.upstream_fields["now"] = read.observe_time.ToNanoseconds()
-    return easel.WatchAccountResponse(update=easel.AccountUpdate(account=read, initial=initial))
+    return v1.WatchAccountResponse(update=v1.AccountUpdate(account=read, initial=initial))
 
 
 # A call of each watch, and an update of it.
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
-    ("watch", ("gen_1",), update("e1", easel.STATE_QUEUED)),
-    ("watch_many", (easel.WatchGenerationsRequest(generation_ids=["gen_1"]),), one_of_many("gen_1", "e1")),
-    ("watch_many", (easel.WatchGenerationsRequest(),), one_of_many("gen_1", "e1")),
+    ("watch", ("gen_1",), update("e1", State.QUEUED)),
+    ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
+    ("watch_many", (), one_of_many("gen_1", "e1")),
     ("watch_account", (), account(1, initial=True)),
 )
 
 
-def pieces(to: int, spoil: Callable[[easel.ContentChunk], None] = lambda _: None, end: Failure | None = None) -> Answer:
-    def answer(request: easel.DownloadGenerationRequest) -> Iterator[Any]:
+def pieces(to: int, spoil: Callable[[v1.ContentChunk], None] = lambda _: None, end: Failure | None = None) -> Answer:
+    def answer(request: v1.DownloadGenerationRequest) -> Iterator[Any]:
         for at in range(request.read_offset, to, 1000):
             data = WHOLE[at : min(at + 1000, to)]
-            chunk = easel.ContentChunk(offset=at, data=data, crc32c=google_crc32c.value(data))
+            chunk = v1.ContentChunk(offset=at, data=data, crc32c=google_crc32c.value(data))
             if at == request.read_offset:
                 chunk.info.etag, chunk.info.size_bytes = "bytes-1", len(WHOLE)
             if request.read_offset == 0 and at + 1000 >= len(WHOLE):
                 chunk.summary.sha256 = hashlib.sha256(WHOLE).hexdigest()
             spoil(chunk)
-            yield easel.DownloadGenerationResponse(chunk=chunk)
+            yield v1.DownloadGenerationResponse(chunk=chunk)
         if end:
             yield end
 
@@ -144,16 +158,17 @@ class Timer(threading.Timer):
 
 
 class Threads:
-    """Calls as the client for threads does. Time passes while the client sleeps, and where the script lets it."""
+    """Calls as the client for threads does. Time passes while the client pauses, and where the script lets it."""
 
-    slept = "time.sleep"
+    pause = "easel.client._pause"
 
     def __init__(self, addr: str, script: Script) -> None:
         self.addr = addr
         self.script = script
         self.now = 0.0
+        self.hooks: dict[str, Any] = {}
 
-    def pass_time(self, seconds: float) -> None:
+    def pass_time(self, seconds: float, stopped: Any = None) -> None:
         self.now += seconds
 
     def silence(self, _: Any) -> list[Any]:
@@ -167,12 +182,12 @@ class Threads:
         return []
 
     def waits(self) -> list[float]:
-        return [call.args[0] for call in self.sleep.call_args_list]
+        return [call.args[0] for call in self.paused.call_args_list]
 
     @contextlib.contextmanager
     def clock(self) -> Iterator[None]:
         with (
-            mock.patch(self.slept, side_effect=self.pass_time) as self.sleep,
+            mock.patch(self.pause, side_effect=self.pass_time) as self.paused,
             mock.patch("time.monotonic", lambda: self.now),
             mock.patch("threading.Timer", Timer),
             mock.patch("random.uniform", return_value=1),
@@ -180,24 +195,37 @@ class Threads:
             yield
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
-        """Gives all that a watch yields; or the first few, and then sees that the stream has ended."""
-        with self.clock(), grpc.insecure_channel(self.addr) as channel:
-            found = getattr(easel.Client(channel), name)
-            if not name.startswith("watch"):
-                return found(*args, **named)
-            states = self.take(found(*args, **named), first)
+        """Gives all that is yielded; or the first few, and then sees that the stream has ended."""
+        with self.clock(), easel.Client(self.addr, "", options=ONCE, **self.hooks) as client:
+            found = getattr(client, name)(*args, **named)
+            if not isinstance(found, Iterator):
+                return found
+            states = self.take(found, first)
+            del found
             assert not first or self.script.left.wait(10)
+            return states
+
+    def stop(self, name: str, *args: Any) -> list[Any]:
+        """Stops a watch from elsewhere after its first state."""
+        with self.clock(), easel.Client(self.addr, "") as client:
+            watch = getattr(client, name)(*args)
+            states = [next(watch)]
+            stopping = threading.Timer(0, watch.stop)
+            stopping.start()
+            states.extend(watch)
+            stopping.join()
+            assert self.script.left.wait(10)
             return states
 
     def close_within(self, name: str, *args: Any, secret: str) -> None:
         """Sees an error after the client is closed within the loop of a watch."""
-        with self.clock(), easel.connect(self.addr, secret) as client:
+        with self.clock(), easel.Client(self.addr, secret) as client:
             watch = getattr(client, name)(*args)
             next(watch)
             client.close()
             try:
                 next(watch)
-            except (grpc.RpcError, ValueError):
+            except (easel.Error, ValueError):
                 return
             raise AssertionError("the watch goes on")
 
@@ -213,21 +241,36 @@ class Threads:
 class Tasks(Threads):
     """Calls as the client for asyncio does."""
 
-    slept = "asyncio.sleep"
+    pause = "easel.aio._pause"
 
-    def pass_time(self, seconds: float) -> None:
+    def pass_time(self, seconds: float, stopped: Any = None) -> None:
         super().pass_time(seconds)
         self.loop.call_soon_threadsafe(lambda: None)  # it looks at its clock
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
         async def go() -> Any:
             self.loop = asyncio.get_running_loop()
-            async with grpc.aio.insecure_channel(self.addr) as channel:
-                found = getattr(aio.Client(channel), name)
-                if not name.startswith("watch"):
-                    return await found(*args, **named)
-                states = await self.take_async(found(*args, **named), first)
+            async with aio.Client(self.addr, "", options=ONCE, **self.hooks) as client:
+                found = getattr(client, name)(*args, **named)
+                if not isinstance(found, AsyncIterator):
+                    return await found
+                states = await self.take_async(found, first)
+                del found
                 assert not first or await asyncio.to_thread(self.script.left.wait, 10)
+                return states
+
+        with self.clock():
+            return asyncio.run(go())
+
+    def stop(self, name: str, *args: Any) -> list[Any]:
+        async def go() -> list[Any]:
+            self.loop = asyncio.get_running_loop()
+            async with aio.Client(self.addr, "") as client:
+                watch = getattr(client, name)(*args)
+                states = [await anext(watch)]
+                self.loop.call_soon(watch.stop)
+                states.extend([state async for state in watch])
+                assert await asyncio.to_thread(self.script.left.wait, 10)
                 return states
 
         with self.clock():
@@ -236,7 +279,7 @@ class Tasks(Threads):
     def close_within(self, name: str, *args: Any, secret: str) -> None:
         async def go() -> None:
             self.loop = asyncio.get_running_loop()
-            async with aio.connect(self.addr, secret) as client:
+            async with aio.Client(self.addr, secret) as client:
                 watch = getattr(client, name)(*args)
                 await anext(watch)
                 coming = asyncio.ensure_future(anext(watch))
@@ -259,14 +302,18 @@ class Tasks(Threads):
         return states
 
 
+def hooks() -> attempts.Hooks:
+    return attempts.Hooks("here", None, None, None, logging.getLogger("easel"))
+
+
 class ClientTest(unittest.TestCase):
     kind: type[Threads] = Threads
 
     def play(self, *answers: Answer) -> tuple[Script, Threads]:
         server = grpc.server(futures.ThreadPoolExecutor(4))
         script = Script(*answers)  # type: ignore[abstract]
-        easel.add_GenerationServiceServicer_to_server(script, server)
-        easel.add_AccountServiceServicer_to_server(script, server)
+        v1.add_GenerationServiceServicer_to_server(script, server)
+        v1.add_AccountServiceServicer_to_server(script, server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self.addCleanup(lambda: server.stop(None).wait())
@@ -278,83 +325,137 @@ class ClientTest(unittest.TestCase):
             failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=60),
             failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=1),
             failing("UNAVAILABLE", "A_NEWER_ONE"),
-            lambda _: easel.CreateGenerationResponse(generation=easel.Generation(generation_id="gen_1")),
+            lambda _: v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"), replayed=True),
         )
-        self.assertEqual("gen_1", client.call("order", ORDER).generation_id)
-        self.assertEqual([ORDER] * 5, script.requests)
+        order = client.call("order", *ORDER, key=7, max_cost_cents=0, labels={"project": "calendar"})
+        self.assertEqual(("gen_1", True, "7"), (order.generation_id, order.replayed, order.key))
+        request = v1.CreateGenerationRequest(
+            model_id="studio/haiku", inputs_json='{"prompt": "rain"}', idempotency_key="7", max_cost_cents=0, labels={"project": "calendar"}
+        )
+        self.assertEqual([request] * 5, script.requests)
         self.assertEqual([0.5, 60, 2, 4], client.waits())
 
     def test_order_gives_up_where_a_repeat_can_not_mend_it(self) -> None:
-        for code, reason, outcome in (
-            ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed"),
-            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown"),  # without RetryInfo it is too late
-            ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call"),
-            ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown"),
+        for code, reason, outcome, kind in (
+            ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
+            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo it is too late
+            ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
+            ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
         ):
             with self.subTest(reason):
-                script, client = self.play(failing(code, reason, outcome))
-                with self.assertRaises(grpc.RpcError) as caught:
-                    client.call("order", ORDER)
-                self.assertEqual(easel.ErrorReason.Value(reason), easel.reason(caught.exception))
-                self.assertEqual(outcome, easel.order_outcome(caught.exception))
-                self.assertIsNone(easel.retry_delay(caught.exception))
+                script, client = self.play(failing(code, reason, order_outcome=outcome))
+                with self.assertRaises(kind) as caught:
+                    client.call("order", *ORDER, key="key-1")
+                error = caught.exception
+                self.assertEqual((reason, outcome, "key-1"), (error.reason, error.order_outcome, error.key))
+                self.assertEqual((code, None, False), (error.code.name, error.retry_after, error.is_retryable))
                 self.assertEqual(1, len(script.requests))
 
-    def test_order_needs_an_idempotency_key(self) -> None:
+    def test_order_hands_over_the_key_that_it_makes_before_it_sends_it(self) -> None:
+        script, client = self.play(failing("NOT_FOUND"))
+        made: list[str] = []
+
+        def written(key: str) -> None:
+            self.assertEqual([], script.requests)
+            made.append(key)
+
+        client.hooks = {"on_key": written}
+        with self.assertRaises(easel.NotFound) as caught:
+            client.call("order", *ORDER)
+        self.assertEqual([caught.exception.key], made)
+        self.assertEqual(made, [one.idempotency_key for one in script.requests])
+        client.hooks = {}
+        with self.assertLogs("easel", "INFO") as logged, self.assertRaises(easel.NotFound) as caught:
+            client.call("order", *ORDER)
+        self.assertIn(caught.exception.key, logged.output[0])
+
+    def test_order_takes_no_empty_key(self) -> None:
         _, client = self.play()
         with self.assertRaises(ValueError):
-            client.call("order", easel.CreateGenerationRequest())
+            client.call("order", *ORDER, key="")
+
+    def test_client_tells_when_easel_is_away_and_when_it_is_back(self) -> None:
+        answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
+        _, client = self.play(failing("UNAVAILABLE"), failing("UNAVAILABLE"), failing("ABORTED", "SUBMISSION_IN_PROGRESS"), lambda _: answer)
+        retries: list[Any] = []
+        client.hooks = {"on_retry": lambda error, delay: retries.append((error.code.name, delay.total_seconds()))}
+        with self.assertLogs("easel", "INFO") as logged:
+            client.call("order", *ORDER, key="key-1")
+        self.assertEqual(["WARNING", "INFO"], [one.levelname for one in logged.records])
+        self.assertIn(f"Easel is away from {client.addr}, and is tried again: UNAVAILABLE: scripted", logged.output[0])
+        self.assertIn(f"Easel is back at {client.addr} after 1.5 s", logged.output[1])
+        self.assertEqual([("UNAVAILABLE", 0.5), ("UNAVAILABLE", 1), ("ABORTED", 2)], retries)
+
+    def test_lists_go_over_all_pages(self) -> None:
+        states = [State.FAILED, State.REFUNDED]
+        for name, named, pages in (
+            (
+                "list", {"model": "studio/haiku", "states": states, "labels": {"a": "b"}},
+                [v1.ListGenerationsResponse(generations=[v1.Generation(etag="1"), v1.Generation(etag="2")], next_page_token="next"), v1.ListGenerationsResponse(generations=[v1.Generation(etag="3")])],
+            ),
+            (
+                "usage", {"start": datetime(2026, 1, 1, tzinfo=timezone.utc), "by": [easel.UsageDimension.LABEL], "label": "a"},
+                [v1.ListUsageResponse(rows=[v1.UsageRow(owner="1"), v1.UsageRow(owner="2")], next_page_token="next"), v1.ListUsageResponse(rows=[v1.UsageRow(owner="3")])],
+            ),
+        ):  # fmt: skip
+            with self.subTest(name):
+                script, client = self.play(lambda _: pages[0], failing("UNAVAILABLE"), lambda _: pages[1])
+                found = client.call(name, **named)
+                self.assertEqual(["1", "2", "3"], [one.etag if name == "list" else one.owner for one in found])
+                self.assertEqual(["", "next", "next"], [request.page_token for request in script.requests])
+        self.assertEqual((1767225600, ["USAGE_DIMENSION_LABEL"]), (script.requests[0].start_time.seconds, [v1.UsageDimension.Name(one) for one in script.requests[0].group_by]))
 
     def test_watch_yields_each_state_once_over_all_streams(self) -> None:
-        closing = easel.WatchGenerationResponse(closing=easel.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
+        closing = v1.WatchGenerationResponse(closing=v1.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
         script, client = self.play(
-            sending(update("e1", easel.STATE_QUEUED), closing, Failure("UNAVAILABLE", "SERVER_DRAINING")),
+            sending(update("e1", State.QUEUED), closing, Failure("UNAVAILABLE", "SERVER_DRAINING")),
             lambda request: client.silence(request),
-            sending(easel.WatchGenerationResponse(heartbeat=easel.Heartbeat()), update("e2", easel.STATE_SUCCEEDED)),
+            sending(v1.WatchGenerationResponse(heartbeat=v1.Heartbeat()), update("e2", State.SUCCEEDED)),
         )
         states = [one.state for one in client.call("watch", "gen_1")]
-        self.assertEqual([easel.STATE_QUEUED, easel.STATE_SUCCEEDED], states)
+        self.assertEqual([State.QUEUED, State.SUCCEEDED], states)
         self.assertEqual(["", "e1", "e1"], [request.known_etag for request in script.requests])
         self.assertEqual([20, 0.5], client.waits())
 
     def test_watch_many_yields_each_state_once_over_all_streams(self) -> None:
-        closing = easel.WatchGenerationsResponse(closing=easel.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
+        closing = v1.WatchGenerationsResponse(closing=v1.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
         script, client = self.play(
             sending(one_of_many("a", "a1"), closing, Failure("UNAVAILABLE", "STREAM_MAX_AGE", delay=30)),
             lambda request: client.silence(request),
-            sending(one_of_many("b", "b2"), one_of_many("a", "a2", easel.STATE_DELETED), Failure("UNAVAILABLE")),
-            sending(easel.WatchGenerationsResponse(caught_up=easel.CaughtUp()), one_of_many("b", "b3", easel.STATE_SUCCEEDED)),
+            sending(one_of_many("b", "b2"), one_of_many("a", "a2", State.DELETED), Failure("UNAVAILABLE")),
+            sending(v1.WatchGenerationsResponse(caught_up=v1.CaughtUp()), one_of_many("b", "b3", State.SUCCEEDED)),
         )
-        request = easel.WatchGenerationsRequest(
-            generation_ids=["a", "b"],
-            until=easel.WATCH_UNTIL_SETTLED,
-            known_etags={"b": "b1"},
-            filter=easel.GenerationFilter(model_id="studio/haiku"),
+        request = v1.WatchGenerationsRequest(
+            generation_ids=["a", "b"], until=v1.WatchUntil.WATCH_UNTIL_SETTLED, filter=v1.GenerationFilter(model_id="studio/haiku")
         )
         request.heartbeat_interval.FromSeconds(20)
-        before = request.SerializeToString(deterministic=True)
-        self.assertEqual(["a1", "b2", "a2", "b3"], [one.etag for one in client.call("watch_many", request)])
+        seen = {"b": "b1"}
+        found = client.call("watch_many", ["a", "b"], until=easel.WatchUntil.SETTLED, known_etags=seen, model="studio/haiku", heartbeat=20)
+        self.assertEqual(["a1", "b2", "a2", "b3"], [one.etag for one in found])
         self.assertEqual([30, 0.5, 0.5], client.waits())
-        self.assertEqual(before, request.SerializeToString(deterministic=True))
+        self.assertEqual({"b": "b1"}, seen)
         known = [dict(one.known_etags) for one in script.requests]
         self.assertEqual([{"b": "b1"}, {"a": "a1", "b": "b1"}, {"a": "a1", "b": "b1"}, {"a": "a2", "b": "b2"}], known)
         for one in script.requests:
             one.ClearField("known_etags")
-        request.ClearField("known_etags")
         self.assertEqual([request] * 4, script.requests)
 
     def test_watch_many_of_all_forgets_what_was_deleted(self) -> None:
         script, client = self.play(
             sending(one_of_many("a", "a1"), one_of_many("b", "b1")),
-            sending(one_of_many("a", "a2", easel.STATE_DELETED)),
+            sending(one_of_many("a", "a2", State.DELETED)),
             sending(),
             sending(one_of_many("b", "b2"), STAY),
         )
-        states = client.call("watch_many", easel.WatchGenerationsRequest(), first=4)
+        states = client.call("watch_many", first=4)
         self.assertEqual(["a1", "b1", "a2", "b2"], [one.etag for one in states])
         self.assertEqual([{}, {"a": "a1", "b": "b1"}, {"b": "b1"}, {"b": "b1"}], [dict(one.known_etags) for one in script.requests])
         self.assertEqual([0.5, 0.5, 1], client.waits())
         self.assertEqual([10] * 4, [one.heartbeat_interval.seconds for one in script.requests])
+
+    def test_watch_many_of_no_renders_ends_at_once(self) -> None:
+        script, client = self.play()
+        self.assertEqual(([], []), (client.call("watch_many", []), script.requests))
 
     def test_watch_many_sends_the_1000_that_changed_last(self) -> None:
         many = [one_of_many(f"gen_{n}", f"e{n}") for n in range(1001)]
@@ -362,31 +463,31 @@ class ClientTest(unittest.TestCase):
             sending(*many, one_of_many("gen_0", "newer"), Failure("UNAVAILABLE")),
             sending(one_of_many("gen_1", "newer"), STAY),
         )
-        request = easel.WatchGenerationsRequest(known_etags={f"old_{n}": "old" for n in range(1001)})
-        self.assertEqual(1003, len(client.call("watch_many", request, first=1003)))
-        self.assertEqual((1000, 1001), (len(script.requests[0].known_etags), len(request.known_etags)))
+        seen = {f"old_{n}": "old" for n in range(1001)}
+        self.assertEqual(1003, len(client.call("watch_many", known_etags=seen, first=1003)))
+        self.assertEqual(1000, len(script.requests[0].known_etags))
         self.assertEqual({"gen_0": "newer", **{f"gen_{n}": f"e{n}" for n in range(2, 1001)}}, dict(script.requests[1].known_etags))
 
     def test_watch_many_repeats_none_of_the_10_000_that_changed_last(self) -> None:
-        watch = GenerationsWatch(easel.WatchGenerationsRequest(known_etags={"old": "old"}))
+        watch = GenerationsProgress(v1.WatchGenerationsRequest(known_etags={"old": "old"}), attempts.Attempts(hooks()), everything=True)
         old, *many = [one_of_many("old", "old"), *(one_of_many(f"gen_{n}", f"e{n}") for n in range(10_001))]
         for message, new in ((old, False), *((one, True) for one in many), *((one, False) for one in many[1:]), (many[0], True)):
             self.assertEqual(new, watch.take(message) is not None, message)
 
     def test_watch_many_sends_no_etag_of_what_is_finished(self) -> None:
-        ends = (easel.STATE_FAILED, easel.STATE_SUCCEEDED, easel.STATE_REFUNDED, easel.STATE_DELETED)
-        finished = [one_of_many(easel.State.Name(state), "e1", state) for state in ends]
-        known = {easel.State.Name(state): "e1" for state in ends}
-        for named, sent in (([], {"STATE_FAILED": "e1"}), ([*known, "other"], known)):
+        ends = (State.FAILED, State.SUCCEEDED, State.REFUNDED, State.DELETED)
+        finished = [one_of_many(state.name, "e1", state) for state in ends]
+        known = {state.name: "e1" for state in ends}
+        for named, sent in (([], {"FAILED": "e1"}), ([*known, "other"], known)):
             with self.subTest(named):
                 script, client = self.play(sending(*finished, Failure("UNAVAILABLE")), sending(one_of_many("other", "e1"), STAY))
-                client.call("watch_many", easel.WatchGenerationsRequest(generation_ids=named), first=5)
+                client.call("watch_many", named or None, first=5)
                 self.assertEqual([{}, sent], [dict(one.known_etags) for one in script.requests])
 
     def test_watch_takes_no_repeat_for_progress(self) -> None:
         for name, args, message, newer, found in (
-            ("watch", ("gen_1",), update("e1", easel.STATE_QUEUED), update("e2", easel.STATE_RUNNING), ["e1", "e1", "e1", "e2"]),
-            ("watch_many", (easel.WatchGenerationsRequest(),), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
+            ("watch", ("gen_1",), update("e1", State.QUEUED), update("e2", State.RUNNING), ["e1", "e1", "e1", "e2"]),
+            ("watch_many", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
         ):
             with self.subTest(name):
                 _, client = self.play(*[sending(message, Failure("UNAVAILABLE"))] * 3, sending(newer, STAY))
@@ -401,23 +502,21 @@ class ClientTest(unittest.TestCase):
 
         for heartbeat in (0.5, 0, -1):
             script, client = self.play(refuse, failing("NOT_FOUND"))
-            with self.assertRaises(grpc.RpcError):
+            with self.assertRaises(easel.InvalidRequest):
                 client.call("watch", "gen_1", heartbeat=heartbeat)
             self.assertEqual([heartbeat], [one.heartbeat_interval.ToTimedelta().total_seconds() for one in script.requests])
 
     def test_watch_account_repeats_no_account(self) -> None:
-        closing = easel.WatchAccountResponse(closing=easel.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
+        closing = v1.WatchAccountResponse(closing=v1.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
         script, client = self.play(
             sending(account(1, initial=True), account(2), closing, Failure("UNAVAILABLE", "SERVER_DRAINING")),
             sending(account(2, initial=True)),
             lambda request: client.silence(request),
             sending(account(3, initial=True), account(2), account(2), STAY),
         )
-        request = easel.WatchAccountRequest()
-        found = client.call("watch_account", request, first=5)
+        found = client.call("watch_account", first=5)
         self.assertEqual([1, 2, 3, 2, 2], [one.balance_cents for one in found])
         self.assertEqual([20, 1, 0.5], client.waits())
-        self.assertEqual(easel.WatchAccountRequest(), request)
         self.assertEqual([10] * 4, [one.heartbeat_interval.seconds for one in script.requests])
 
     def test_watch_stops_where_a_repeat_can_not_mend_it(self) -> None:
@@ -429,8 +528,9 @@ class ClientTest(unittest.TestCase):
                 with self.subTest(f"{name} {code.name}"):
                     script, client = self.play(failing(code.name), sending(message, STAY))
                     if code.name in final:
-                        with self.assertRaises(grpc.RpcError):
+                        with self.assertRaises(easel.Error) as caught:
                             client.call(name, *args)
+                        self.assertEqual(code, caught.exception.code)
                     else:
                         client.call(name, *args, first=1)
                     self.assertEqual(1 if code.name in final else 2, len(script.requests))
@@ -447,10 +547,10 @@ class ClientTest(unittest.TestCase):
             client.pass_time(11)
             return [Failure("UNAVAILABLE")]
 
-        heartbeat = easel.WatchGenerationResponse(heartbeat=easel.Heartbeat())
+        heartbeat = v1.WatchGenerationResponse(heartbeat=v1.Heartbeat())
         _, client = self.play(
             *(failing("UNAVAILABLE"), sending(heartbeat, Failure("UNAVAILABLE"))),
-            *(sending(update("e1", easel.STATE_QUEUED), Failure("UNAVAILABLE")), failing("UNAVAILABLE")),
+            *(sending(update("e1", State.QUEUED), Failure("UNAVAILABLE")), failing("UNAVAILABLE")),
             *(long, *[failing("UNAVAILABLE", delay=3)] * 6, sending()),
         )
         client.call("watch", "gen_1")
@@ -476,26 +576,47 @@ class ClientTest(unittest.TestCase):
                     client.close_within(name, *args, secret=secret)
                     self.assertEqual(1, len(script.requests))
 
-    def test_watch_ends_by_its_deadline(self) -> None:
-        if self.kind is Tasks:
-            self.skipTest("a task ends by its cancellation")
-        for code, answer in (("UNAVAILABLE", failing("UNAVAILABLE")), ("DEADLINE_EXCEEDED", sending())):
+    def test_watch_ends_by_its_deadline_with_what_the_last_heartbeat_said(self) -> None:
+        heartbeat = v1.Heartbeat(upstream_condition=v1.UpstreamCondition.UPSTREAM_CONDITION_UNREACHABLE, last_error="refused")
+        for code, answer in (("UNAVAILABLE", failing("UNAVAILABLE")), ("UNAVAILABLE", sending(v1.WatchAccountResponse(heartbeat=heartbeat)))):
             with self.subTest(code):
                 script, client = self.play(answer)
-                with self.assertRaises(grpc.RpcError) as caught:
+                heard: list[easel.Heartbeat] = []
+                client.hooks = {"on_heartbeat": heard.append}
+                with self.assertRaises(easel.Timeout) as caught:
                     client.call("watch_account", timeout=5)
-                self.assertEqual(code, errors.code(caught.exception).name)
+                self.assertEqual(code, getattr(caught.exception.__cause__, "code").name)
                 self.assertEqual([0.5, 1, 2], client.waits())  # there is no time for 4 more
                 self.assertEqual(4, len(script.requests))
+                self.assertEqual(heard[-1:], [caught.exception.heartbeat] if caught.exception.heartbeat else [])
+        self.assertIn("the last heartbeat: UNREACHABLE refused", str(caught.exception))
+
+    def test_order_that_has_no_time_for_the_delay_it_is_told_ends_with_what_it_was_told(self) -> None:
+        _, client = self.play(failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=600))
+        with self.assertRaises(easel.OutcomeUnknown) as caught:
+            client.call("order", *ORDER, key="key-1", timeout=20)
+        self.assertEqual((True, timedelta(minutes=10), []), (caught.exception.is_retryable, caught.exception.retry_after, client.waits()))
+
+    def test_watch_ends_without_an_error_where_it_is_stopped(self) -> None:
+        for name, args, message in WATCHES:
+            with self.subTest(name):
+                script, client = self.play(sending(message, STAY))
+                self.assertEqual(1, len(client.stop(name, *args)))
+                self.assertEqual(1, len(script.requests))
+
+    def test_watch_tells_how_long_such_renders_take(self) -> None:
+        heartbeat = v1.Heartbeat(typical_remaining={"seconds": 3})  # type: ignore[arg-type]
+        _, client = self.play(sending(v1.WatchGenerationResponse(heartbeat=heartbeat), update("e1", State.RUNNING)))
+        self.assertEqual([timedelta(seconds=3)], [one.typical_remaining for one in client.call("watch", "gen_1")])
 
     def test_run_tells_a_render_that_came_to_nothing(self) -> None:
         _, client = self.play(
-            lambda _: easel.CreateGenerationResponse(generation=easel.Generation(generation_id="gen_1")),
-            lambda _: [update("e1", easel.STATE_REFUNDED)],
+            lambda _: v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1")),
+            lambda _: [update("e1", State.REFUNDED)],
         )
-        with self.assertRaises(easel.FailedError) as caught:
-            client.call("run", ORDER)
-        self.assertEqual(easel.STATE_REFUNDED, caught.exception.generation.state)
+        with self.assertRaises(easel.RenderFailed) as caught:
+            client.call("run", *ORDER, key="key-1")
+        self.assertEqual(State.REFUNDED, caught.exception.render.state)
 
     def test_download_goes_on_where_it_broke_off(self) -> None:
         script, client = self.play(
@@ -519,17 +640,26 @@ class ClientTest(unittest.TestCase):
             client.call("download", "gen_1", file)
             self.assertEqual((WHOLE, b"mine"), (file.read_bytes(), other.read_bytes()))
 
+    def test_downloads_to_one_path_leave_one_whole_file(self) -> None:
+        script, client = self.play(pieces(len(WHOLE)))
+        with TemporaryDirectory() as directory:
+            Path(directory, "file").symlink_to(Path(directory, "nowhere"))  # which is replaced, not followed
+            for _ in range(2):
+                client.call("download", "gen_1", Path(directory, "file"))
+            self.assertEqual((WHOLE, False), (Path(directory, "file").read_bytes(), Path(directory, "file").is_symlink()))
+            self.assertEqual(1, len(list(Path(directory).iterdir())))
+
     def test_download_takes_no_damaged_bytes(self) -> None:
-        def spoil(field: str) -> Callable[[easel.ContentChunk], None]:
+        def spoil(field: str) -> Callable[[v1.ContentChunk], None]:
             return lambda chunk: setattr(chunk, field, getattr(chunk, field) ^ 1)
 
-        def other(chunk: easel.ContentChunk) -> None:
+        def other(chunk: v1.ContentChunk) -> None:
             chunk.summary.sha256 = "0"
 
         for answer in (pieces(len(WHOLE), spoil("crc32c")), pieces(len(WHOLE), spoil("offset")), pieces(4990), pieces(len(WHOLE), other)):
             script, client = self.play(answer)
             with TemporaryDirectory() as directory, self.subTest():
-                with self.assertRaises(easel.DamagedError):
+                with self.assertRaises(easel.Damaged):
                     client.call("download", "gen_1", Path(directory, "file"))
                 self.assertEqual([], list(Path(directory).iterdir()))
                 self.assertEqual(1, len(script.requests))
@@ -542,7 +672,7 @@ class Cancelling:
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         self.reader.cancel()
-        yield update("e1", easel.STATE_QUEUED)
+        yield update("e1", State.QUEUED)
 
     def cancel(self) -> None:
         pass
@@ -553,9 +683,10 @@ class TasksTest(ClientTest):
 
     def test_watch_ends_with_its_task_as_a_message_arrives(self) -> None:
         stream = Cancelling()
+        progress = GenerationProgress(v1.WatchGenerationRequest(), attempts.Attempts(hooks()))
 
         async def go() -> None:
-            async for _ in aio._follow(lambda _: stream, GenerationWatch(easel.WatchGenerationRequest())):
+            async for _ in aio._follow(lambda *_, **__: stream, progress, asyncio.Event()):
                 pass
 
         async def cancelled() -> bool:
@@ -564,6 +695,115 @@ class TasksTest(ClientTest):
             return stream.reader.cancelled()
 
         self.assertTrue(asyncio.run(cancelled()))
+
+
+class ErrorTest(unittest.TestCase):
+    def fail(self, code: str = "UNKNOWN", reason: str = "", delay: int | None = None, **metadata: str) -> easel.Error:  # type: ignore[override]
+        trailer = grpc.aio.Metadata(("grpc-status-details-bin", status(reason, delay, **metadata).SerializeToString()))
+        return errors.of(grpc.aio.AioRpcError(getattr(grpc.StatusCode, code), grpc.aio.Metadata(), trailer, "scripted"))
+
+    def test_each_reason_becomes_its_class(self) -> None:
+        for reason, row in reasons.REASONS.items():
+            for delay in (None, 1):
+                error = self.fail("UNKNOWN", reason, delay)
+                self.assertEqual((row["class"], reason), (type(error).__name__, error.reason))
+                self.assertEqual(row["again"] == "yes" or (row["again"] == "if_told" and delay == 1), error.is_retryable, reason)
+        for name in v1.ErrorReason.keys():
+            self.assertTrue(name in reasons.REASONS or name == "ERROR_REASON_UNSPECIFIED", name)
+
+    def test_a_code_decides_where_the_reason_is_of_a_newer_server(self) -> None:
+        for code in grpc.StatusCode:
+            if code != grpc.StatusCode.OK:
+                for reason in ("", "A_NEWER_ONE"):
+                    self.assertEqual(reasons.CODES[code.name]["class"], type(self.fail(code.name, reason)).__name__)
+        self.assertTrue(self.fail("NOT_FOUND", delay=1).is_retryable)
+        self.assertEqual((timedelta(seconds=1), "A_NEWER_ONE"), (self.fail("NOT_FOUND", "A_NEWER_ONE", 1).retry_after, self.fail(reason="A_NEWER_ONE").reason))
+
+    def test_fields_have_types(self) -> None:
+        error = self.fail(reason="BUDGET_EXCEEDED", window="day", price_cents="7", remaining_cents="5", reset_time="2026-11-27T00:00:00Z")
+        assert isinstance(error, easel.BudgetExceeded)
+        self.assertEqual((7, 5, "day"), (error.price_cents, error.remaining_cents, error.window))
+        self.assertEqual(datetime(2026, 11, 27, tzinfo=timezone.utc), error.reset_time)
+        error = self.fail(reason="BUDGET_EXCEEDED", price_cents="many", reset_time="soon")
+        assert isinstance(error, easel.BudgetExceeded)
+        self.assertEqual((None, None, None), (error.price_cents, error.remaining_cents, error.reset_time))
+        field = details_pb2.BadRequest(field_violations=[{"field": "model_id", "description": "unknown"}])
+        self.assertEqual((("model_id", "unknown"),), easel.Error("it", details=[field]).field_violations)
+
+
+class ConnectionTest(unittest.TestCase):
+    def test_an_address_says_the_target_and_whether_the_way_is_encrypted(self) -> None:
+        for address, target, encrypted in (
+            ("localhost:50051", "localhost:50051", False),
+            ("127.0.0.2:1", "127.0.0.2:1", False),
+            ("[::1]:50051", "[::1]:50051", False),
+            ("easel.example:50051", "easel.example:50051", True),
+            ("10.0.0.1:50051", "10.0.0.1:50051", True),
+            ("https://easel.example", "easel.example:443", True),
+            ("https://localhost:50051/", "localhost:50051", True),
+            ("http://localhost", "localhost:80", False),
+        ):
+            with self.subTest(address):
+                made = connection(address, "secret", None, False, ())
+                self.assertEqual((target, encrypted), (made.target, made.credentials is not None))
+                self.assertEqual(("authorization", "Bearer secret"), made.header)
+
+    def test_an_address_that_is_none_is_refused_at_once(self) -> None:
+        wrong = ("", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1")
+        for address in wrong:
+            with self.subTest(address), self.assertRaisesRegex(ValueError, "the address must be host:port") as caught:
+                easel.Client(address)
+            self.assertNotIn("secret", str(caught.exception))
+
+    def test_an_api_key_goes_to_another_host_in_the_clear_only_where_that_is_allowed(self) -> None:
+        with self.assertRaisesRegex(ValueError, "not sent to easel.example in the clear") as caught:
+            connection("http://easel.example:80", "secret", None, False, ())
+        self.assertNotIn("secret", str(caught.exception))
+        self.assertIsNone(connection("http://easel.example:80", "secret", None, True, ()).credentials)
+        self.assertIsNone(connection("http://easel.example:80", "", None, False, ()).credentials)
+        with self.assertRaisesRegex(ValueError, "no header may have") as caught:
+            connection("localhost:1", "secret\nother", None, False, ())
+        self.assertNotIn("secret", str(caught.exception))
+        with self.assertRaises(ValueError):
+            connection("http://easel.example:80", "", grpc.ssl_channel_credentials(), False, ())
+
+    def test_the_environment_says_what_the_caller_does_not(self) -> None:
+        with mock.patch.dict("os.environ", {"EASEL_ADDR": "localhost:1", "EASEL_API_KEY": "secret\n"}):
+            made = connection(None, None, None, False, ())
+        self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.header))
+
+
+class ValueTest(unittest.TestCase):
+    def test_values_have_every_field_of_the_contract(self) -> None:
+        kinds: dict[Any, Any] = {values.Render: v1.Generation}
+        for kind in (values.FileResult, values.Quote, values.Budget, values.Account, values.UsageRow, values.Heartbeat):
+            kinds[kind] = getattr(v1, kind.__name__)
+        for kind, message in kinds.items():
+            fields = set(kind.__dataclass_fields__) - {"raw", "typical_remaining"}
+            self.assertEqual(set(message.DESCRIPTOR.fields_by_name) - {"typical_remaining"}, fields)
+            self.assertEqual(kind, type(values.of(kind, message())))
+
+    def test_enumerations_are_those_of_the_contract(self) -> None:
+        for kind in values.Named.__subclasses__():
+            contract = getattr(v1, kind.__name__).DESCRIPTOR.values
+            names = {one.number: one.name for one in contract if one.number}
+            for one in kind:
+                self.assertTrue(names.pop(one.value).endswith("_" + one.name))
+            self.assertEqual({}, names)
+
+    def test_an_enumeration_has_room_for_what_a_newer_server_says(self) -> None:
+        newer = v1.Generation.FromString(b"\x18\x63")
+        self.assertEqual(("unknown(99)", 99), (str(values.of(easel.Render, newer).state), values.of(easel.Render, newer).state))
+
+    def test_a_value_is_read_in_the_types_of_the_language(self) -> None:
+        raw = v1.Generation(labels={"a": "b"}, cost_cents=0, text=v1.TextResult(text="rain"), omitted_fields=["inputs"])
+        raw.create_time.FromSeconds(0)
+        raw.inputs.update({"size": 2, "tags": ["a"], "deep": {"x": None}})
+        render = values.of(easel.Render, raw)
+        self.assertEqual((0, "rain", None, {"a": "b"}, ("inputs",)), (render.cost_cents, render.text, render.file, render.labels, render.omitted_fields))
+        self.assertEqual((datetime(1970, 1, 1, tzinfo=timezone.utc), None), (render.create_time, render.terminal_time))
+        self.assertEqual({"size": 2, "tags": ["a"], "deep": {"x": None}}, render.inputs)
+        self.assertIs(raw, render.raw)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,61 @@
-"""The client for asyncio: a function ends when its task is cancelled, as by asyncio.timeout."""
+"""The client for asyncio: what easel has, with async. A function ends with its task, too."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import timedelta
-from typing import Any
+import inspect
+import logging
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
-from easel import v1
-from easel.client import OPTIONS
-from easel.download import Download, Target, opened
-from easel.errors import Attempts, FailedError, repeat_helps
-from easel.watch import AccountWatch, GenerationsWatch, GenerationWatch, T, Watch
+from easel import errors, requests, v1
+from easel.attempts import Attempts, Hooks
+from easel.connection import connection
+from easel.download import Download, Target
+from easel.requests import Inputs, Key, Which
+from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
+from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
 
-
-def connect(
-    target: str, secret: str = "", credentials: grpc.ChannelCredentials | None = None, options: Sequence[tuple[str, Any]] = ()
-) -> "Client":
-    """Is easel.connect for asyncio."""
-    every = [*OPTIONS, *options]
-    bearers: list[grpc.aio.ClientInterceptor] = [_BearerOnce(secret), _BearerOfStreams(secret)] if secret else []
-    if credentials is None:
-        channel = grpc.aio.insecure_channel(target, every, interceptors=bearers)
-    else:
-        channel = grpc.aio.secure_channel(target, credentials, every, interceptors=bearers)
-    return Client(channel, channel.close)
-
-
-async def _nothing() -> None:
-    pass
+T = TypeVar("T")
 
 
 class Client:
-    """Is easel.Client for asyncio."""
+    """Is easel.Client for asyncio. on_key may be a coroutine function: the order waits for it."""
 
-    def __init__(self, channel: grpc.aio.Channel, close: Callable[[], Awaitable[None]] = _nothing) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        api_key: str | None = None,
+        *,
+        on_retry: Callable[[errors.Error, timedelta], object] | None = None,
+        on_heartbeat: Callable[[Heartbeat], object] | None = None,
+        on_key: Callable[[str], object] | None = None,
+        logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        allow_plaintext: bool = False,
+        options: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        made = connection(address, api_key, credentials, allow_plaintext, options)
+        bearers: list[grpc.aio.ClientInterceptor] = [_BearerOnce(made.header), _BearerOfStreams(made.header)] if made.header else []
+        if made.credentials is None:
+            channel = grpc.aio.insecure_channel(made.target, made.options, interceptors=bearers)
+        else:
+            channel = grpc.aio.secure_channel(made.target, made.credentials, made.options, interceptors=bearers)
+        self._channel = channel
+        self._watches: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"))
         self.accounts = v1.AccountServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
         self.models = v1.ModelServiceStub(channel)
-        self.close = close
+
+    async def close(self) -> None:
+        """Ends every watch, with an error, and the connection."""
+        for watch in tuple(self._watches):
+            watch.fail(grpc.aio.UsageError("the client is closed"))
+        await self._channel.close()
 
     async def __aenter__(self) -> "Client":
         return self
@@ -47,106 +63,207 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def order(self, request: v1.CreateGenerationRequest) -> v1.Generation:
+    async def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
+        """Is Client.quote of easel."""
+        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
+        return of(Quote, (await _call(self.generations.QuoteGeneration, request, self._attempts(timeout))).quote)
+
+    async def order(
+        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        labels: Mapping[str, str] | None = None, timeout: float | None = None,
+    ) -> Order:  # fmt: skip
         """Is Client.order of easel."""
-        if not request.idempotency_key:
-            raise ValueError("an order needs an idempotency_key that was written down before")
-        attempts = Attempts()
-        while True:
-            try:
-                return (await self.generations.CreateGeneration(request)).generation
-            except grpc.RpcError as error:
-                if not repeat_helps(error):
-                    raise
-                await asyncio.sleep(attempts.pause(error))
+        if key is None:
+            key, written = self._hooks.made_key()
+            if inspect.isawaitable(written):
+                await written
+        name = requests.key_of(key)
+        request = v1.CreateGenerationRequest(
+            model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
+        )
+        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, name))
+        return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
 
-    def watch(
-        self, generation_id: str, *, until: "v1.WatchUntil.ValueType" = v1.WatchUntil.WATCH_UNTIL_TERMINAL,
-        known_etag: str = "", heartbeat: float = 10,
-    ) -> AsyncIterator[v1.Generation]:  # fmt: skip
-        """Is Client.watch of easel."""
-        request = v1.WatchGenerationRequest(generation_id=generation_id, until=until, known_etag=known_etag)
-        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return _follow(self.generations.WatchGeneration, GenerationWatch(request))
-
-    def watch_many(self, request: v1.WatchGenerationsRequest) -> AsyncIterator[v1.Generation]:
-        """Is Client.watch_many of easel."""
-        return _follow(self.generations.WatchGenerations, GenerationsWatch(request))
-
-    def watch_account(self, request: v1.WatchAccountRequest | None = None) -> AsyncIterator[v1.Account]:
-        """Is Client.watch_account of easel."""
-        return _follow(self.accounts.WatchAccount, AccountWatch(request or v1.WatchAccountRequest()))
-
-    async def download(self, generation_id: str, to: Target) -> None:
-        """Is Client.download of easel."""
-        attempts = Attempts()
-        with opened(to) as file:
-            rest = Download(generation_id, file)
-            while True:
-                try:
-                    async for message in self.generations.DownloadGeneration(rest.request):
-                        await asyncio.to_thread(rest.take, message.chunk)
-                        attempts.failures = 0
-                    return rest.check()
-                except grpc.RpcError as error:
-                    if not repeat_helps(error):
-                        raise
-                    await asyncio.sleep(attempts.pause(error))
-
-    async def run(self, request: v1.CreateGenerationRequest) -> v1.Generation:
+    async def run(
+        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        labels: Mapping[str, str] | None = None, timeout: float | None = None,
+    ) -> Render:  # fmt: skip
         """Is Client.run of easel."""
-        render = await self.order(request)
-        async for render in self.watch(render.generation_id):
+        attempts = self._attempts(timeout)
+        render = (await self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)).render
+        async for render in self.watch(render, timeout=attempts.left()):
             pass
-        if render.state != v1.State.STATE_SUCCEEDED:
-            raise FailedError(render)
+        if render.state != State.SUCCEEDED:
+            raise errors.failed(render)
         return render
 
+    async def get(self, render: Which, *, timeout: float | None = None) -> Render:
+        """Is Client.get of easel."""
+        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
+        return of(Render, (await _call(self.generations.GetGeneration, request, self._attempts(timeout))).generation)
 
-async def _follow(call: Callable[[Any], Any], watch: Watch[T]) -> AsyncIterator[T]:
-    """Yields what is new over as many streams as it takes."""
-    while True:
-        stream = call(watch.begin())
-        messages = aiter(stream)
-        try:
+    async def list(
+        self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
+        timeout: float | None = None,
+    ) -> AsyncIterator[Render]:  # fmt: skip
+        """Is Client.list of easel."""
+        request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
+        async for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout)):
+            for one in page.generations:
+                yield of(Render, one)
+
+    def watch(
+        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10,
+        timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
+        """Is Client.watch of easel."""
+        request = requests.watch(render, until, known_etag, heartbeat)
+        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, self._attempts(timeout)))
+
+    def watch_many(
+        self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
+        """Is Client.watch_many of easel."""
+        request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
+
+    def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
+        """Is Client.watch_account of easel."""
+        request = v1.WatchAccountRequest()
+        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
+
+    async def usage(
+        self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
+        label: str = "", timeout: float | None = None,
+    ) -> AsyncIterator[UsageRow]:  # fmt: skip
+        """Is Client.usage of easel."""
+        async for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout)):
+            for one in page.rows:
+                yield of(UsageRow, one)
+
+    async def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
+        """Is Client.download of easel."""
+        attempts = self._attempts(timeout)
+        with Download(requests.id_of(render), to) as rest:
             while True:
-                message = await _unless_silent(messages, watch.silence)
-                if (newer := watch.take(message)) is not None:
-                    yield newer
+                try:
+                    async for message in self.generations.DownloadGeneration(rest.request, timeout=attempts.left()):
+                        await asyncio.to_thread(rest.take, message.chunk)
+                        attempts.answered()
+                    return await asyncio.to_thread(rest.finish)
+                except grpc.RpcError as error:
+                    await _pause(attempts.pause(error))
+
+    def _watch(self, call: Callable[..., Any], progress: Progress[T]) -> "Watch[T]":
+        watch = Watch(call, progress)
+        self._watches.add(watch)
+        return watch
+
+    def _attempts(self, timeout: float | None, key: str = "") -> Attempts:
+        return Attempts(self._hooks, timeout, key)
+
+
+async def _call(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> T:
+    """Calls until there is an answer."""
+    while True:
+        try:
+            answer = await method(request, timeout=attempts.left())
+            attempts.answered()
+            return answer
+        except grpc.RpcError as error:
+            await _pause(attempts.pause(error))
+
+
+async def _pages(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> AsyncIterator[T]:
+    while True:
+        page: Any = await _call(method, request, attempts)
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
+
+
+async def _pause(seconds: float, stopping: "asyncio.Future[Any] | None" = None) -> None:
+    if stopping is None:
+        await asyncio.sleep(seconds)
+    else:
+        await asyncio.wait((stopping,), timeout=seconds)
+
+
+class Watch(Generic[T], AsyncIterator[T]):
+    """Yields states. Leaving the loop ends it, and so does stop, from any task."""
+
+    def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
+        self._end: BaseException | None = None
+        self._stopped = asyncio.Event()
+        self._states = _follow(call, progress, self._stopped)
+
+    async def __anext__(self) -> T:
+        try:
+            return await anext(self._states)
         except StopAsyncIteration:
-            if watch.has_goal:
+            raise self._end or StopAsyncIteration from None
+
+    def stop(self) -> None:
+        """Ends the loop as if there were nothing more."""
+        self._stopped.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the loop by an error."""
+        self._end = error
+        self._stopped.set()
+
+
+async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncIterator[T]:
+    """Yields what is new over as many streams as it takes."""
+    stopping = asyncio.ensure_future(stopped.wait())
+    try:
+        while not (stopped.is_set() or progress.over):
+            stream = call(progress.begin(), timeout=progress.attempts.left())
+            messages = aiter(stream)
+            try:
+                while (message := await _unless_silent(messages, progress, stopping)) is not None:
+                    if (newer := progress.take(message)) is not None:
+                        yield newer
                 return
-            delay = watch.pause()
-        except (grpc.RpcError, asyncio.TimeoutError) as error:
-            delay = watch.pause(error)
-        finally:
-            stream.cancel()
-        await asyncio.sleep(delay)
+            except StopAsyncIteration:
+                if progress.has_goal:
+                    return
+                delay = progress.pause()
+            except (grpc.RpcError, errors.Unavailable) as error:
+                delay = progress.pause(error)
+            finally:
+                stream.cancel()
+            await _pause(delay, stopping)
+    finally:
+        stopping.cancel()
 
 
-async def _unless_silent(messages: AsyncIterator[Any], limit: float) -> Any:
-    """Gives the next message, or raises a TimeoutError where none comes for so long.
+async def _unless_silent(messages: AsyncIterator[Any], progress: Progress[Any], stopping: "asyncio.Future[Any]") -> Any:
+    """Gives the next message, or None where the watch is stopped.
 
     asyncio.wait_for of Python 3.10 and 3.11 gives a message that arrives as the task is cancelled, and the task lives on.
     """
     coming = asyncio.ensure_future(anext(messages))
     try:
-        if not (await asyncio.wait((coming,), timeout=limit))[0]:
-            raise asyncio.TimeoutError
-        if coming.cancelled():  # not by the caller, but by the end of the channel, which no repeat mends
-            raise grpc.aio.UsageError("the channel is closed")
+        done, _ = await asyncio.wait((coming, stopping), timeout=progress.silence, return_when=asyncio.FIRST_COMPLETED)
+        if stopping in done:
+            return None
+        if not done:
+            raise progress.silent()
         return coming.result()
     finally:
         coming.cancel()
 
 
 class _Bearer:
-    def __init__(self, secret: str) -> None:
-        self.secret = "Bearer " + secret
+    def __init__(self, header: tuple[str, str]) -> None:
+        self.header = header
 
     def signed(self, details: Any) -> Any:
-        metadata = grpc.aio.Metadata(*(details.metadata or ()), ("authorization", self.secret))
-        return details._replace(metadata=metadata)
+        return details._replace(metadata=grpc.aio.Metadata(*(details.metadata or ()), self.header))
 
 
 class _BearerOnce(_Bearer, grpc.aio.UnaryUnaryClientInterceptor):

@@ -1,51 +1,58 @@
 """The client for threads."""
 
+import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import grpc
 
-from easel import v1
-from easel.download import Download, Target, opened
-from easel.errors import Attempts, FailedError, repeat_helps
-from easel.watch import AccountWatch, GenerationsWatch, GenerationWatch, T, Watch
+from easel import errors, requests, v1
+from easel.attempts import Attempts, Hooks
+from easel.connection import connection
+from easel.download import Download, Target
+from easel.requests import Inputs, Key, Which
+from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
+from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
 
-# The first retries unary calls, the others find out when the server is gone.
-OPTIONS: tuple[tuple[str, Any], ...] = (
-    ("grpc.service_config", v1.SERVICE_CONFIG),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.ping_timeout_ms", 5_000),
-)
-
-
-def connect(
-    target: str, secret: str = "", credentials: grpc.ChannelCredentials | None = None, options: Sequence[tuple[str, Any]] = ()
-) -> "Client":
-    """Makes a client of the server at target. The secret, an API key or a service token, goes with every call.
-
-    A server with a certificate needs credentials: grpc.ssl_channel_credentials().
-    """
-    every = [*OPTIONS, *options]
-    channel = grpc.insecure_channel(target, every) if credentials is None else grpc.secure_channel(target, credentials, every)
-    return Client(grpc.intercept_channel(channel, _Bearer(secret)) if secret else channel, channel.close)
+T = TypeVar("T")
 
 
 class Client:
-    """Has the stubs of the contract, and what goes on where their calls break off.
+    """Orders renders once, watches them, and downloads their files whole.
 
-    Each function has timeout seconds for all its attempts; without them it goes on for as long as it takes.
+    Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a service token, EASEL_API_KEY.
+    An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
+    the address says http://. Each function has timeout seconds for all its attempts; without them it goes on for as
+    long as it takes. The calls of the contract are accounts, generations and models; they raise the errors of gRPC.
     """
 
-    def __init__(self, channel: grpc.Channel, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        api_key: str | None = None,
+        *,
+        on_retry: Callable[[errors.Error, timedelta], object] | None = None,
+        on_heartbeat: Callable[[Heartbeat], object] | None = None,
+        on_key: Callable[[str], object] | None = None,
+        logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        allow_plaintext: bool = False,
+        options: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        made = connection(address, api_key, credentials, allow_plaintext, options)
+        if made.credentials is None:
+            channel = grpc.insecure_channel(made.target, made.options)
+        else:
+            channel = grpc.secure_channel(made.target, made.credentials, made.options)
+        self.close = channel.close
+        if made.header:
+            channel = grpc.intercept_channel(channel, _Bearer(made.header))
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"))
         self.accounts = v1.AccountServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
         self.models = v1.ModelServiceStub(channel)
-        self.close = close
 
     def __enter__(self) -> "Client":
         return self
@@ -53,119 +60,209 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def order(self, request: v1.CreateGenerationRequest, *, timeout: float | None = None) -> v1.Generation:
-        """Places an order, and sends it again with the same idempotency_key until its outcome is known.
+    def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
+        """Says what a render would cost."""
+        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
+        return of(Quote, _call(self.generations.QuoteGeneration, request, self._attempts(timeout)).quote)
 
-        Write the key down before: the same request with it again gives the same render, which is paid once.
-        Where order_outcome of the error is "unknown", the order may exist: keep the key.
+    def order(
+        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        labels: Mapping[str, str] | None = None, timeout: float | None = None,
+    ) -> Order:  # fmt: skip
+        """Places an order, and sends it again with the same key until its outcome is known.
+
+        The same key is the same order, which is paid once: write it down before, or take the id of a row of yours. Without one
+        a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
+        Where order_outcome of an error is "unknown", the order may exist: order again with its key.
         """
-        if not request.idempotency_key:
-            raise ValueError("an order needs an idempotency_key that was written down before")
-        attempts = Attempts(timeout)
-        while True:
-            try:
-                return self.generations.CreateGeneration(request, timeout=attempts.left()).generation
-            except grpc.RpcError as error:
-                if not repeat_helps(error):
-                    raise
-                time.sleep(attempts.pause(error))
+        name = requests.key_of(self._hooks.made_key()[0] if key is None else key)
+        request = v1.CreateGenerationRequest(
+            model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
+        )
+        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, name))
+        return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
+
+    def run(
+        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        labels: Mapping[str, str] | None = None, timeout: float | None = None,
+    ) -> Render:  # fmt: skip
+        """Orders, watches until the render is finished, and gives it: its text, or what to download.
+
+        A render that did not succeed is a RenderFailed.
+        """
+        attempts = self._attempts(timeout)
+        render = self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout).render
+        for render in self.watch(render, timeout=attempts.left()):
+            pass
+        if render.state != State.SUCCEEDED:
+            raise errors.failed(render)
+        return render
+
+    def get(self, render: Which, *, timeout: float | None = None) -> Render:
+        """Reads a render once."""
+        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
+        return of(Render, _call(self.generations.GetGeneration, request, self._attempts(timeout)).generation)
+
+    def list(
+        self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
+        timeout: float | None = None,
+    ) -> Iterator[Render]:  # fmt: skip
+        """Yields the renders that match, the newest first, over all pages."""
+        request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
+        for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout)):
+            yield from (of(Render, one) for one in page.generations)
 
     def watch(
-        self, generation_id: str, *, until: "v1.WatchUntil.ValueType" = v1.WatchUntil.WATCH_UNTIL_TERMINAL,
-        known_etag: str = "", heartbeat: float = 10, timeout: float | None = None,
-    ) -> Iterator[v1.Generation]:  # fmt: skip
+        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10,
+        timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
         """Yields the state of a render as it is, and each newer one until the goal.
 
         It goes on through a server that restarts or falls silent for three heartbeats, and raises what
-        watching again can't mend.
+        watching again can't mend. A state whose etag is known_etag is left out.
         """
-        request = v1.WatchGenerationRequest(generation_id=generation_id, until=until, known_etag=known_etag)
+        request = requests.watch(render, until, known_etag, heartbeat)
+        return Watch(self.generations.WatchGeneration, GenerationProgress(request, self._attempts(timeout)))
+
+    def watch_many(
+        self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
+        """Yields the state of many renders as it is, and each newer one.
+
+        Where renders are given, it ends when all of them have reached the goal. Without them it watches all that
+        match, without an end. A deleted one comes as DELETED. It goes on as watch does, and repeats no state of the 10,000 renders that
+        changed last, nor of known_etags.
+        """
+        request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
+        return Watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
+
+    def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
+        """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
+        request = v1.WatchAccountRequest()
         request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return _follow(self.generations.WatchGeneration, GenerationWatch(request, timeout))
+        return Watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
 
-    def watch_many(self, request: v1.WatchGenerationsRequest, *, timeout: float | None = None) -> Iterator[v1.Generation]:
-        """Yields the state of many generations as it is, and each newer one.
+    def usage(
+        self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
+        label: str = "", timeout: float | None = None,
+    ) -> Iterator[UsageRow]:  # fmt: skip
+        """Yields what was ordered and spent, over all pages. label is the name where it is told apart by LABEL."""
+        for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout)):
+            yield from (of(UsageRow, one) for one in page.rows)
 
-        Where the request names generations, it ends when all of them have reached the goal. Else it watches all
-        there are, without an end. A deleted generation comes as STATE_DELETED. It goes on as watch does, and
-        repeats no state of the 10,000 generations that changed last.
-        """
-        return _follow(self.generations.WatchGenerations, GenerationsWatch(request, timeout))
-
-    def watch_account(
-        self, request: v1.WatchAccountRequest | None = None, *, timeout: float | None = None
-    ) -> Iterator[v1.Account]:  # fmt: skip
-        """Yields the account as it is, and each newer one, without an end.
-
-        It goes on as watch does, and repeats no account.
-        """
-        return _follow(self.accounts.WatchAccount, AccountWatch(request or v1.WatchAccountRequest(), timeout))
-
-    def download(self, generation_id: str, to: Target, *, timeout: float | None = None) -> None:
+    def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
         """Writes the file of a render to a path or an open file, and checks every byte.
 
-        It goes on where it broke off. A path has its name when the file is whole.
+        It goes on where it broke off. A path has its name when the file is whole and on the disk.
         """
-        attempts = Attempts(timeout)
-        with opened(to) as file:
-            rest = Download(generation_id, file)
+        attempts = self._attempts(timeout)
+        with Download(requests.id_of(render), to) as rest:
             while True:
                 try:
                     for message in self.generations.DownloadGeneration(rest.request, timeout=attempts.left()):
                         rest.take(message.chunk)
-                        attempts.failures = 0
-                    return rest.check()
+                        attempts.answered()
+                    return rest.finish()
                 except grpc.RpcError as error:
-                    if not repeat_helps(error):
-                        raise
-                    time.sleep(attempts.pause(error))
+                    _pause(attempts.pause(error))
 
-    def run(self, request: v1.CreateGenerationRequest, *, timeout: float | None = None) -> v1.Generation:
-        """Orders, watches until the render is finished, and gives it: its text, or what to download.
-
-        A render that did not succeed is a FailedError.
-        """
-        attempts = Attempts(timeout)
-        render = self.order(request, timeout=timeout)
-        for render in self.watch(render.generation_id, timeout=attempts.left()):
-            pass
-        if render.state != v1.State.STATE_SUCCEEDED:
-            raise FailedError(render)
-        return render
+    def _attempts(self, timeout: float | None, key: str = "") -> Attempts:
+        return Attempts(self._hooks, timeout, key)
 
 
-def _follow(call: Callable[..., Any], watch: Watch[T]) -> Iterator[T]:
-    """Yields what is new over as many streams as it takes."""
+def _call(method: Callable[..., T], request: Any, attempts: Attempts) -> T:
+    """Calls until there is an answer."""
     while True:
-        stream = call(watch.begin(), timeout=watch.attempts.left())
         try:
-            for message in _unless_silent(stream, watch.silence):
-                if (newer := watch.take(message)) is not None:
-                    yield newer
+            answer = method(request, timeout=attempts.left())
+            attempts.answered()
+            return answer
         except grpc.RpcError as error:
-            delay = watch.pause(error)
-        else:
-            if watch.has_goal:
-                return
-            delay = watch.pause()
-        finally:
-            stream.cancel()
-        time.sleep(delay)
+            _pause(attempts.pause(error))
 
 
-def _unless_silent(stream: Any, limit: float) -> Iterator[Any]:
-    """Cancels a stream that brings nothing for so long. Time that the caller spends is no silence."""
+def _pages(method: Callable[..., T], request: Any, attempts: Attempts) -> Iterator[T]:
     while True:
-        silence = threading.Timer(limit, stream.cancel)
-        silence.daemon = True
-        silence.start()
-        try:
-            message = next(stream, None)
-        finally:
-            silence.cancel()
-        if message is None:
+        page: Any = _call(method, request, attempts)
+        yield page
+        if not page.next_page_token:
             return
-        yield message
+        request.page_token = page.next_page_token
+
+
+def _pause(seconds: float, stopped: threading.Event | None = None) -> None:
+    (stopped or threading.Event()).wait(seconds)
+
+
+class Watch(Generic[T], Iterator[T]):
+    """Yields states. Leaving the loop ends it, and so does stop, from any thread."""
+
+    def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
+        self._stream = _Stream()
+        self._states = self._stream.follow(call, progress)
+
+    def __next__(self) -> T:
+        return next(self._states)
+
+    def stop(self) -> None:
+        """Ends the loop as if there were nothing more."""
+        self._stream.stop()
+
+
+class _Stream:
+    """Is the stream of the moment. It does not know its Watch, which so ends with the loop."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.current: Any = None
+
+    def stop(self) -> None:
+        self.stopped.set()
+        if self.current:
+            self.current.cancel()
+
+    def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
+        """Yields what is new over as many streams as it takes."""
+        while not (self.stopped.is_set() or progress.over):
+            self.current = call(progress.begin(), timeout=progress.attempts.left())
+            try:
+                for message in self.unless_silent(progress):
+                    if (newer := progress.take(message)) is not None:
+                        yield newer
+                if progress.has_goal:
+                    return
+                delay = None if self.stopped.is_set() else progress.pause()
+            except (grpc.RpcError, errors.Unavailable) as error:
+                delay = None if self.stopped.is_set() else progress.pause(error)
+            finally:
+                self.current.cancel()
+            if delay is not None:
+                _pause(delay, self.stopped)
+
+    def unless_silent(self, progress: Progress[T]) -> Iterator[Any]:
+        """Cancels a stream that brings nothing for so long. Time that the caller spends is no silence."""
+        silent = threading.Event()
+
+        def give_up() -> None:
+            silent.set()
+            self.current.cancel()
+
+        while not self.stopped.is_set():
+            timer = threading.Timer(progress.silence, give_up)
+            timer.daemon = True
+            timer.start()
+            try:
+                message = next(self.current, None)
+            except grpc.RpcError:
+                if silent.is_set():
+                    raise progress.silent() from None
+                raise
+            finally:
+                timer.cancel()
+            if message is None:
+                return
+            yield message
 
 
 class _Details(NamedTuple):
@@ -180,8 +277,8 @@ class _Details(NamedTuple):
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
     """Sends a secret with every call."""
 
-    def __init__(self, secret: str) -> None:
-        self.header = ("authorization", "Bearer " + secret)
+    def __init__(self, header: tuple[str, str]) -> None:
+        self.header = header
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         d = client_call_details

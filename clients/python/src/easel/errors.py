@@ -1,118 +1,193 @@
-"""What an error says, and whether another attempt is worth it."""
+"""Errors, by what a program does about them."""
 
-import random
-import time
-from typing import Any, Literal, cast
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal, NamedTuple, cast
 
 import google.rpc.error_details_pb2 as details_pb2  # type: ignore[import-untyped]
 import google.rpc.status_pb2 as status_pb2  # type: ignore[import-untyped]
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from easel import v1
+from easel.v1.reasons import CODES, REASONS
+from easel.values import Heartbeat, Render
 
 OrderOutcome = Literal["unknown", "not_placed_by_this_call", "not_placed"]
 
 
-class DamagedError(Exception):
+class FieldViolation(NamedTuple):
+    """A field of the request, and what is wrong with it."""
+
+    field: str
+    description: str
+
+
+class Error(Exception):
+    """Is the base of all errors of this package."""
+
+    is_retryable = False  # whether the same call again may mend it
+
+    def __init__(
+        self, message: str, *, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN, details: Iterable[Message] = (), key: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.details = tuple(details)  # messages of google.rpc
+        self.key = key  # the idempotency key, where it is about an order
+        info = self._detail("ErrorInfo")
+        ours = info is not None and info.domain == "easel"
+        self.reason: str = info.reason if ours else ""  # a name of the contract's ErrorReason, or of a newer one
+        self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
+        again = self._detail("RetryInfo")
+        self.retry_after: timedelta | None = again and again.retry_delay.ToTimedelta()
+        bad = self._detail("BadRequest")
+        self.field_violations = tuple(FieldViolation(one.field, one.description) for one in (bad.field_violations if bad else ()))
+        request = self._detail("RequestInfo")
+        self.request_id: str = request.request_id if request else ""
+
+    @property
+    def order_outcome(self) -> OrderOutcome:
+        """Says what is known of an order. Only after "not_placed" may its key be forgotten."""
+        return cast(OrderOutcome, self.metadata.get("order_outcome", "unknown"))
+
+    def _detail(self, name: str) -> Any:
+        return next((one for one in self.details if one.DESCRIPTOR.name == name), None)
+
+    def _cents(self, name: str) -> int | None:
+        value = self.metadata.get(name, "")
+        return int(value) if value.isdecimal() else None
+
+
+class InvalidRequest(Error):
+    """The request breaks a rule: mend it. field_violations names fields."""
+
+
+class Unauthenticated(Error):
+    """The API key or token is missing or not accepted."""
+
+
+class PermissionDenied(Error):
+    """The caller may not do this."""
+
+
+class NotFound(Error):
+    """There is no such render or model for this caller."""
+
+
+class InsufficientBalance(Error):
+    """The balance does not cover the price."""
+
+
+class PriceAboveLimit(Error):
+    """The price is above max_cost_cents."""
+
+    @property
+    def price_cents(self) -> int | None:
+        return self._cents("price_cents")
+
+
+class BudgetExceeded(Error):
+    """The team's budget has no room for the price until reset_time."""
+
+    @property
+    def price_cents(self) -> int | None:
+        return self._cents("price_cents")
+
+    @property
+    def remaining_cents(self) -> int | None:
+        return self._cents("remaining_cents")
+
+    @property
+    def window(self) -> str:
+        return self.metadata.get("window", "")
+
+    @property
+    def reset_time(self) -> datetime | None:
+        time = Timestamp()
+        try:
+            time.FromJsonString(self.metadata.get("reset_time", ""))
+        except ValueError:
+            return None
+        return time.ToDatetime(timezone.utc)
+
+
+class DailyCapReached(Error):
+    """The API key has reached its daily cap in the catalog."""
+
+
+class IdempotencyKeyReused(Error):
+    """The key stands for another order."""
+
+
+class OutcomeUnknown(Error):
+    """It is not known whether the order was taken: keep its key, and order again with it."""
+
+
+class NotReady(Error):
+    """The render has not ended, or its result is not there yet."""
+
+
+class NoContent(Error):
+    """The render has no file and will have none."""
+
+
+class ContentChanged(Error):
+    """The bytes are not those that the download has begun with."""
+
+
+class Unavailable(Error):
+    """Easel or the catalog can't answer now."""
+
+
+class ServerFault(Error):
+    """The server or its operator has to mend something."""
+
+
+class Timeout(Error, TimeoutError):
+    """The caller's own time is over. The cause is the last failure, and heartbeat says how the catalog was."""
+
+    heartbeat: Heartbeat | None = None
+
+
+class RenderFailed(Error):
+    """The render was paid and came to nothing, or was deleted."""
+
+    render: Render
+
+
+class Damaged(Error):
     """Bytes of a download are not those that the server has sent."""
 
 
-class FailedError(Exception):
-    """A render was paid and came to nothing, or was deleted."""
-
-    def __init__(self, generation: v1.Generation) -> None:
-        super().__init__(f"{v1.State.Name(generation.state)}: {generation.failure_message}")
-        self.generation = generation
+_CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
-def reason(error: BaseException) -> "v1.ErrorReason.ValueType":
-    """Says why a call has failed: ERROR_REASON_UNSPECIFIED where that is not of Easel, or of a newer one."""
-    name = _info(error).reason
-    return v1.ErrorReason.Value(name) if name in v1.ErrorReason.keys() else v1.ErrorReason.ERROR_REASON_UNSPECIFIED
+def of(error: BaseException, key: str = "") -> Error:
+    """Gives an error of gRPC its class."""
+    if isinstance(error, Error):
+        return error
+    code, text = grpc.StatusCode.UNKNOWN, str(error)
+    if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
+        code, text = error.code(), error.details() or ""
+    found = Error(text, code=code, details=_details(error), key=key)
+    row = REASONS.get(found.reason) or CODES[code.name]
+    made = _CLASSES[row["class"]](f"{found.reason or code.name}: {text}", code=code, details=found.details, key=key)
+    made.is_retryable = row["again"] == "yes" or (row["again"] == "if_told" and made.retry_after is not None)
+    return made
 
 
-def retry_delay(error: BaseException) -> float | None:
-    """Says how many seconds to wait before the next attempt, where the server has said so."""
-    info = _detail(error, details_pb2.RetryInfo)
-    return None if info is None else cast(float, info.retry_delay.ToTimedelta().total_seconds())
+def failed(render: Render) -> RenderFailed:
+    """Makes the error of a render that came to nothing."""
+    error = RenderFailed(f"{render.state}: {render.failure_message}")
+    error.render = render
+    return error
 
 
-def order_outcome(error: BaseException) -> OrderOutcome:
-    """Says what is known of an order that has failed: see CreateGeneration. Any error may leave it unknown."""
-    return cast(OrderOutcome, _info(error).metadata.get("order_outcome", "unknown"))
-
-
-def details(error: BaseException) -> list[Message]:
-    """Gives the details of an error, each a message of google.rpc: ErrorInfo, RetryInfo, BadRequest and others."""
+def _details(error: BaseException) -> Iterable[Message]:
     sent = error.trailing_metadata() if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)) else None
-    found: list[Message] = []
-    for packed in status_pb2.Status.FromString(dict(sent or ()).get("grpc-status-details-bin", b"")).details:
-        if kind := getattr(details_pb2, packed.TypeName().removeprefix("google.rpc."), None):
-            found.append(kind.FromString(packed.value))
-    return found
-
-
-def code(error: BaseException) -> grpc.StatusCode:
-    """Gives the code of an error."""
-    return error.code() if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)) else grpc.StatusCode.UNKNOWN
-
-
-LONGEST = 10  # seconds of back-off, before jitter
-
-
-class Attempts:
-    """Counts the attempts of one function, which has so many seconds for all of them."""
-
-    def __init__(self, timeout: float | None = None) -> None:
-        self.end = None if timeout is None else time.monotonic() + timeout
-        self.failures = 0
-
-    def left(self) -> float | None:
-        return None if self.end is None else max(self.end - time.monotonic(), 0)
-
-    def pause(self, error: Exception, asked: float = 0) -> float:
-        """Gives the seconds before the next attempt, or raises the error where there is no time for one."""
-        delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), asked, retry_delay(error) or 0)
-        self.failures = min(self.failures + 1, 8)
-        if self.end is not None and time.monotonic() + delay >= self.end:
-            raise error
-        return delay
-
-
-def final(error: BaseException) -> bool:
-    """Says whether watching again can't mend an error."""
-    return code(error).name in (
-        *("NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED"),
-        *("INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"),
-    )
-
-
-def repeat_helps(error: BaseException) -> bool:
-    """Says whether the same call again may mend an error. A reason outranks its code."""
-    why = reason(error)
-    if why == v1.ErrorReason.SUBMISSION_OUTCOME_UNKNOWN:
-        return retry_delay(error) is not None  # else it is too late
-    if why != v1.ErrorReason.ERROR_REASON_UNSPECIFIED:
-        return why in _PASSING
-    return code(error).name in _PASSING_CODES or retry_delay(error) is not None
-
-
-_PASSING_CODES = ("UNAVAILABLE", "ABORTED", "INTERNAL", "UNKNOWN", "CANCELLED", "DEADLINE_EXCEEDED")
-_PASSING = (
-    *(v1.ErrorReason.SUBMISSION_IN_PROGRESS, v1.ErrorReason.CONTENT_NOT_READY, v1.ErrorReason.CONTENT_INTERRUPTED),
-    *(v1.ErrorReason.UPSTREAM_RATE_LIMITED, v1.ErrorReason.UPSTREAM_UNAVAILABLE, v1.ErrorReason.UPSTREAM_MALFORMED_RESPONSE),
-    *(v1.ErrorReason.UNAVAILABLE, v1.ErrorReason.LEDGER_UNAVAILABLE, v1.ErrorReason.OVERLOADED, v1.ErrorReason.STREAM_QUOTA_EXCEEDED),
-    *(v1.ErrorReason.READER_TOO_SLOW, v1.ErrorReason.SERVER_DRAINING, v1.ErrorReason.STREAM_MAX_AGE),
-    *(v1.ErrorReason.REQUEST_BODY_TIMEOUT, v1.ErrorReason.CANCELLED, v1.ErrorReason.DEADLINE_EXCEEDED, v1.ErrorReason.INTERNAL),
-)
-
-
-def _info(error: BaseException) -> Any:
-    info = _detail(error, details_pb2.ErrorInfo)
-    return info if info is not None and info.domain == "easel" else details_pb2.ErrorInfo()
-
-
-def _detail(error: BaseException, kind: Any) -> Any:
-    return next((one for one in details(error) if isinstance(one, kind)), None)
+    packed = {name: value for name, value in sent or ()}.get("grpc-status-details-bin", b"")
+    for one in status_pb2.Status.FromString(packed).details:
+        if kind := getattr(details_pb2, one.TypeName().removeprefix("google.rpc."), None):
+            yield kind.FromString(one.value)

@@ -5,10 +5,12 @@ import time
 from typing import Any, Generic, TypeVar
 
 import grpc
-import grpc.aio
 
 from easel import v1
-from easel.errors import LONGEST, Attempts, final
+from easel.attempts import LONGEST, Attempts
+from easel.errors import Unavailable
+from easel.v1.reasons import WATCH_ENDS
+from easel.values import Account, Heartbeat, Render, of
 
 MOST_ETAGS = 10_000  # that a watch remembers
 MOST_KNOWN_ETAGS = 1000  # that a request may have
@@ -17,18 +19,17 @@ SHORTEST = 1  # seconds of a heartbeat interval that the contract allows
 T = TypeVar("T")
 
 
-class Watch(Generic[T]):
+class Progress(Generic[T]):
     """How far a watch has come, over all its streams."""
 
     has_goal = True  # whether a stream that ends without an error ends the watch
+    over = False  # whether there is nothing to watch
 
-    def __init__(self, request: Any, timeout: float | None = None) -> None:
-        self.request = copy.deepcopy(request)  # of the next stream
-        if not request.HasField("heartbeat_interval"):
-            self.request.heartbeat_interval.FromSeconds(10)
+    def __init__(self, request: Any, attempts: Attempts) -> None:
+        self.request = request  # of the next stream
         # The server refuses an interval that is too short, and is given the time to say so.
-        self.silence = 3 * max(self.request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
-        self.attempts = Attempts(timeout)
+        self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
+        self.attempts = attempts
 
     def begin(self) -> Any:
         """Begins a stream, and gives its request."""
@@ -37,7 +38,12 @@ class Watch(Generic[T]):
 
     def take(self, message: Any) -> T | None:
         """Gives what a message brings, where it is new to the caller."""
+        self.attempts.hooks.answered()
         self.asked = message.closing.retry_delay.ToTimedelta().total_seconds()
+        if message.HasField("heartbeat"):
+            self.attempts.heartbeat = of(Heartbeat, message.heartbeat)
+            if self.attempts.hooks.on_heartbeat:
+                self.attempts.hooks.on_heartbeat(self.attempts.heartbeat)
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
@@ -45,38 +51,38 @@ class Watch(Generic[T]):
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Gives the seconds before the next stream, or raises the error of the last one: where watching again
-        can't mend it, or there is no time. A stream that ended before the goal has no error of its own.
-        """
-        error = error or _out_of_time()
-        if final(error):
-            raise error
+        """Gives the seconds before the next stream, or raises what watching again can't mend."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
-        return self.attempts.pause(error, self.asked)
+        return self.attempts.pause(error or _lost("the stream has ended before its goal"), asked=self.asked, ends=tuple(WATCH_ENDS))
+
+    def silent(self) -> Unavailable:
+        """Makes the error of a stream that has brought nothing for three heartbeats."""
+        return _lost(f"nothing came for {self.silence:g} s")
 
 
-def _out_of_time() -> grpc.RpcError:
-    nothing = grpc.aio.Metadata()
-    return grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing, "there is no time to watch again")
+def _lost(text: str) -> Unavailable:
+    return Unavailable(text, code=grpc.StatusCode.UNAVAILABLE)
 
 
-class GenerationWatch(Watch[v1.Generation]):
-    """Is a watch of one generation."""
+class GenerationProgress(Progress[Render]):
+    """Is of a watch of one generation."""
 
-    def newer(self, update: v1.GenerationUpdate) -> v1.Generation:
+    def newer(self, update: v1.GenerationUpdate) -> Render:
         if update.generation.etag != self.request.known_etag:
             self.attempts.failures = 0
         self.request.known_etag = update.generation.etag
-        return update.generation
+        heartbeat = self.attempts.heartbeat
+        return of(Render, update.generation, typical_remaining=heartbeat and heartbeat.typical_remaining)
 
 
-class GenerationsWatch(Watch[v1.Generation]):
-    """Is a watch of many generations."""
+class GenerationsProgress(Progress[Render]):
+    """Is of a watch of many generations."""
 
-    def __init__(self, request: v1.WatchGenerationsRequest, timeout: float | None = None) -> None:
-        super().__init__(request, timeout)
-        self.has_goal = bool(request.generation_ids)
+    def __init__(self, request: v1.WatchGenerationsRequest, attempts: Attempts, *, everything: bool) -> None:
+        super().__init__(request, attempts)
+        self.has_goal = not everything
+        self.over = not everything and not request.generation_ids
         self.etags = _Etags(request)
 
     def begin(self) -> Any:
@@ -84,11 +90,11 @@ class GenerationsWatch(Watch[v1.Generation]):
         self.request.known_etags.update(self.etags.wanted())
         return super().begin()
 
-    def newer(self, update: v1.GenerationUpdate) -> v1.Generation | None:
+    def newer(self, update: v1.GenerationUpdate) -> Render | None:
         if not self.etags.add(update.generation):
             return None
         self.attempts.failures = 0
-        return update.generation
+        return of(Render, update.generation)
 
 
 class _Etags:
@@ -122,17 +128,17 @@ class _Etags:
         return True
 
 
-class AccountWatch(Watch[v1.Account]):
-    """Is a watch of the account."""
+class AccountProgress(Progress[Account]):
+    """Is of a watch of the account."""
 
     has_goal = False
     last: v1.Account | None = None
 
-    def newer(self, update: v1.AccountUpdate) -> v1.Account | None:
+    def newer(self, update: v1.AccountUpdate) -> Account | None:
         if self.last is None or not update.initial:
             self.attempts.failures = 0
         last, self.last = self.last, _money(update.account)
-        return None if update.initial and self.last == last else update.account
+        return None if update.initial and self.last == last else of(Account, update.account)
 
 
 def _money(account: v1.Account) -> v1.Account:

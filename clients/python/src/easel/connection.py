@@ -1,0 +1,71 @@
+"""Where a server is, and how it is spoken to."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import grpc
+
+from easel import v1
+
+__version__ = "0.1.0"
+
+# The first retries unary calls, the pings find out when the server is gone.
+OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.service_config", v1.SERVICE_CONFIG),
+    ("grpc.lb_policy_name", "round_robin"),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.ping_timeout_ms", 5_000),
+    ("grpc.max_receive_message_length", 8 << 20),
+    ("grpc.primary_user_agent", "easel-python/" + __version__),
+)
+
+
+class Connection(NamedTuple):
+    """What a channel is made of."""
+
+    target: str
+    credentials: grpc.ChannelCredentials | None  # None is plaintext
+    options: Sequence[tuple[str, Any]]
+    header: tuple[str, str] | None
+
+
+def connection(
+    address: str | None, api_key: str | None, credentials: grpc.ChannelCredentials | None,
+    allow_plaintext: bool, options: Sequence[tuple[str, Any]],
+) -> Connection:  # fmt: skip
+    """Reads what a caller says of a server. What no attempt could mend is a ValueError."""
+    address = os.environ.get("EASEL_ADDR", "localhost:50051") if address is None else address
+    api_key = (os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key).strip()
+    scheme, host, port = _parts(address)
+    plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
+    if plaintext and credentials is not None:
+        raise ValueError("an address with http:// has no use for credentials: take https://")
+    if plaintext and api_key and not (_is_loopback(host) or allow_plaintext):
+        raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or allow_plaintext=True where the way is safe")
+    if not re.fullmatch("[!-~]*", api_key):
+        raise ValueError("the API key has a character that no header may have")
+    header = ("authorization", "Bearer " + api_key) if api_key else None
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *options], header)
+
+
+def _parts(address: str) -> tuple[str, str, int]:
+    parts = re.fullmatch(r"(?:(https?)://)?(?:\[([\da-fA-F:.]+)\]|([\w.-]+))(?::(\d{1,5}))?/?", address.strip())
+    scheme, six, name, port = parts.groups() if parts else ("", "", "", "")
+    number = int(port or {"http": 80, "https": 443}.get(scheme or "", 0))
+    if not 0 < number < 65536:
+        shown = "" if "@" in address else f", not {address!r}"
+        raise ValueError(f"the address must be host:port, http://host:port or https://host:port{shown}")
+    return scheme or "", six or name, number
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -1,0 +1,57 @@
+"""Requests, of plain values."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from easel import v1
+from easel.values import Order, Render, State, UsageDimension, WatchUntil
+
+Inputs = Mapping[str, Any] | str  # a text is JSON, and is sent as it is
+Key = str | int | UUID
+Which = str | Order | Render  # a text is the id
+
+
+def id_of(which: Which) -> str:
+    return which if isinstance(which, str) else which.generation_id
+
+
+def text_of(inputs: Inputs) -> str:
+    return inputs if isinstance(inputs, str) else json.dumps(inputs, allow_nan=False)
+
+
+def key_of(key: Key) -> str:
+    if key == "":
+        raise ValueError("an empty key can't find its order again")
+    return str(key)
+
+
+def watch(which: Which, until: WatchUntil, known_etag: str, heartbeat: float) -> v1.WatchGenerationRequest:
+    request = v1.WatchGenerationRequest(generation_id=id_of(which), until=v1.WatchUntil.ValueType(until), known_etag=known_etag)
+    request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+    return request
+
+
+def watch_many(
+    which: Iterable[Which] | None, until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
+) -> v1.WatchGenerationsRequest:
+    request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which or ()), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
+    request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+    if chosen.ByteSize():
+        request.filter.CopyFrom(chosen)
+    return request
+
+
+def chosen(model: str, states: Iterable[State], labels: Mapping[str, str], owner: str) -> v1.GenerationFilter:
+    return v1.GenerationFilter(model_id=model, states=map(v1.State.ValueType, states), labels=labels, owner=owner)
+
+
+def usage(start: datetime | None, end: datetime | None, by: Iterable[UsageDimension], label: str) -> v1.ListUsageRequest:
+    request = v1.ListUsageRequest(group_by=map(v1.UsageDimension.ValueType, by), label_name=label)
+    if start:
+        request.start_time.FromDatetime(start)
+    if end:
+        request.end_time.FromDatetime(end)
+    return request

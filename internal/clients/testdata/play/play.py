@@ -1,0 +1,84 @@
+"""Makes one call, and prints what comes of it."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import easel
+
+
+def name(error: easel.Error) -> str:
+    return type(error).__name__
+
+
+def show(render: easel.Render) -> None:
+    print("render", render.generation_id, render.state, render.etag)
+
+
+def order(client: easel.Client, key: str) -> None:
+    try:
+        placed = client.order(
+            "studio/landscape", {"prompt": "rain"}, key=None if key == "-" else key, max_cost_cents=50, labels={"campaign": "winter"}, timeout=timeout
+        )
+        print("placed", placed.generation_id, placed.key, str(placed.replayed).lower())
+    except easel.Error as error:
+        fail(error)
+
+
+def fail(error: easel.Error) -> None:
+    budget = error if isinstance(error, easel.BudgetExceeded) else None
+    print(
+        *("failed", name(error), error.reason or "-"),
+        *(f"key={error.key or '-'}", f"outcome={error.order_outcome}", f"retryable={str(error.is_retryable).lower()}"),
+        f"after={int(error.retry_after.total_seconds()) if error.retry_after else '-'}",
+        f"remaining={budget.remaining_cents if budget else '-'}",
+        f"reset={budget.reset_time.isoformat().replace('+00:00', 'Z') if budget and budget.reset_time else '-'}",
+        f"fields={','.join(one.field for one in error.field_violations) or '-'}",
+    )
+    if isinstance(error, easel.Timeout) and error.heartbeat:
+        print("last", error.heartbeat.last_error)
+
+
+def play(client: easel.Client, call: str, names: list[str]) -> None:
+    if call == "watch":
+        for render in client.watch(names[0], timeout=timeout):
+            show(render)
+    elif call == "many":
+        for render in client.watch_many(names or None, timeout=timeout):
+            show(render)
+    elif call == "account":
+        for account in client.watch_account(timeout=timeout):
+            print("balance", account.balance_cents)
+    elif call == "list":
+        for render in client.list(labels={"campaign": "winter"}, timeout=timeout):
+            show(render)
+    elif call == "usage":
+        for row in client.usage(timeout=timeout):
+            print("usage", row.model_id, row.order_count, row.cost_cents)
+    elif call == "download":
+        client.download(names[0], names[1], timeout=timeout)
+        print("file", Path(names[1]).read_text())
+    else:
+        raise ValueError(call)
+    print("ended")
+
+
+logging.basicConfig(level=logging.INFO)
+timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
+client = easel.Client(
+    on_retry=lambda error, _: print("again", name(error)),
+    on_heartbeat=lambda _: print("heartbeat"),
+    on_key=lambda _: print("key made"),
+)
+call, *names = sys.argv[1:]
+try:
+    if call == "order":
+        for key in names:
+            order(client, key)
+    elif call == "run":
+        client.run("studio/landscape", {"prompt": "rain"}, key=names[0], max_cost_cents=50, labels={"campaign": "winter"}, timeout=timeout)
+    else:
+        play(client, call, names)
+except easel.Error as error:
+    fail(error)
