@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -252,8 +253,10 @@ func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 // rest makes what the HTTP listener serves.
 func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.Local) (http.Handler, error) {
 	return func(front *server.Server, local *server.Local) (http.Handler, error) {
+		pages := page.Handlers(front.GRPCAddr())
+		maps.Copy(pages, page.Packages(c.PackagesDir))
 		return rest.New(rest.Config{
-			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
+			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: pages,
 			Addr: front.HTTPAddr(), AllowedHosts: c.HTTPAllowedHosts,
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"regexp"
 	"time"
 
@@ -44,6 +45,7 @@ type listenFlags struct {
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
+	PackagesDir      string   `group:"listen" env:"EASEL_PACKAGES_DIR" placeholder:"DIR" help:"Directory of the clients' packages, which /packages of the HTTP address hands out."`
 }
 
 // tuningFlags are what seldom needs a change.
@@ -136,6 +138,10 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 }
 
 func (f *listenFlags) hostFaults(list *cli.FaultList) {
+	if f.PackagesDir != "" {
+		info, err := os.Stat(f.PackagesDir)
+		list.Require(err == nil && info.IsDir(), fmt.Sprintf("EASEL_PACKAGES_DIR: %q is no directory", f.PackagesDir))
+	}
 	for _, host := range f.HTTPAllowedHosts {
 		_, err := netip.ParseAddr(host)
 		list.Require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
