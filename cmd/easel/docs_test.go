@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,34 +56,6 @@ func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
 			if !found || strings.TrimSpace(after) == "" || strings.ContainsAny(after[:1], "\n|#") {
 				t.Errorf("the document does not explain %q", strings.TrimSpace(heading))
 			}
-		}
-	}
-}
-
-func TestThePictureOfAWatchShowsOneToItsEndAndIsOfTheCommandLine(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "watch.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var drawn struct {
-		XMLName xml.Name
-		Texts   []string `xml:"defs>g>text"`
-	}
-	if err := xml.Unmarshal(data, &drawn); err != nil || drawn.XMLName.Local != "svg" {
-		t.Fatalf("it is no SVG: %v", err)
-	}
-	for _, want := range []string{"queued", "running", "succeeded", "written to sea.png"} {
-		if !slices.Contains(drawn.Texts, want) {
-			t.Errorf("it does not show %q", want)
-		}
-	}
-	command := slices.IndexFunc(drawn.Texts, func(text string) bool { return strings.HasPrefix(text, "easel generate ") })
-	if command < 0 {
-		t.Fatal("it shows no command")
-	}
-	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(drawn.Texts[command], -1) {
-		if help := easel(t.Context(), nil, "generate", "--help"); !strings.Contains(help.stdout, flag) {
-			t.Errorf("it shows the flag %s, which there is not", flag)
 		}
 	}
 }

@@ -14,7 +14,6 @@ tool (
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
-	github.com/creack/pty v1.1.24
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/jhump/protoreflect/v2 v2.0.0-beta.2
 	google.golang.org/genproto/googleapis/api v0.0.0-20261019180522-ce908d29299b
