@@ -75,7 +75,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Output == "json" {
 		console.PrintText(cli.JSONText(report))
 	} else {
-		report.Print(console, c.Quiet)
+		console.PrintText(report.Text(c.Quiet))
 	}
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
@@ -93,12 +93,12 @@ func (c *doctorCmd) typedInputs() func(model string) (json.RawMessage, error) {
 
 // verdict is the end of the command: the first check that did not go well.
 func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
-	failed := report.Failure()
-	if failed == nil {
+	kind, text, fix := report.Failure()
+	if text == "" {
 		return ctx.Err()
 	}
-	p := &cli.Problem{Exit: cli.ExitFailure, Text: failed.Text, Cure: failed.Fix}
-	switch failed.Kind {
+	p := &cli.Problem{Exit: cli.ExitFailure, Text: text, Cure: fix}
+	switch kind {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
 		p.Exit = cli.ExitCredential
 	case catalog.KindUnavailable, catalog.KindRateLimited:

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -10,225 +11,231 @@ import (
 // Finding is one thing that an answer of the catalog shows: under which name the rules
 // have found a part of it, or why they have not and which line would.
 type Finding struct {
-	// Part is what it is about, such as "price".
-	Part string `json:"part"`
-	// Where is the member that holds it, as sent and with its wrappers: "data[].cost".
-	// "" where nothing was found.
-	Where string `json:"where,omitempty"`
-	// Value is a word as the rules read it, "" where the part is not a word of a table.
-	Value string `json:"value,omitempty"`
-	// Fault says why it can't be read, "" where it can.
-	Fault string `json:"fault,omitempty"`
-	// Hint says that Easel works without it: the specification does not promise it.
-	Hint bool `json:"hint,omitempty"`
-	// Fixes are the lines that would read it; none where no line would.
-	Fixes []Fix `json:"cures,omitempty"`
-	// Count is in how many records it was so.
-	Count int `json:"count"`
+	Part  string `json:"part"`            // what it is about, such as "price"
+	Where string `json:"where,omitempty"` // the member that holds it, as sent; "" where nothing was found
+	Value string `json:"value,omitempty"` // a word as the rules read it, "" where the part is not a word of a table
+	Fault string `json:"fault,omitempty"` // why it can't be read, "" where it can
+	Hint  bool   `json:"hint,omitempty"`  // Easel works without it: the specification does not promise it
+	Fixes []Fix  `json:"cures,omitempty"` // the lines that would read it; none where no line would
+	Count int    `json:"count"`           // in how many records it was so
 }
 
 // Fix is one line to add to the rules.
 type Fix struct {
 	Table string `json:"table"`          // the variable in [catalog.RulesFile]
-	Line  string `json:"line,omitempty"` // what to add to it, as Go, "" where only a person can write it
+	Line  string `json:"line,omitempty"` // what to add to it, as Go
 	Note  string `json:"note,omitempty"` // what to think about before, "" where it is plain
+}
+
+// part is a part of a record, and what is said where it is not found.
+type part struct {
+	catalog.Rule
+	name, want string // want is what it must be
+	hints      string // what a name that is not known probably has in it
+	needed     bool   // Easel can't do without
+}
+
+const (
+	cents = "a whole number of cents"
+	id    = "a text or a whole number"
+)
+
+// parts are those of a route's records. The first tells whether an object is such a record.
+func parts(route string, r catalog.RuleSet) []part {
+	models := []part{
+		{r.ModelID, "model id", id, "id slug ref code", true},
+		{r.ModelName, "model name", "a text", "name title label", false},
+		{r.ModelDescription, "model description", "a text", "descr about summary", false},
+		{r.InputFields, "input fields", "a list or an object of fields", "field input param arg knob option setting schema", true},
+	}
+	renders := []part{
+		{r.Status, "status", "a word", "stat phase stage progress condition", true},
+		{r.GenerationID, "render id", id, "id ref uuid ticket number", true},
+		{r.ModelOf, "model of a render", id, "model engine", false},
+		{r.Cost, "cost", cents, "cost cent charge price paid", false},
+		{r.CreateTime, "order time", "a time that timeLayouts has", "creat submit order queued born added", false},
+		{r.Inputs, "inputs", "an object", "input param arg", false},
+	}
+	return map[string][]part{
+		routeAccount:     {{r.Balance, "balance", cents, "balanc credit fund cent remain wallet money", true}},
+		routeQuote:       {{r.Price, "price", cents, "price cost cent amount total fee charge quote sum", true}},
+		routeModels:      models[:3],
+		routeModel:       models,
+		routeGeneration:  renders,
+		routeGenerations: renders,
+	}[route]
+}
+
+// diagnosis goes through one body.
+type diagnosis struct {
+	body  catalog.JSON
+	rules catalog.RuleSet
+	parts []part
+	found []Finding
 }
 
 // Diagnose tells how the reading rules read the body of a 2xx answer of a route, such as "POST
 // /quote". It gives nothing for a route that has no rules. The API key of cred is in none of its
 // texts, and neither are values other than the words of tables.
 func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
-	value, err := catalog.ReadBody(answer, cred)
+	body, err := catalog.ReadBody(answer, cred)
 	if err != nil {
 		return []Finding{{Part: "body", Fault: "no JSON: the rules read nothing else here", Count: 1}}
 	}
-	d := &diagnosis{body: body{value}, rules: catalog.Rules()}
+	rules := catalog.Rules()
+	d := &diagnosis{body: body, rules: rules, parts: parts(route, rules)}
 	switch route {
 	case routeAccount:
-		d.account()
-	case routeModels:
-		d.models()
-	case routeModel:
-		d.model()
+		d.record("account", rules.Account)
 	case routeQuote:
-		d.quote()
+		if rules.Price.Reads(body) {
+			d.add(Finding{Part: "price", Where: "the body itself"})
+			break
+		}
+		d.record("price", rules.Quote)
+		if _, read := catalog.ReadPrice(body); !read && len(d.found) == 1 && d.found[0].Fault == "" {
+			d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
+		}
+	case routeModels:
+		d.list("list of models", rules.Model)
+	case routeModel:
+		d.record("model", rules.Model)
 	case routeGenerations:
-		d.generations()
+		d.list("list of renders", rules.Generation)
 	case routeGeneration:
-		d.generation()
+		d.record("render", rules.Generation)
 	}
 	return d.found
 }
 
-// diagnosis goes through one body.
-type diagnosis struct {
-	body
-	rules catalog.RuleSet
-	found []Finding
+// record looks at the record that the body is or wraps, or for one below wrappers that the rules do not know.
+func (d *diagnosis) record(name string, form catalog.Form) {
+	r, ok := form.Record(d.body)
+	if ok && form.Fits(r) && !(name == "render" && catalog.IsEnvelope(r)) {
+		d.inspect(r, "")
+		return
+	}
+	if ok && d.otherUnit(r, "") {
+		return
+	}
+	if fixes := d.wrapped(form.Wrappers); len(fixes) > 0 || !ok || len(d.parts) > 1 {
+		d.add(Finding{Part: name, Fault: "the body is " + shape(d.body) + " in which no " + name + " is found", Fixes: fixes})
+		return
+	}
+	d.inspect(r, "")
 }
 
-func (d *diagnosis) account() {
-	r, ok := d.rules.Account.Record(d.value)
+// list looks for a list, and at each of its records.
+func (d *diagnosis) list(name string, form catalog.Form) {
+	items, ok := form.List(d.body)
 	if !ok {
-		d.add(Finding{Part: "account", Fault: "the body is " + shape(d.value) + ", and not an object: no line cures that"})
+		d.add(Finding{Part: name, Fault: "more than one array, or none, and none under a name of " + form.Lists.Table, Fixes: d.arrays(form)})
 		return
 	}
-	d.money(r, accountSlot(d.rules), d.rules.Account.Wrappers)
-}
-
-func (d *diagnosis) quote() {
-	if d.rules.Price.Reads(d.value) {
-		d.add(Finding{Part: "price", Where: "the body itself"})
-		return
-	}
-	r, ok := d.rules.Quote.Record(d.value)
-	if !ok {
-		d.add(Finding{Part: "price", Fault: "the body is " + shape(d.value) + ", and neither an object nor a whole number of cents: no line cures that"})
-		return
-	}
-	d.money(r, priceSlot(d.rules), d.rules.Quote.Wrappers)
-	if _, read := catalog.ReadPrice(d.value); !read && len(d.found) > 0 && d.found[0].Fault == "" {
-		d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
+	d.add(Finding{Part: name, Where: fmt.Sprintf("%d records", len(items))})
+	for _, item := range items {
+		if r, ok := form.Record(item); ok {
+			d.inspect(r, "[].")
+		} else if d.parts[0].Reads(item) {
+			d.add(Finding{Part: d.parts[0].name, Where: "[] itself"})
+		}
 	}
 }
 
-// money looks for an amount, and below wrappers that are not known.
-func (d *diagnosis) money(r *catalog.Record, sl slot, wrappers catalog.Rule) {
-	at := d.at(r.Sent())
-	if f, odd := d.foreignUnit(r, at); odd {
-		d.add(f)
+// inspect looks for the parts of a record, and for what may be one under another name.
+func (d *diagnosis) inspect(r *catalog.Record, in string) {
+	if d.otherUnit(r, in) {
 		return
 	}
-	d.inspect(r, at, []slot{sl})
-	last := &d.found[len(d.found)-1]
-	if last.Fault != "" && len(last.Fixes) == 0 && last.Where == "" {
-		last.Fixes = d.searchWrapped(sl, wrappers)
+	var claimed []string
+	for _, p := range d.parts {
+		claimed = append(claimed, p.Names...)
+	}
+	top, isObject := catalog.NewRecord(d.body)
+	for _, p := range d.parts {
+		of := r
+		by, ok := p.Find(r)
+		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may stand beside the record
+			of = top
+			by, ok = p.Find(top)
+		}
+		if !ok {
+			d.missing(p, r, in, claimed)
+			continue
+		}
+		d.add(Finding{Part: p.name, Where: in + by.Name})
+		switch p.Table {
+		case d.rules.InputFields.Table:
+			d.fields(of, by)
+		case d.rules.Status.Table:
+			d.status(r, in+by.Name, by.Value)
+		}
+	}
+	if len(d.parts) > 1 && d.parts[0].Table == d.rules.ModelID.Table {
+		d.word(r, d.rules.OutputKind, "what it makes", in, "OutputFile", "or OutputText")
 	}
 }
 
-// foreignUnit finds a currency or a unit that are not euro cents.
-func (d *diagnosis) foreignUnit(r *catalog.Record, at string) (Finding, bool) {
-	if !catalog.InOtherUnits(r) {
-		return Finding{}, false
+// otherUnit tells a currency or a unit that are not euro cents.
+func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
+	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
+		return false
 	}
-	if unit, by, ok := wordOf(r, d.rules.Unit); ok && !catalog.IsCentUnit(unit) {
-		return Finding{
-			Part: "unit", Where: at + by.Name, Fault: quote(unit) + " is not known as a name of euro cents",
+	unit, by, ok := wordOf(r, d.rules.Unit)
+	if ok && !catalog.IsCentUnit(unit) {
+		d.add(Finding{
+			Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents",
 			Fixes: []Fix{{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}},
-		}, true
-	}
-	by, _ := d.rules.Currency.Find(r)
-	return Finding{Part: "currency", Where: at + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"}, true
-}
-
-func (d *diagnosis) models() {
-	items, at, ok := d.list("list of models", d.rules.Model)
-	if !ok {
-		return
-	}
-	for _, item := range items {
-		if d.rules.ModelID.Reads(item) {
-			d.add(Finding{Part: "model id", Where: at + " itself"})
-			continue
-		}
-		if r, ok := d.rules.Model.Record(item); ok {
-			d.inspect(r, at+".", modelSlots(d.rules, false))
-			d.output(r, at+".")
-		}
-	}
-}
-
-func (d *diagnosis) model() {
-	r, ok := d.rules.Model.Record(d.value)
-	slots := modelSlots(d.rules, true)
-	if !ok || !d.rules.Model.Fits(r) {
-		d.add(Finding{Part: "model", Fault: "no record of a model in the body", Fixes: d.searchWrapped(slots[0], d.rules.Model.Wrappers)})
-		return
-	}
-	at := d.at(r.Sent())
-	if top, ok := catalog.NewRecord(d.value); ok && at != "" {
-		if by, ok := slots[3].Find(top); ok { // fields may stand beside the record
-			d.add(Finding{Part: slots[3].part, Where: by.Name})
-			d.fields(top, by)
-			slots = slots[:3]
-		}
-	}
-	d.inspect(r, at, slots)
-	d.output(r, at)
-	if len(slots) > 3 {
-		if by, ok := slots[3].Find(r); ok {
-			d.fields(r, by)
-		}
-	}
-}
-
-// output looks at the word for what a model makes.
-func (d *diagnosis) output(r *catalog.Record, at string) {
-	if by, ok := d.rules.OutputKind.Find(r); ok {
-		kind, _ := catalog.OutputKindOf(r)
-		d.add(Finding{Part: "what it makes", Where: at + by.Name, Value: map[catalog.OutputKind]string{catalog.OutputFile: "a file", catalog.OutputText: "a text"}[kind]})
-		return
-	}
-	if said, by, ok := wordOf(r, d.rules.OutputKind); ok {
-		d.add(Finding{
-			Part: "what it makes", Where: at + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
-			Fixes: []Fix{{Table: d.rules.OutputKind.Table, Line: quote(strings.ToLower(said)) + ": OutputFile", Note: "or OutputText"}},
 		})
+		return true
 	}
+	by, _ = d.rules.Currency.Find(r)
+	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"})
+	return true
 }
 
-// fields looks at the words for the types of inputs.
-func (d *diagnosis) fields(r *catalog.Record, in catalog.Member) {
-	where := strings.TrimSuffix(d.at(r.Sent())+in.Name, ".")
-	for _, field := range catalog.FieldsOf(in.Value) {
-		if _, ok := d.rules.FieldType.Find(field); ok {
-			continue
-		}
-		if said, by, ok := wordOf(field, d.rules.FieldType); ok {
-			d.add(Finding{
-				Part: "type of an input", Where: where + "[]." + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
-				Fixes: []Fix{{Table: d.rules.FieldType.Table, Line: quote(strings.ToLower(said)) + ": FieldString", Note: "or the type that it means"}},
-			})
+// missing says what there is in place of a part, where that is worth a word.
+func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []string) {
+	for _, name := range p.Names {
+		if m := r.Member(name); !m.Value.IsNull() {
+			d.add(Finding{Part: p.name, Hint: !p.needed, Where: in + m.Name, Fault: "it is " + shape(m.Value) + ", and not " + p.want + ": no line cures that"})
+			return
 		}
 	}
+	f := Finding{Part: p.name, Hint: !p.needed, Fault: "under none of the names of " + p.Table}
+	for _, name := range p.candidates(r, claimed) {
+		f.Fixes = append(f.Fixes, Fix{Table: p.Table, Line: quote(name)})
+	}
+	if p.needed || len(f.Fixes) > 0 {
+		d.add(f)
+	}
 }
 
-func (d *diagnosis) generations() {
-	items, at, ok := d.list("list of renders", d.rules.Generation)
-	if !ok {
-		return
-	}
-	for _, item := range items {
-		if r, ok := d.rules.Generation.Record(item); ok {
-			d.record(r, at+".")
+// candidates are the members that may be the part: those whose name says so, else the only
+// one that could be read.
+func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
+	var others []string
+	key := func(m catalog.Member) string { return catalog.Fold(m.Name) }
+	members := r.Sent().Members()
+	slices.SortStableFunc(members, func(a, b catalog.Member) int { return strings.Compare(key(a), key(b)) })
+	for _, m := range slices.CompactFunc(members, func(a, b catalog.Member) bool { return key(a) == key(b) }) {
+		switch {
+		case slices.Contains(claimed, key(m)) || catalog.IsSecret(key(m)) || m.Value.IsNull() || !p.Reads(m.Value):
+		case slices.ContainsFunc(strings.Fields(p.hints), func(hint string) bool { return strings.Contains(key(m), hint) }):
+			telling = append(telling, m.Name)
+		default:
+			others = append(others, m.Name)
 		}
 	}
-}
-
-func (d *diagnosis) generation() {
-	r, ok := d.rules.Generation.Record(d.value)
-	if !ok || !d.rules.Generation.Fits(r) || catalog.IsEnvelope(r) {
-		d.add(Finding{
-			Part: "render", Fault: "no record with a status or an identifier in the body",
-			Fixes: d.searchWrapped(generationSlots(d.rules)[1], d.rules.Generation.Wrappers),
-		})
-		return
+	if len(telling) == 0 && p.needed && len(others) == 1 {
+		return others
 	}
-	d.record(r, d.at(r.Sent()))
+	return telling
 }
 
-// record looks at one record of a generation.
-func (d *diagnosis) record(r *catalog.Record, at string) {
-	slots := generationSlots(d.rules)
-	d.inspect(r, at, slots)
-	if by, ok := slots[1].Find(r); ok {
-		said, _ := catalog.AsWord(by.Value)
-		d.statusWord(r, at+by.Name, said)
-	}
-}
-
-// statusWord looks up a status. What an unknown one means shows in what stands beside it.
-func (d *diagnosis) statusWord(r *catalog.Record, where, said string) {
+// status looks up the word of a status. What an unknown one means shows in what stands beside it.
+func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) {
+	said, _ := catalog.AsWord(value)
 	if state := catalog.StateOf(said); state != catalog.StateUnrecognized {
 		d.add(Finding{Part: "status word", Where: where, Value: quote(said) + " is " + state.String()})
 		return
@@ -241,45 +248,27 @@ func (d *diagnosis) statusWord(r *catalog.Record, where, said string) {
 	}
 	d.add(Finding{
 		Part: "status word", Where: where, Fault: quote(said) + " is no word that is known: a render in it is looked at for ever",
-		Fixes: []Fix{{Table: "states", Line: fmt.Sprintf("%s: %s", quote(catalog.StatusKey(said)), guess), Note: "or the state that it means"}},
+		Fixes: []Fix{{Table: "states", Line: quote(catalog.StatusKey(said)) + ": " + guess, Note: "or the state that it means"}},
 	})
 }
 
-// list looks for a list, and tells where it is.
-func (d *diagnosis) list(part string, form catalog.Form) (items []catalog.JSON, at string, ok bool) {
-	items, ok = form.List(d.value)
-	if !ok {
-		d.add(Finding{Part: part, Fault: "more than one array, or none, and none under a name of " + form.Lists.Table, Fixes: d.arrays(form)})
-		return nil, "", false
+// fields looks at the words for the types of inputs.
+func (d *diagnosis) fields(r *catalog.Record, in catalog.Member) {
+	for _, field := range catalog.FieldsOf(in.Value) {
+		d.word(field, d.rules.FieldType, "type of an input", in.Name+"[].", "FieldString", "or the type that it means")
 	}
-	where, at := "the body itself", "[]"
-	if _, isObject := catalog.NewRecord(d.value); isObject {
-		where, at = "an object keyed by id", "{}"
-		if path, found := pathOfList(d.value, items, 0); found {
-			where, at = path, path+"[]"
-		}
-	}
-	if len(items) == 0 {
-		where = "an empty list"
-	}
-	d.add(Finding{Part: part, Where: where})
-	return items, at, true
 }
 
-// inspect looks for the parts of a record, and for what may be one under another name.
-func (d *diagnosis) inspect(r *catalog.Record, at string, slots []slot) {
-	var claimed []string
-	for _, sl := range slots {
-		claimed = append(claimed, sl.Names...)
+// word looks up a word that Easel can do without.
+func (d *diagnosis) word(r *catalog.Record, rule catalog.Rule, part, in, meaning, note string) {
+	if _, known := rule.Find(r); known {
+		return
 	}
-	for _, sl := range slots {
-		if by, ok := sl.Find(r); ok {
-			d.add(Finding{Part: sl.part, Where: at + by.Name})
-			continue
-		}
-		if f, ok := sl.missing(r, at, claimed); ok {
-			d.add(f)
-		}
+	if said, by, ok := wordOf(r, rule); ok {
+		d.add(Finding{
+			Part: part, Where: in + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
+			Fixes: []Fix{{Table: rule.Table, Line: quote(strings.ToLower(said)) + ": " + meaning, Note: note}},
+		})
 	}
 }
 
@@ -292,12 +281,4 @@ func (d *diagnosis) add(f Finding) {
 	}
 	f.Count = 1
 	d.found = append(d.found, f)
-}
-
-// wordOf gives the word of the first member of a rule's names that is one.
-func wordOf(r *catalog.Record, rule catalog.Rule) (word string, by catalog.Member, ok bool) {
-	rule.Reads = func(v catalog.JSON) bool { _, isWord := catalog.AsWord(v); return isWord }
-	by, ok = rule.Find(r)
-	word, _ = catalog.AsWord(by.Value)
-	return word, by, ok
 }

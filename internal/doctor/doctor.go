@@ -33,9 +33,7 @@ type Config struct {
 	AllowInsecure bool // the API key may travel over http to a host that is not loopback
 	Credential    catalog.Credential
 	Model         string // to look at and to price; "" is the first one of the list
-
-	// Ledger says in words which book of orders the settings name. It is not opened.
-	Ledger string
+	Ledger        string // which book of orders the settings name, in words; it is not opened
 
 	// Inputs gives the inputs to price for a model. Nil makes them up from what the model says.
 	Inputs func(model string) (json.RawMessage, error)
@@ -50,192 +48,156 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &examination{ctx: ctx, client: client, cred: cfg.Credential, transport: transport, model: cfg.Model, inputs: cfg.Inputs}
+	d := &examination{Config: cfg, ctx: ctx, client: client, transport: transport}
 	d.examine()
-	report := newReport(cfg.BaseURL, d.checks)
-	report.Ledger = cfg.Ledger
-	return report, nil
+	failed := slices.ContainsFunc(d.checks, func(c Check) bool { return !c.OK })
+	return &Report{Checks: d.checks, OK: !failed, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL, Ledger: cfg.Ledger}, nil
 }
 
 // examination looks at a catalog.
 type examination struct {
+	Config
 	ctx       context.Context
 	client    *catalog.Client
-	cred      catalog.Credential
 	transport *readOnlyTransport
-	model     string
-	inputs    func(model string) (json.RawMessage, error)
 
-	fields     []catalog.InputField
-	generation string // one that the list has shown
+	fields     []catalog.InputField // of the model
+	generation string               // one that the list has shown
 	checks     []Check
 }
 
-// examine asks everything, unless the catalog does not let it look at all.
+// examine asks one thing after the other, unless the catalog does not let it look at all.
 func (d *examination) examine() {
-	for _, look := range []func(){d.account, d.listModels, d.oneModel, d.quote, d.list, d.oneGeneration, d.missingGeneration} {
-		look()
-		if k := d.checks[len(d.checks)-1].kind; k == catalog.KindCredentialRejected || k == catalog.KindUnavailable || d.ctx.Err() != nil {
+	for _, question := range []struct {
+		name, route string
+		ask         func() error
+	}{
+		{"account", routeAccount, func() error { _, err := d.client.Account(d.ctx, d.Credential); return err }},
+		{"models", routeModels, d.models},
+		{"model", routeModel, d.model},
+		{"quote", routeQuote, d.quote},
+		{"list", routeGenerations, d.list},
+		{"render", routeGeneration, d.render},
+		{"an error", routeGeneration, d.missing},
+	} {
+		d.transport.body = nil
+		err := question.ask()
+		c := Check{Name: question.name, Route: question.route, kind: catalog.KindOf(err), OK: err == nil}
+		switch {
+		case errors.As(err, new(skipped)):
+			c.OK, c.Skipped, c.kind = true, true, 0
+			fallthrough
+		case err != nil:
+			c.Error = terminal.OneLine(err.Error())
+		}
+		if d.transport.body != nil && !c.Skipped {
+			c.Findings = Diagnose(question.route, d.transport.body, d.Credential)
+			c.OK = c.OK && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
+		}
+		d.checks = append(d.checks, c)
+		if c.kind == catalog.KindCredentialRejected || c.kind == catalog.KindUnavailable || d.ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// note keeps what a question has brought.
-func (d *examination) note(name, route string, err error) {
-	c := Check{Name: name, Route: route, kind: catalog.KindOf(err)}
-	if d.transport.body != nil {
-		c.Findings = Diagnose(route, d.transport.body, d.cred)
+// skipped is why something is not asked.
+type skipped string
+
+func (s skipped) Error() string { return string(s) }
+
+const noModel = skipped("no model is known: name one with --model")
+
+func (d *examination) models() error {
+	models, err := d.client.Models(d.ctx, d.Credential)
+	if len(models) > 0 && d.Model == "" {
+		d.Model = models[0].ID
 	}
-	if err != nil {
-		c.Error = errorText(err)
-	}
-	c.OK = err == nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
-	d.checks = append(d.checks, c)
+	return err
 }
 
-func (d *examination) skip(name, route, why string) {
-	d.checks = append(d.checks, Check{Name: name, Route: route, OK: true, Skipped: true, Error: why})
-}
-
-// errorText is an error of the catalog without the route, which stands beside it.
-func errorText(err error) string {
-	var e *catalog.Error
-	if !errors.As(err, &e) {
-		return terminal.OneLine(err.Error())
+func (d *examination) model() error {
+	if d.Model == "" {
+		return noModel
 	}
-	text := e.Kind.String()
-	if e.Status != 0 {
-		text += fmt.Sprintf(" (HTTP %d)", e.Status)
-	}
-	for _, more := range []string{e.Code, e.Message} {
-		if more != "" {
-			text += ": " + more
-		}
-	}
-	for _, v := range e.Violations {
-		text += "; " + v.Field + " " + v.Description
-	}
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	return terminal.OneLine(text)
-}
-
-func (d *examination) account() {
-	_, err := d.client.Account(d.ctx, d.cred)
-	d.note("account", routeAccount, err)
-}
-
-func (d *examination) listModels() {
-	models, err := d.client.Models(d.ctx, d.cred)
-	d.note("models", routeModels, err)
-	if len(models) > 0 && d.model == "" {
-		d.model = models[0].ID
-	}
-}
-
-func (d *examination) oneModel() {
-	if d.model == "" {
-		d.skip("model", routeModel, "no model is known: name one with --model")
-		return
-	}
-	m, err := d.client.Model(d.ctx, d.cred, d.model)
+	m, err := d.client.Model(d.ctx, d.Credential, d.Model)
 	d.fields = m.Fields
-	d.note("model", routeModel, err)
+	return err
 }
 
-func (d *examination) quote() {
-	if d.model == "" {
-		d.skip("quote", routeQuote, "no model is known: name one with --model")
-		return
+func (d *examination) quote() error {
+	if d.Model == "" {
+		return noModel
 	}
 	inputs := sampleInputs(d.fields)
-	if d.inputs != nil {
+	if d.Inputs != nil {
 		var err error
-		if inputs, err = d.inputs(d.model); err != nil {
-			d.note("quote", routeQuote, err)
-			return
+		if inputs, err = d.Inputs(d.Model); err != nil {
+			return err
 		}
 	}
-	_, err := d.client.Quote(d.ctx, d.cred, d.model, inputs)
-	d.note("quote", routeQuote, err)
-	if c := &d.checks[len(d.checks)-1]; c.kind == catalog.KindInvalidInput || c.kind == catalog.KindNotFound {
-		c.Error += "; it may take other inputs: easel doctor --model " + terminal.ShellQuote(d.model) + " key=value"
+	_, err := d.client.Quote(d.ctx, d.Credential, d.Model, inputs)
+	if kind := catalog.KindOf(err); kind == catalog.KindInvalidInput || kind == catalog.KindNotFound {
+		return fmt.Errorf("%w; it may take other inputs: easel doctor --model %s key=value", err, terminal.ShellQuote(d.Model))
 	}
+	return err
 }
+
+const samplePrompt = "a calm sea at dusk"
 
 // sampleInputs are inputs that a model should take: a value for each that it needs.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	inputs := map[string]any{}
+	typical := map[catalog.FieldType]any{
+		catalog.FieldInteger: 1, catalog.FieldNumber: 1, catalog.FieldBoolean: false, catalog.FieldObject: map[string]any{}, catalog.FieldArray: []any{},
+	}
 	for _, f := range fields {
-		if f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt" {
-			inputs[f.Name] = sample(f)
+		needed := f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt"
+		switch value, known := typical[f.Type]; {
+		case !needed:
+		case len(f.Allowed) > 0:
+			inputs[f.Name] = f.Allowed[0]
+		case f.Minimum != nil:
+			inputs[f.Name] = *f.Minimum
+		case known:
+			inputs[f.Name] = value
+		default:
+			inputs[f.Name] = samplePrompt
 		}
 	}
 	if len(fields) == 0 {
 		inputs["prompt"] = samplePrompt
 	}
-	text, err := json.Marshal(inputs)
-	if err != nil { // a value that came from JSON
-		return json.RawMessage("{}")
-	}
+	text, _ := json.Marshal(inputs) // values that came from JSON
 	return text
 }
 
-const samplePrompt = "a calm sea at dusk"
-
-func sample(f catalog.InputField) any {
-	if len(f.Allowed) > 0 {
-		return f.Allowed[0]
-	}
-	switch f.Type {
-	case catalog.FieldInteger, catalog.FieldNumber:
-		switch {
-		case f.Minimum != nil:
-			return *f.Minimum
-		case f.Maximum != nil:
-			return min(*f.Maximum, 1)
-		}
-		return 1
-	case catalog.FieldBoolean:
-		return false
-	case catalog.FieldObject:
-		return map[string]any{}
-	case catalog.FieldArray:
-		return []any{}
-	}
-	return samplePrompt
-}
-
-func (d *examination) list() {
-	listed, err := d.client.List(d.ctx, d.cred, time.Now())
-	d.note("list", routeGenerations, err)
+func (d *examination) list() error {
+	listed, err := d.client.List(d.ctx, d.Credential, time.Now())
 	if err == nil && len(listed.Records) > 0 {
 		d.generation = listed.Records[0].ID
 	}
+	return err
 }
 
-func (d *examination) oneGeneration() {
+func (d *examination) render() error {
 	if d.generation == "" {
-		d.skip("render", routeGeneration, "the list shows no render to look at")
-		return
+		return skipped("the list shows no render to look at")
 	}
-	_, err := d.client.Generation(d.ctx, d.cred, d.generation)
-	d.note("render", routeGeneration, err)
+	_, err := d.client.Generation(d.ctx, d.Credential, d.generation)
+	return err
 }
 
-// missingGeneration asks for a generation that is not there, to see an error.
-func (d *examination) missingGeneration() {
-	_, err := d.client.Generation(d.ctx, d.cred, "easel-doctor-no-such-render")
-	d.note("an error", routeGeneration, err)
-	c := &d.checks[len(d.checks)-1]
-	switch {
-	case c.kind == catalog.KindNotFound || c.kind == catalog.KindInvalidInput:
-		c.OK, c.kind = true, 0
+// missing asks for a generation that is not there: an error is the right answer.
+func (d *examination) missing() error {
+	_, err := d.client.Generation(d.ctx, d.Credential, "easel-doctor-no-such-render")
+	switch kind := catalog.KindOf(err); {
 	case err == nil:
-		c.OK, c.Error = false, "a render that can't exist is answered with a 2xx"
+		return errors.New("a render that can't exist is answered with a 2xx")
+	case kind == catalog.KindNotFound || kind == catalog.KindInvalidInput:
+		return nil
 	}
+	return err
 }
 
 // readOnlyTransport lets nothing through that could cost or change anything, and keeps the bodies
@@ -245,32 +207,23 @@ type readOnlyTransport struct {
 	body []byte // of the last 2xx, nil where the last answer was another
 }
 
-var errNotForLooking = errors.New("it could cost or change something, so it does not leave")
-
-// maxLook is the most that is kept of a body, in bytes. The catalog's client reads no more.
-const maxLook = 8 << 20
+const maxLook = 8 << 20 // bytes of a body; the catalog's client reads no more
 
 // RoundTrip implements http.RoundTripper.
 func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.body = nil
 	if r.Method != http.MethodGet && r.Pattern != routeQuote {
-		return nil, fmt.Errorf("%s: %w", r.Pattern, errNotForLooking)
+		return nil, fmt.Errorf("%s could cost or change something, so it does not leave", r.Pattern)
 	}
 	resp, err := l.next.RoundTrip(r)
 	if err != nil || resp.StatusCode/100 != 2 {
 		return resp, err
 	}
-	return l.keep(resp)
-}
-
-// keep gives an answer on with a body that has been read.
-func (l *readOnlyTransport) keep(resp *http.Response) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLook+1))
 	_ = resp.Body.Close() // it was only read
 	if err != nil {
 		return nil, err
 	}
-	l.body = body
-	resp.Body = io.NopCloser(bytes.NewReader(body))
+	l.body, resp.Body = body, io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }

@@ -2,7 +2,7 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -29,104 +29,66 @@ type Check struct {
 	kind catalog.Kind // of the error
 }
 
-func newReport(upstream string, checks []Check) *Report {
-	failed := slices.ContainsFunc(checks, func(c Check) bool { return !c.OK })
-	return &Report{Checks: checks, OK: !failed, RulesFile: catalog.RulesFile, Upstream: upstream}
-}
-
-// Failure is a check that did not go well.
-type Failure struct {
-	Kind catalog.Kind // of what the catalog answered, 0 where it answered and could not be read
-	Text string
-	Fix  string // what to do about it, "" where the findings say it
-}
-
-// Failure is the first check that did not go well, nil where all did.
-func (r *Report) Failure() *Failure {
+// Failure tells of the first check that did not go well: the kind of the error, what is the matter, and what to do
+// about it where the findings do not say it. It gives "" where all went well.
+func (r *Report) Failure() (kind catalog.Kind, text, fix string) {
 	for _, c := range r.Checks {
-		if c.OK {
+		switch {
+		case c.OK:
 			continue
+		case c.kind == catalog.KindCredentialRejected || c.kind == catalog.KindForbidden:
+			return c.kind, "the catalog rejects the API key", "Check EASEL_API_KEY or --upstream-key-file, and that it is an API key of this catalog."
+		case c.kind == catalog.KindUnavailable || c.kind == catalog.KindRateLimited:
+			return c.kind, "the catalog did not answer: " + c.Error, "Is this its base address? See --upstream-url."
+		case c.kind == catalog.KindContract || c.kind == catalog.KindRedirect:
+			fix = "Is this the base address of a catalog? See --upstream-url."
 		}
-		f := &Failure{Kind: c.kind, Text: "the catalog can't be read in full: " + c.Name + " (" + c.Route + ")"}
-		switch c.kind {
-		case catalog.KindCredentialRejected, catalog.KindForbidden:
-			f.Text, f.Fix = "the catalog rejects the API key", "Check EASEL_API_KEY or --upstream-key-file, and that it is an API key of this catalog."
-		case catalog.KindUnavailable, catalog.KindRateLimited:
-			f.Text, f.Fix = "the catalog did not answer: "+c.Error, "Is this its base address? See --upstream-url."
-		case catalog.KindContract, catalog.KindRedirect:
-			f.Fix = "Is this the base address of a catalog? See --upstream-url."
-		}
-		return f
+		return c.kind, "the catalog can't be read in full: " + c.Name + " (" + c.Route + ")", fix
 	}
-	return nil
+	return 0, "", ""
 }
 
-// Print writes the report for a person; quiet leaves out what could be read.
-func (r *Report) Print(console *terminal.Console, quiet bool) {
-	if !quiet {
-		console.Print(console.OutStyle.Paint(terminal.Bold, terminal.OneLine(r.Upstream)))
-		if r.Ledger != "" {
-			console.Print("the ledger of the settings, which is not opened here, is " + r.Ledger)
-		}
+// Text is the report for a person; brief leaves out what could be read.
+func (r *Report) Text(brief bool) string {
+	var text strings.Builder
+	if !brief {
+		fmt.Fprintln(&text, r.Upstream)
+		fmt.Fprintln(&text, "the ledger of the settings, which is not opened here, is", r.Ledger)
 	}
 	for _, c := range r.Checks {
-		if !quiet || !c.OK {
-			c.print(console, quiet)
+		mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
+		if c.Skipped {
+			mark = "-- "
+		}
+		if !brief || !c.OK {
+			fmt.Fprintf(&text, "%s %-9s%s  %s\n", mark, c.Name, c.Route, c.Error)
+		}
+		for _, f := range c.Findings {
+			if f.Fault != "" || !brief {
+				fmt.Fprint(&text, f)
+			}
 		}
 	}
+	return text.String()
 }
 
-func (c Check) print(console *terminal.Console, quiet bool) {
-	look := console.OutStyle
-	mark := look.Paint(terminal.Green, look.Either("✓", "ok "))
-	switch {
-	case c.Skipped:
-		mark = look.Paint(terminal.Dim, look.Either("–", "-- "))
-	case !c.OK:
-		mark = look.Paint(terminal.Red, look.Either("✗", "BAD"))
-	}
-	line := mark + " " + look.Paint(terminal.Bold, fmt.Sprintf("%-9s", c.Name)) + look.Paint(terminal.Dim, c.Route)
-	if c.Error != "" {
-		line += "  " + terminal.OneLine(c.Error)
-	}
-	console.Print(line)
-	for _, f := range c.Findings {
-		if !quiet || f.Fault != "" {
-			printFinding(console, f)
+// String is the finding for a person, with the lines that would cure it.
+func (f Finding) String() string {
+	var said []string
+	for _, one := range []string{f.Where, f.Value, f.Fault} {
+		if one != "" {
+			said = append(said, terminal.OneLine(one))
 		}
 	}
-}
-
-func printFinding(console *terminal.Console, f Finding) {
-	look := console.OutStyle
-	text := terminal.OneLine(f.Where)
-	if f.Value != "" {
-		text += ": " + terminal.OneLine(f.Value)
-	}
-	if f.Fault != "" {
-		colour := terminal.Red
-		if f.Hint {
-			colour = terminal.Yellow
-		}
-		if text != "" {
-			text += ": "
-		}
-		text += look.Paint(colour, terminal.OneLine(f.Fault))
-	}
+	text := fmt.Sprintf("    %-18s  %s", f.Part, strings.Join(said, ": "))
 	if f.Count > 1 {
-		text += look.Paint(terminal.Dim, fmt.Sprintf(" (%d times)", f.Count))
+		text += fmt.Sprintf(" (%d times)", f.Count)
 	}
-	console.Print(fmt.Sprintf("    %-18s  %s", f.Part, text))
 	for _, c := range f.Fixes {
-		console.Print("      " + look.Paint(terminal.Bold, "cure: ") + fixLine(c))
+		text += "\n      cure: in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
+		if c.Note != "" {
+			text += " (" + c.Note + ")"
+		}
 	}
-}
-
-// fixLine says what to add, and where.
-func fixLine(c Fix) string {
-	line := "in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
-	if c.Note != "" {
-		line += " (" + c.Note + ")"
-	}
-	return line
+	return text + "\n"
 }
