@@ -35,6 +35,7 @@ type Error struct {
 	ResetTime       time.Time // when a budget begins anew
 	RemainingCents  *int64    // of a budget
 	FieldViolations []FieldViolation
+	Resource        string // what was not found
 	RequestID       string
 	Metadata        map[string]string // of google.rpc.ErrorInfo
 
@@ -114,6 +115,8 @@ func typed(err error) error {
 			}
 		case *errdetails.RetryInfo:
 			e.RetryAfter = d.GetRetryDelay().AsDuration()
+		case *errdetails.ResourceInfo:
+			e.Resource = d.GetResourceName()
 		case *errdetails.RequestInfo:
 			e.RequestID = d.GetRequestId()
 		case *errdetails.BadRequest:

@@ -61,10 +61,12 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // at the same moment, too: what is not sent is not unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
+	return nil
 }
 
 func retryAfter(err error) time.Duration {

@@ -60,7 +60,7 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 		}{
 			"with the certificate":    {[]string{"--tls-ca-file", serverCert, "--tls-cert-file", clientCert, "--tls-key-file", clientKey}, exitOK},
 			"without":                 {[]string{"--tls-ca-file", serverCert}, exitWithout},
-			"without trust":           {[]string{"--tls"}, exitRetry},
+			"without trust":           {[]string{"--addr", "https://" + addr}, exitRetry},
 			"without TLS":             {nil, exitRetry},
 			"with another's as trust": {[]string{"--tls-ca-file", clientCert}, exitRetry},
 		} {

@@ -115,9 +115,9 @@ func (c *doctorCmd) credential(p *cli.Program) (catalog.Credential, error) {
 		}
 		return catalog.Forwarded(key.Get()), nil
 	}
-	key, err := p.APIKey()
-	if err == nil && key == "" {
-		err = &cli.Problem{Exit: cli.ExitCredential, Text: "there is no API key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
+	key := p.APIKey()
+	if key == "" {
+		return catalog.Credential{}, &cli.Problem{Exit: cli.ExitCredential, Text: "there is no API key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
 	}
-	return catalog.Forwarded(catalog.NewSecret(key)), err
+	return catalog.Forwarded(catalog.NewSecret(key)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -61,11 +62,11 @@ func linesOf(text string) []string {
 }
 
 // easel runs the command over dial, without an environment.
-func easel(ctx context.Context, dial cli.Dialer, args ...string) printed {
+func easel(ctx context.Context, dial func(context.Context, string) (net.Conn, error), args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
 
-func easelEnv(ctx context.Context, dial cli.Dialer, env map[string]string, args ...string) printed {
+func easelEnv(ctx context.Context, dial func(context.Context, string) (net.Conn, error), env map[string]string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
 	exit := cli.Run(ctx, args, &cli.Program{
 		Grammar: grammar(), Build: thisBuild(),

@@ -203,7 +203,7 @@ func TestTheHelpHasEverySetting(t *testing.T) {
 			"EASEL_SANDBOX_ADDR", "EASEL_SANDBOX_DB", "EASEL_SANDBOX_SEED", "EASEL_SANDBOX_SPEED", "EASEL_SANDBOX_FAILURE_RATE",
 			"EASEL_SANDBOX_RATE_LIMIT", "EASEL_SANDBOX_DAILY_CAP", "EASEL_SANDBOX_DIALECT", "EASEL_SANDBOX_ADMIN", "127.0.0.1:8099",
 		},
-		"account":  {"EASEL_ADDR", "EASEL_API_KEY", "EASEL_API_KEY_FILE", "EASEL_TLS", "EASEL_TLS_CA_FILE", "localhost:50051"},
+		"account":  {"EASEL_ADDR", "EASEL_API_KEY", "EASEL_API_KEY_FILE", "EASEL_ALLOW_PLAINTEXT", "EASEL_TLS_CA_FILE", "localhost:50051"},
 		"generate": {"--idempotency-key", "--max-cost", "--watch", "--out"},
 		"":         {"demo", "dev", "serve", "generate", "Exit codes:", "130"},
 	} {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -37,7 +35,7 @@ func (c *accountCmd) Run(ctx context.Context, p *Program) error {
 		return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error { return s.watchAccount(ctx) })
 	}
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
+		answer, err := s.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 		if err != nil {
 			return err
 		}
@@ -102,19 +100,21 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 // watchAccount tells each change of the account until ctx ends.
 func (s *session) watchAccount(ctx context.Context) error {
 	v := &accountView{watchView: newWatchView(s, s.OutStyle, s.Print)}
-	f := s.follow(nil, easelv1.WatchUntil_WATCH_UNTIL_UNSPECIFIED)
-	f.open, f.seen, f.lost = s.openAccount, v.seen, v.lost
+	defer v.listen("WatchAccount", "")()
 	defer s.ticking(v.redraw)()
-	err := f.run(ctx)
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && v.account != nil:
-		return nil // --timeout says how long to watch
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Problem{Exit: ExitRetry, Text: "the account was not read when --timeout ran out"}
-	case ctx.Err() != nil:
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted"}
+	for account, err := range s.WatchAccount(ctx) {
+		switch {
+		case err == nil:
+			v.seen(account.Raw)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded) && v.account != nil:
+			return nil // --timeout says how long to watch
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return &Problem{Exit: ExitRetry, Text: "the account was not read when --timeout ran out"}
+		default:
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // accountView shows a watch of the account: a line for each change, and on a terminal the budgets as bars below.
@@ -123,29 +123,19 @@ type accountView struct {
 	account *easelv1.Account // the newest; guarded by the mutex of the view
 }
 
-// seen shows one event, unless it repeats what is known: a stream begins with the account as it is.
-func (v *accountView) seen(e event) {
-	v.note(e)
-	if e.account == nil || !v.learn(e.account.Account) {
-		return
-	}
+// seen shows one state.
+func (v *accountView) seen(a *easelv1.Account) {
+	v.mu.Lock()
+	v.account = a
+	v.mu.Unlock()
 	switch {
 	case v.json:
-		v.tell(compactJSON(e.account.Account))
+		v.tell(compactJSON(a))
 	case v.quiet:
-		v.tell(balanceOf(e.account.Account))
+		v.tell(balanceOf(a))
 	default:
-		v.tell(v.clock() + "  " + accountLine(e.account.Account))
+		v.tell(v.clock() + "  " + accountLine(a))
 	}
-}
-
-// learn takes in a state of the account, and reports whether it is another one.
-func (v *accountView) learn(a *easelv1.Account) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	was := v.account
-	v.account = a
-	return was == nil || balanceOf(was) != balanceOf(a) || !proto.Equal(&easelv1.Account{Budgets: was.Budgets}, &easelv1.Account{Budgets: a.Budgets})
 }
 
 // accountLine is the account on one line. A caller that may not see the balance is not told that it is unknown.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -55,7 +56,7 @@ func changing(t *testing.T) *scripted {
 func TestAWatchOfTheAccountTellsEachChangeOverSeveralStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		got := easel(t.Context(), changing(t).serve(t), "account", "--watch")
+		got := easelRun(t.Context(), changing(t).serve(t), "account", "--watch")
 		var lines []string
 		for _, line := range linesOf(got.stdout) {
 			_, text, _ := strings.Cut(line, "  ") // after the time
@@ -77,7 +78,7 @@ func TestAWatchOfTheAccountTellsEachChangeOverSeveralStreams(t *testing.T) {
 
 func TestAWatchOfTheAccountWritesADocumentForEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		got := easel(t.Context(), changing(t).serve(t), "account", "--watch", "-o", "json")
+		got := easelRun(t.Context(), changing(t).serve(t), "account", "--watch", "-o", "json")
 		lines := linesOf(got.stdout)
 		if len(lines) != 3 || !strings.HasPrefix(lines[0], "{") || !strings.Contains(lines[1], `"4900"`) || !strings.Contains(lines[2], `"200"`) {
 			t.Errorf("printed\n%s%s", got.stdout, got.stderr)
@@ -113,7 +114,7 @@ func TestAWatchOfTheAccountEndsWithItsTimeOrItsReader(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				defer time.AfterFunc(test.leave, leave).Stop()
-				got := easel(ctx, dial, test.args...)
+				got := easelRun(ctx, dial, test.args...)
 				if got.exit != test.exit || len(linesOf(got.stdout)) > 1 || strings.Contains(got.stdout, "unknown") != test.tells {
 					t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 				}
@@ -129,12 +130,12 @@ func TestOnATerminalTheBudgetsStayBelow(t *testing.T) {
 	if lines := v.liveLines(); len(lines) != 1 || !strings.Contains(lines[0], "reading") {
 		t.Errorf("before the first answer: %q", lines)
 	}
-	v.seen(event{account: &easelv1.AccountUpdate{Account: account(proto.Int64(5000), 990)}})
+	v.seen(account(proto.Int64(5000), 990))
 	lines := v.liveLines()
 	if len(lines) != 2 || !strings.Contains(lines[0], "balance 50.00 EUR") || !strings.Contains(lines[1], "##########..........") {
 		t.Errorf("the live lines are %q", lines)
 	}
-	v.lost(failing(codes.Unavailable, ""), time.Second)
+	v.lost(easel.Retry{Err: failing(codes.Unavailable, ""), Delay: time.Second})
 	if lines := v.liveLines(); !strings.Contains(lines[0], "connecting") {
 		t.Errorf("without a stream the live lines are %q", lines)
 	}

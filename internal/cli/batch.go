@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 const (
@@ -31,43 +34,41 @@ type batch struct {
 	retryCommand string // the command that picks all of it up
 	started      time.Time
 	saving       chan struct{} // held by a download
+	tasks        []*task
 
 	mu      sync.Mutex
-	tasks   []*task
+	done    int
 	refused error // what would meet every other order too: no money, no valid key
-	frame   int
 }
 
 // task is one order of a batch.
 type task struct {
 	orderLine
-	key string
-
-	// Of the goroutine that sends it:
-	sent  bool // it was sent
-	maybe bool // a try before the last may have been taken
-
-	// What follows is guarded by the mutex of the batch.
-	phase    phase
-	why      string // why there is no answer yet, for a line that tells it once
-	trouble  string // likewise, and when the order is sent again
-	view     *watchView
-	transfer *transfer
-	since    time.Time // when the download began
-	result   orderResult
-	err      error
+	orderResult
+	sent bool
+	err  error
 }
 
-// phase is how far an order is.
-type phase int
+// orderResult is what an order of a batch came to, as a line of JSON.
+type orderResult struct {
+	Order          int             `json:"order"`
+	IdempotencyKey string          `json:"idempotencyKey"`
+	OrderOutcome   string          `json:"orderOutcome"` // as the contract has it, or "placed"
+	Generation     json.RawMessage `json:"generation,omitempty"`
+	Path           string          `json:"path,omitempty"`
+	Error          *failureBody    `json:"error,omitempty"`
 
-const (
-	phaseWaiting phase = iota
-	phaseOrdering
-	phaseWatching
-	phaseSaving
-	phaseDone
-)
+	generation *easelv1.Generation // nil where no generation is known
+	fate       string              // of such an order
+}
+
+// batchSum is what a batch came to that did not end well, as JSON has it.
+type batchSum struct {
+	Orders          int    `json:"orders"`
+	Finished        int    `json:"finished"`
+	FirstUnfinished int    `json:"firstUnfinished"`
+	RetryCommand    string `json:"retryCommand,omitempty"` // absent where a person should look first
+}
 
 var errNotSent = errors.New("it was not sent, because another order was refused")
 
@@ -83,7 +84,7 @@ func (c *generateCmd) runSeveral(ctx context.Context, p *Program, s *session) er
 		started: time.Now(), saving: make(chan struct{}, downloading),
 	}
 	for _, line := range lines {
-		b.tasks = append(b.tasks, &task{orderLine: line, key: key + "-" + line.name})
+		b.tasks = append(b.tasks, &task{orderLine: line, orderResult: orderResult{Order: line.number, IdempotencyKey: key + "-" + line.name}})
 	}
 	b.tellKeys()
 	b.run(ctx)
@@ -115,166 +116,91 @@ func (c *generateCmd) lines(ctx context.Context, s *session) ([]orderLine, error
 
 // run takes every order to its end. They leave in their order, a few at a time.
 func (b *batch) run(ctx context.Context) {
-	defer b.ticking(b.redraw)()
+	defer b.ticking(func() {
+		b.mu.Lock()
+		line := fmt.Sprintf("%d of %d done  %s", b.done, len(b.tasks), formatDuration(time.Since(b.started)))
+		b.mu.Unlock()
+		b.ShowLive(line)
+	})()
 	var all sync.WaitGroup
 	slots := make(chan struct{}, placing)
 	for _, t := range b.tasks {
 		slots <- struct{}{}
 		all.Go(func() {
-			g, err := b.place(ctx, t)
+			t.err = b.order(ctx, t)
 			<-slots
-			b.finish(ctx, t, g, err)
+			if t.err == nil && (b.flags.Watch || b.flags.Out != "") {
+				t.err = b.stay(ctx, t)
+			}
+			b.change(func() { b.done++ })
+			b.tellResult(ctx, t)
 		})
 	}
 	all.Wait()
 }
 
-// place sends an order until there is an answer that another try would not change.
-func (b *batch) place(ctx context.Context, t *task) (*easelv1.Generation, error) {
-	if err := b.mayOrder(ctx, t); err != nil {
-		return nil, err
+// order sends an order until there is an answer that another try would not change.
+func (b *batch) order(ctx context.Context, t *task) (err error) {
+	b.change(func() { err = cmp.Or(ctx.Err(), b.refused) })
+	if err != nil {
+		t.fate, t.OrderOutcome = "not sent", "not_placed_by_this_call"
+		return cmp.Or(ctx.Err(), errNotSent)
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.flags.Timeout, orderLimit))
 	defer cancel()
-	answer, err := retry(ctx, outcomeUnknown, func(err error, delay time.Duration) {
-		t.maybe = t.maybe || !sentNothing(err)
-		b.tellTrouble(ctx, t, err, delay)
-	}, func() (*easelv1.CreateGenerationResponse, error) {
-		t.sent = true
-		return b.create(ctx, &easelv1.CreateGenerationRequest{
-			ModelId: b.flags.Model, InputsJson: t.inputs, IdempotencyKey: t.key, MaxCostCents: b.flags.MaxCost.Cents, Labels: b.flags.Label.values(),
-		})
-	})
-	b.change(func() {
-		t.trouble = ""
-		if meetsAll(err) && b.refused == nil {
-			b.refused = err
-		}
-	})
-	return answer.GetGeneration(), err
-}
-
-// mayOrder begins an order, unless it is clear that it would be refused or nobody waits.
-func (b *batch) mayOrder(ctx context.Context, t *task) (err error) {
-	b.change(func() {
-		switch {
-		case ctx.Err() != nil:
-			err = ctx.Err()
-		case b.refused != nil:
-			err = errNotSent
-		default:
-			t.phase = phaseOrdering
-		}
-	})
-	return err
-}
-
-// meetsAll reports whether the next order would be refused in the same way.
-func meetsAll(err error) bool {
-	if err == nil {
-		return false
+	t.sent = true
+	g, maybe, err := b.place(ctx, b.flags.orderOf(t.inputs, t.IdempotencyKey))
+	if t.generation, t.OrderOutcome = g, "placed"; err == nil {
+		return nil
 	}
-	exit := exitOf(status.Code(err), detailsOf(err).reason)
-	return exit == ExitMoney || exit == ExitCredential
-}
-
-// finish stays with an order that was taken, and tells what it came to.
-func (b *batch) finish(ctx context.Context, t *task, g *easelv1.Generation, err error) {
-	r := orderResult{Order: t.number, IdempotencyKey: t.key, OrderOutcome: "placed", generation: g}
-	if g == nil {
-		r.fate, r.OrderOutcome = b.fate(t, err)
-		if t.sent && refusal(err) {
-			err = b.flags.refused(err, t.key, t.maybe)
-		}
+	if e := baseOf(err); e != nil && slices.Contains([]int{ExitMoney, ExitCredential}, exitOf(e)) {
+		b.change(func() { b.refused = err }) // it would meet the next order, too
 	}
-	if err == nil && (b.flags.Watch || b.flags.Out != "") {
-		r.generation, err = b.stay(ctx, t, g)
-		if err == nil && b.flags.Out != "" {
-			r.Path, err = b.save(ctx, t, r.generation)
-		}
-	}
-	b.change(func() { t.phase, t.result, t.err = phaseDone, r, err })
-	b.tellResult(ctx, r, err)
-}
-
-// fate says in two or three words what has become of an order of which no generation is known, and in the
-// contract's word.
-func (b *batch) fate(t *task, err error) (words, outcome string) {
+	known := b.flags.refused(err, t.IdempotencyKey, maybe)
 	switch {
-	case !t.sent:
-		return "not sent", "not_placed_by_this_call"
-	case b.flags.refused(err, t.key, t.maybe).known == nothingOrdered:
-		return "not ordered", "not_placed"
-	case refusal(err):
-		return "refused now, may be ordered", "unknown"
+	case known.known == nothingOrdered:
+		t.fate, t.OrderOutcome = "not ordered", "not_placed"
+	case turnedAway(err):
+		t.fate, t.OrderOutcome = "refused now, may be ordered", "unknown"
+	default:
+		t.fate, t.OrderOutcome = "may be ordered", "unknown"
 	}
-	return "may be ordered", "unknown"
+	return known
 }
 
-// refusal reports whether an error is the answer to an order, and no other try would change it.
-func refusal(err error) bool {
-	_, ok := statusOf(err)
-	code := status.Code(err)
-	return ok && !outcomeUnknown(err) && !isNeverResent(err) && code != codes.Canceled && code != codes.DeadlineExceeded && code != codes.Unknown
-}
-
-// stay watches one generation to its end. Its remarks are for the live lines alone.
-func (b *batch) stay(ctx context.Context, t *task, g *easelv1.Generation) (*easelv1.Generation, error) {
-	f := b.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-	view := newWatchView(b.silent(), b.ErrStyle, func(string) {})
-	view.generations[g.GenerationId] = g
-	f.seen, f.lost = view.seen, view.lost
-	b.change(func() { t.phase, t.view = phaseWatching, view })
-	err := f.run(ctx)
-	if last := f.last(g.GenerationId); last != nil {
-		g = last
+// stay watches a generation to its end, and saves its result where that is asked for.
+func (b *batch) stay(ctx context.Context, t *task) error {
+	for render, err := range b.Watch(ctx, t.generation.GenerationId) {
+		if err != nil {
+			return err
+		}
+		t.generation = render.Raw
 	}
-	if err == nil {
-		err = verdict(g)
-	}
-	return g, err
-}
-
-// silent is the session without what it says on the way.
-func (b *batch) silent() *session {
-	silent := *b.session
-	silent.quiet, silent.json = true, false
-	return &silent
-}
-
-// save puts a result into the directory. A file that is there and has the size of the
-// result is the one of an earlier run: files get their name when they are whole.
-func (b *batch) save(ctx context.Context, t *task, g *easelv1.Generation) (string, error) {
-	if g.GetText() != nil {
-		return b.saveText(g)
+	if err := verdict(t.generation); err != nil || b.flags.Out == "" {
+		return err
 	}
 	select {
 	case b.saving <- struct{}{}:
 		defer func() { <-b.saving }()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return ctx.Err()
 	}
-	d := &transfer{id: g.GenerationId, out: b.flags.Out, force: b.flags.Force, silent: true}
-	b.change(func() { t.phase, t.transfer, t.since = phaseSaving, d, time.Now() })
-	path, err := b.silent().transfer(ctx, d)
-	if err != nil && d.isSaved() {
-		return d.target, nil
+	file, err := b.result(ctx, t.generation, b.flags.Out, b.flags.Force)
+	if there := (*Problem)(nil); errors.As(err, &there) && there.path != "" && b.isSaved(t.generation, there.path) {
+		file.Path, err = there.path, nil // by an earlier run: files get their name when they are whole
 	}
-	return path, err
+	t.Path = file.Path
+	return err
 }
 
-// saveText writes a text, unless it is there already.
-func (b *batch) saveText(g *easelv1.Generation) (string, error) {
-	path, err := textPath(b.flags.Out, g)
-	if err != nil {
-		return "", err
+// isSaved reports whether a file has the size of a result.
+func (b *batch) isSaved(g *easelv1.Generation, path string) bool {
+	info, err := os.Lstat(path)
+	size := g.GetFile().GetSizeBytes()
+	if g.GetText() != nil {
+		size = int64(len(endedLine(g.GetText().Text)))
 	}
-	held, err := os.ReadFile(path) //nolint:gosec // a name of our own, in the directory that the user names
-	if err == nil && string(held) == endedLine(g.GetText().Text) {
-		return path, nil
-	}
-	file, err := writeText(path, b.flags.Force, g)
-	return file.Path, err
+	return err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == size
 }
 
 // change changes what the batch knows.
@@ -298,51 +224,114 @@ func (b *batch) verdict(ctx context.Context) error {
 	if first == nil {
 		return nil
 	}
-	cure := b.goOn()
+	cure, again := b.goOn()
+	p := &Problem{Cure: cure, batch: &batchSum{len(b.tasks), well, first.number, again}}
 	if interrupted(ctx) {
-		return &Problem{
-			Exit: ExitInterrupted, Text: fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks)),
-			Cure:  "The other renders that were ordered go on at the catalog, and stay paid. " + cure,
-			batch: &batchSum{Orders: len(b.tasks), Finished: well, FirstUnfinished: first.number, RetryCommand: b.safeRetry()},
-		}
+		p.Exit, p.Text = ExitInterrupted, fmt.Sprintf("interrupted, %d of %d orders are finished", well, len(b.tasks))
+		p.Cure = "The other renders that were ordered go on at the catalog, and stay paid. " + cure
+		return p
 	}
 	cause := first.err
 	if order := (orderError{}); errors.As(cause, &order) {
 		cause = order.err // what is known of this one is not true of all
 	}
 	f := explain(ctx, cause)
-	text := fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
-	sum := &batchSum{Orders: len(b.tasks), Finished: well, FirstUnfinished: first.number}
-	if f.exit == ExitGenerationFailed { // the same key stands for the same failure
-		return &Problem{Exit: f.exit, Text: text, Cure: "", batch: sum}
+	p.Exit, p.Text = f.ExitCode, fmt.Sprintf("%d of %d orders did not end well, the first: #%d", len(b.tasks)-well, len(b.tasks), first.number)
+	switch {
+	case f.ExitCode == ExitGenerationFailed: // the same key stands for the same failure
+		p.Cure, p.batch.RetryCommand = "", ""
+	case f.Code == "FAILED_PRECONDITION" || f.Code == "INVALID_ARGUMENT":
+		p.Cure = f.Cure + " " + cure
 	}
-	sum.RetryCommand = b.safeRetry()
-	if c := status.Code(cause); c == codes.FailedPrecondition || c == codes.InvalidArgument {
-		cure = f.cure + " " + cure
-	}
-	return &Problem{Exit: f.exit, Text: text, Cure: cure, batch: sum}
+	return p
 }
 
-// safeRetry is the command that goes on, "" where a person should look first.
-func (b *batch) safeRetry() string {
-	for _, t := range b.tasks {
-		if isNeverResent(t.err) || status.Code(t.err) == codes.Unauthenticated {
-			return ""
-		}
-	}
-	return b.retryCommand
-}
-
-// goOn says how to go on with what is missing, or what to look at before.
-func (b *batch) goOn() string {
-	cure := "This goes on with what is missing; under the same API key, and within 12 hours, nothing is ordered or charged twice: " + b.retryCommand
+// goOn says how to go on with what is missing, or what to look at before: then there is no command.
+func (b *batch) goOn() (cure, command string) {
+	cure = "This goes on with what is missing; under the same API key, and within 12 hours, nothing is ordered or charged twice: " + b.retryCommand
 	for _, t := range b.tasks {
 		if isNeverResent(t.err) {
-			return lookFirst
+			return lookFirst, ""
 		}
-		if status.Code(t.err) == codes.Unauthenticated {
-			return listFirst + " " + cure
+		if e := baseOf(t.err); e != nil && cures[e.Reason] == rejectedCure {
+			return listFirst + " " + cure, ""
 		}
 	}
-	return cure
+	return cure, b.retryCommand
+}
+
+// tellKeys tells the idempotency keys before anything is sent.
+func (b *batch) tellKeys() {
+	first, last := b.tasks[0].IdempotencyKey, b.tasks[len(b.tasks)-1]
+	if b.json {
+		b.Tell(jsonLine(map[string]any{"idempotency_key": b.key, "orders": len(b.tasks), "first_idempotency_key": first, "last_idempotency_key": last.IdempotencyKey}))
+		return
+	}
+	b.Tell(b.ErrStyle.Paint(terminal.Dim, fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key)))
+}
+
+// tellResult prints what an order came to, when it comes to it.
+func (b *batch) tellResult(ctx context.Context, t *task) {
+	g := t.generation
+	switch {
+	case b.json:
+		b.printResult(ctx, t)
+	case g == nil:
+		b.Tell(fmt.Sprintf("#%d  %s  %s", t.Order, b.ErrStyle.Paint(terminal.Red, t.fate), explain(ctx, t.err).line))
+	case b.quiet && t.err != nil:
+	case b.quiet && t.Path == "" && g.GetText() != nil:
+		b.PrintText(terminal.SanitizeText(g.GetText().Text))
+	case b.quiet:
+		b.Print(cmp.Or(t.Path, terminal.OneLine(g.GenerationId)))
+	default:
+		b.Print(b.resultLine(ctx, t))
+		if g.GetText() != nil && t.Path == "" {
+			b.PrintText("    " + strings.ReplaceAll(strings.TrimSuffix(terminal.SanitizeText(g.GetText().Text), "\n"), "\n", "\n    "))
+		}
+	}
+}
+
+func (b *batch) printResult(ctx context.Context, t *task) {
+	if t.generation != nil {
+		t.Generation = json.RawMessage(compactJSON(t.generation))
+	}
+	if t.err != nil {
+		body := explain(ctx, t.err).failureBody
+		t.Error = &body
+	}
+	b.Print(jsonLine(t.orderResult))
+}
+
+func (b *batch) resultLine(ctx context.Context, t *task) string {
+	g, after, result := t.generation, "", cmp.Or(t.Path, resultSummary(t.generation))
+	if g.Terminal {
+		after = afterText(g)
+	}
+	if t.err != nil && (!g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED) {
+		result = b.OutStyle.Paint(terminal.Red, explain(ctx, t.err).line)
+	}
+	state := b.OutStyle.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
+	return fmt.Sprintf("#%d  %s  %s  %s", t.Order, terminal.OneLine(g.GenerationId), state, joinNonEmpty(costText(g), after, result))
+}
+
+// tellSum tells how many orders came to what, and what they cost together.
+func (b *batch) tellSum() {
+	states, cents := map[string]int{}, int64(0)
+	for _, t := range b.tasks {
+		word := t.fate
+		if g := t.generation; g != nil {
+			word = stateWord(g)
+			if g.State != easelv1.State_STATE_REFUNDED {
+				cents += g.GetCostCents()
+			}
+		}
+		states[word]++
+	}
+	var parts []string
+	for _, word := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[word], word))
+	}
+	if !b.json {
+		b.aside(fmt.Sprintf("%d orders: %s; %s in %s", len(b.tasks), strings.Join(parts, ", "), Money(cents, ""), formatDuration(time.Since(b.started))))
+	}
 }

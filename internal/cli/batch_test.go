@@ -30,7 +30,7 @@ type counter struct {
 	got  []*easelv1.CreateGenerationRequest
 }
 
-func (c *counter) serve(t *testing.T) Dialer {
+func (c *counter) serve(t *testing.T) dialer {
 	return (&scripted{
 		model:  func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
 		create: c.create,
@@ -64,7 +64,7 @@ func (c *counter) create(r *easelv1.CreateGenerationRequest) (*easelv1.Generatio
 }
 
 // easelReading runs the command with a text on standard input.
-func easelReading(ctx context.Context, dial Dialer, stdin string, args ...string) printed {
+func easelReading(ctx context.Context, dial dialer, stdin string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
 	exit := Run(ctx, args, &Program{
 		Grammar: grammar(),
@@ -76,7 +76,7 @@ func easelReading(ctx context.Context, dial Dialer, stdin string, args ...string
 
 func TestEachOfSeveralOrdersHasAKeyOfItsOwnThatIsToldFirst(t *testing.T) {
 	c := &counter{}
-	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "12", "--idempotency-key", "sea")
+	got := easelRun(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "12", "--idempotency-key", "sea")
 	if got.exit != ExitOK || len(c.keys) != 12 || len(c.got) != 12 || len(linesOf(got.stdout)) != 12 {
 		t.Fatalf("exit %d, %d keys, %d orders\n%s%s", got.exit, len(c.keys), len(c.got), got.stdout, got.stderr)
 	}
@@ -172,7 +172,7 @@ func TestFlagsThatDoNotGoTogetherAreRefused(t *testing.T) {
 	} {
 		args := strings.Fields(flags)
 		c := &counter{}
-		got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any"}, args...)...)
+		got := easelRun(t.Context(), c.serve(t), append([]string{"generate", "studio/any"}, args...)...)
 		if got.exit != ExitUsage || len(c.got) != 0 {
 			t.Errorf("%q: exit %d after %d orders\n%s", args, got.exit, len(c.got), got.stderr)
 		}
@@ -187,7 +187,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 		return nil
 	}}
 	dir := t.TempDir()
-	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "3", "-o", "json", "--out", dir)
+	got := easelRun(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "3", "-o", "json", "--out", dir)
 	refused, saved := 0, 0
 	for _, line := range linesOf(got.stdout) {
 		var r struct {
@@ -234,7 +234,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 
 func TestWithoutMoneyTheNextOrdersAreNotSent(t *testing.T) {
 	c := &counter{refuse: func(int) error { return failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE") }}
-	got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "200", "--idempotency-key", "k")
+	got := easelRun(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "200", "--idempotency-key", "k")
 	if got.exit != ExitMoney || len(c.got) > 2*placing || !strings.Contains(got.stderr, fmt.Sprintf("%d refused now, may be ordered", len(c.got))) ||
 		!strings.Contains(got.stderr, fmt.Sprintf("%d not sent", 200-len(c.got))) || !strings.Contains(got.stderr, "Top up") {
 		t.Errorf("exit %d after %d orders\n%s", got.exit, len(c.got), got.stderr)
@@ -253,14 +253,14 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 		"refused under a new key":             {func(int) error { return bad }, nil, "2 not ordered"},
 		"refused under a key that was there":  {func(int) error { return bad }, []string{"--idempotency-key", "k"}, "2 refused now, may be ordered"},
 		"refused after an unknown outcome":    {func(n int) error { return []error{unknown, unknown, bad, bad}[n-1] }, nil, "2 refused now, may be ordered"},
-		"unknown in between":                  {func(n int) error { return []error{unknown, unknown, away, away}[min(n, 4)-1] }, []string{"--timeout", "3s"}, "2 may be ordered"},
-		"nothing could be sent":               {func(int) error { return away }, []string{"--timeout", "3s"}, "2 not ordered"},
-		"nothing sent, under a key that was":  {func(int) error { return away }, []string{"--timeout", "3s", "--idempotency-key", "k"}, "2 may be ordered"},
-		"unknown until there is no more time": {func(int) error { return unknown }, []string{"--timeout", "3s"}, "2 may be ordered"},
+		"unknown in between":                  {func(n int) error { return []error{unknown, unknown, away, away}[min(n, 4)-1] }, []string{"--timeout", "3300ms"}, "2 may be ordered"},
+		"nothing could be sent":               {func(int) error { return away }, []string{"--timeout", "3300ms"}, "2 not ordered"},
+		"nothing sent, under a key that was":  {func(int) error { return away }, []string{"--timeout", "3300ms", "--idempotency-key", "k"}, "2 may be ordered"},
+		"unknown until there is no more time": {func(int) error { return unknown }, []string{"--timeout", "3300ms"}, "2 may be ordered"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &counter{refuse: test.refuse}
-			got := easel(t.Context(), c.serve(t), append([]string{"generate", "studio/any", "prompt=x", "--count", "2"}, test.flags...)...)
+			got := easelRun(t.Context(), c.serve(t), append([]string{"generate", "studio/any", "prompt=x", "--count", "2"}, test.flags...)...)
 			if got.exit == ExitOK || !strings.Contains(got.stderr, "2 orders: "+test.want+";") {
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
@@ -276,7 +276,7 @@ func TestTheSameCommandWithItsKeyPicksUpWhatWasInterrupted(t *testing.T) {
 		time.AfterFunc(time.Second, interrupt)
 		dir := t.TempDir()
 		dial := c.serve(t)
-		got := easel(ctx, dial, "generate", "studio/any", "prompt=a calm sea", "--count", "3", "--out", dir)
+		got := easelRun(ctx, dial, "generate", "studio/any", "prompt=a calm sea", "--count", "3", "--out", dir)
 		_, again, found := strings.Cut(got.stderr, ": easel ")
 		if got.exit != ExitInterrupted || !found || !strings.Contains(got.stderr, "stay paid") || !strings.Contains(got.stderr, "0 of 3") {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
@@ -287,7 +287,7 @@ func TestTheSameCommandWithItsKeyPicksUpWhatWasInterrupted(t *testing.T) {
 		}
 		c.hold.Store(false)
 		for range 2 { // the second time every file is there
-			got = easel(t.Context(), dial, words...)
+			got = easelRun(t.Context(), dial, words...)
 			if files, _ := os.ReadDir(dir); got.exit != ExitOK || len(c.keys) != 3 || len(files) != 3 {
 				t.Fatalf("easel %q: exit %d, %d keys, %d files\n%s%s", words, got.exit, len(c.keys), len(files), got.stdout, got.stderr)
 			}
@@ -323,7 +323,7 @@ func TestTheEndOfABatchClaimsNoMoreThanIsKnown(t *testing.T) { // A10
 			}
 			return nil
 		}}
-		got := easel(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "2")
+		got := easelRun(t.Context(), c.serve(t), "generate", "studio/any", "prompt=x", "--count", "2")
 		_, end, _ := strings.Cut(got.stderr, "did not end well")
 		if got.exit == ExitOK || !strings.Contains(end, test.want) || strings.Contains(end, test.never) {
 			t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)

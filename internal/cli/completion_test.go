@@ -22,7 +22,7 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 		"complete-w":                "",
 	} {
 		var list []string
-		for _, line := range linesOf(easel(t.Context(), nil, append([]string{completionCommand}, strings.Split(words, " ")...)...).stdout) {
+		for _, line := range linesOf(easelRun(t.Context(), nil, append([]string{completionCommand}, strings.Split(words, " ")...)...).stdout) {
 			word, _, _ := strings.Cut(line, "\t")
 			list = append(list, word)
 		}
@@ -30,13 +30,13 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", words, list, want)
 		}
 	}
-	if all := linesOf(easel(t.Context(), nil, completionCommand).stdout); len(all) < 14 {
+	if all := linesOf(easelRun(t.Context(), nil, completionCommand).stdout); len(all) < 14 {
 		t.Errorf("with nothing typed: %q", all)
 	}
 }
 
 func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
-	got := easel(t.Context(), nil, "--addr", "127.0.0.1:1", "-o", "json", "account")
+	got := easelRun(t.Context(), nil, "--addr", "127.0.0.1:1", "-o", "json", "account")
 	if got.exit != ExitRetry || !strings.HasPrefix(got.stderr, `{"error"`) || !strings.Contains(got.stderr, "127.0.0.1:1") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
@@ -44,7 +44,7 @@ func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
 
 func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
-		got := easel(t.Context(), nil, "completion", shell)
+		got := easelRun(t.Context(), nil, "completion", shell)
 		if got.exit != ExitOK || !strings.Contains(got.stdout, completionCommand) {
 			t.Fatalf("%s: exit %d\n%s", shell, got.exit, got.stdout)
 		}
@@ -57,7 +57,7 @@ func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
 		}
 	}
-	if got := easel(t.Context(), nil, "completion", "cmd"); got.exit != ExitUsage {
+	if got := easelRun(t.Context(), nil, "completion", "cmd"); got.exit != ExitUsage {
 		t.Errorf("another shell: exit %d", got.exit)
 	}
 }

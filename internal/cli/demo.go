@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -25,15 +26,14 @@ type Demo struct {
 
 // Run connects to the real port and goes through all steps.
 func (d Demo) Run(ctx context.Context, p *Program) error {
-	stubs, err := connection{Addr: d.Addr}.openWith(p, d.Key)
-	if err != nil {
-		return err
-	}
-	defer stubs.close()
 	t := &demo{
-		session: &session{stubs: stubs, Console: p.Console()},
+		session: &session{Console: p.Console(), message: func(easel.Message) {}},
 		prompt:  d.Prompt, out: d.Out, started: time.Now(),
 	}
+	if err := t.connectWith(ctx, p, connection{Addr: d.Addr}, d.Key); err != nil {
+		return err
+	}
+	defer func() { _ = t.Close() }() // nothing runs on it any more
 	t.Print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
 	t.PrintText("It all runs on this machine; the client calls " + d.Addr + ".\n")
 	if err := t.run(ctx); err != nil {
@@ -91,7 +91,7 @@ func mismatch(format string, args ...any) error {
 }
 
 func (t *demo) readBalance(ctx context.Context) (int64, error) {
-	answer, err := t.accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
+	answer, err := t.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +128,7 @@ func (t *demo) catalog(ctx context.Context) error {
 // picture prices, orders, watches and downloads a picture.
 func (t *demo) picture(ctx context.Context) error {
 	inputs := `{"prompt":` + jsonString(t.prompt) + `,"size":"1600x1000","steps":30}`
-	quote, err := t.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: pictureModel, InputsJson: inputs})
+	quote, err := t.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: pictureModel, InputsJson: inputs})
 	if err != nil {
 		return err
 	}
@@ -147,19 +147,17 @@ func (t *demo) picture(ctx context.Context) error {
 
 // order orders once and sends the same order again, which must change nothing.
 func (t *demo) order(ctx context.Context, heading, model, inputs string, price int64) (*easelv1.Generation, error) {
-	order := &easelv1.CreateGenerationRequest{
-		ModelId: model, InputsJson: inputs, IdempotencyKey: rand.Text(), MaxCostCents: new(demoMaxCost),
-	}
+	order := easel.Order{Model: model, InputsJSON: inputs, Key: rand.Text(), MaxCostCents: easel.Cents(demoMaxCost)}
 	g, _, err := t.place(ctx, order)
 	if err != nil {
 		return nil, err
 	}
-	again, err := t.generations.CreateGeneration(ctx, order)
+	again, err := t.Order(ctx, order)
 	switch {
 	case err != nil:
 		return nil, err
-	case again.GetGeneration().GetGenerationId() != g.GenerationId:
-		return nil, mismatch("the same order became two renders, %s and %s", g.GenerationId, again.GetGeneration().GetGenerationId())
+	case again.GenerationID != g.GenerationId:
+		return nil, mismatch("the same order became two renders, %s and %s", g.GenerationId, again.GenerationID)
 	case g.CostCents == nil || g.GetCostCents() != price:
 		return nil, mismatch("the order was quoted at %s and charged %s", Money(price, ""), Money(g.GetCostCents(), ""))
 	}
@@ -171,60 +169,43 @@ func (t *demo) order(ctx context.Context, heading, model, inputs string, price i
 
 // watch tells each state as it comes, with a live line on a terminal.
 func (t *demo) watch(ctx context.Context, g *easelv1.Generation) (*easelv1.Generation, error) {
-	f := t.follow([]string{g.GenerationId}, easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
-	f.heartbeat = time.Second
-	v := newWatchView(t.session, t.OutStyle, t.Print)
-	heading := "Watch"
-	f.lost = v.lost
-	f.seen = func(e event) {
-		if e.update != nil {
-			state := t.OutStyle.Paint(stateColour(e.update.Generation.State), stateWord(e.update.Generation))
-			t.say(heading, fmt.Sprintf("%5s  %s", formatDuration(time.Since(v.started)), state))
-			heading = ""
-		}
-		v.note(e)
+	v, heading := newWatchView(t.session, t.OutStyle, nil), "Watch"
+	v.tell = func(string) {
+		newest := v.generations[g.GenerationId]
+		t.say(heading, fmt.Sprintf("%5s  %s", formatDuration(time.Since(v.started)), t.OutStyle.Paint(stateColour(newest.State), stateWord(newest))))
+		heading = ""
 	}
-	stop := t.ticking(v.redraw)
-	err := f.run(ctx)
-	stop()
-	if err != nil {
+	if err := v.follow(t.Watch(ctx, g.GenerationId, easel.UntilSettled()), g.GenerationId); err != nil {
 		return nil, err
 	}
-	last := f.last(g.GenerationId)
-	if err := verdict(last); err != nil {
-		return nil, err
-	}
-	return last, nil
+	last := v.generations[g.GenerationId]
+	return last, verdict(last)
 }
 
 func (t *demo) download(ctx context.Context, g *easelv1.Generation) error {
-	d := &transfer{id: g.GenerationId, out: t.out, force: true}
-	path, err := t.transfer(ctx, d)
+	result, err := t.session.download(ctx, g.GenerationId, t.out, easel.FetchOptions{})
 	if err != nil {
 		return err
 	}
-	if d.summary == nil {
-		return mismatch("the download ended without a checksum")
-	}
-	file, err := os.Open(path) //nolint:gosec // it has just been written
+	file, err := os.Open(result.Path) //nolint:gosec // it has just been written
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	picture, format, err := image.DecodeConfig(file)
 	if err != nil {
-		return mismatch("%s is no picture: %v", path, err)
+		return mismatch("%s is no picture: %v", result.Path, err)
 	}
-	t.say("Download", t.OutStyle.Paint(terminal.Bold, path))
-	t.say("", fmt.Sprintf("%s, %dx%d, %s", format, picture.Width, picture.Height, formatBytes(d.part.size)))
-	t.say("", t.OutStyle.Paint(terminal.Dim, "sha256 "+d.part.sha256()+", as the server says"))
+	t.say("Download", t.OutStyle.Paint(terminal.Bold, result.Path))
+	t.say("", fmt.Sprintf("%s, %dx%d, %s", format, picture.Width, picture.Height, formatBytes(result.SizeBytes)))
+	t.say("", t.OutStyle.Paint(terminal.Dim, "sha256 "+result.SHA256+", as the server says"))
 	return nil
 }
 
 // text orders from a text model; the answer comes with the last state.
 func (t *demo) text(ctx context.Context) error {
 	inputs := `{"prompt":` + jsonString(t.prompt) + `}`
-	quote, err := t.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: textModel, InputsJson: inputs})
+	quote, err := t.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: textModel, InputsJson: inputs})
 	if err != nil {
 		return err
 	}
@@ -232,7 +213,7 @@ func (t *demo) text(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waited, err := t.generations.WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: g.GenerationId})
+	waited, err := t.Generations.WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: g.GenerationId})
 	if err != nil {
 		return err
 	}

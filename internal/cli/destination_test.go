@@ -27,7 +27,7 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 		"a file where no file can be made": "/proc/easel-test.png",
 	} {
 		o := &orders{}
-		got := easel(t.Context(), o.serve(t), "generate", "studio/any", "--out", out)
+		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--out", out)
 		if got.exit != ExitUsage || len(o.got) != 0 || !strings.Contains(got.stderr, nothingOrdered) || !strings.Contains(got.stderr, out) {
 			t.Errorf("%s: exit %d after %d orders\n%s", name, got.exit, len(o.got), got.stderr)
 		}
@@ -59,7 +59,7 @@ func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.
 			download: content.send,
 		}).serve(t)
 		out := filepath.Join(t.TempDir(), "my sea.bin")
-		got := easel(t.Context(), dial, "generate", "studio/any", "--out", out)
+		got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", out)
 		if want := "easel download gen_1 --out '" + out + "'"; got.exit == ExitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
 			t.Errorf("exit %d, want the hint %s\n%s", got.exit, want, got.stderr)
 		}
@@ -74,7 +74,7 @@ func TestAWatchThatIsLostSaysHowToFetchWhatIsOrdered(t *testing.T) {
 		},
 		watch: func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") },
 	}).serve(t)
-	got := easel(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
+	got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
 	if got.exit != ExitCredential || !strings.Contains(got.stderr, "easel download gen_1 --wait 10m --out ") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}

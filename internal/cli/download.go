@@ -2,11 +2,18 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -21,7 +28,7 @@ type downloadCmd struct {
 
 // Help implements kong.HelpProvider.
 func (*downloadCmd) Help() string {
-	return `A file that is there is whole and checked. Run again after an interruption, it goes on where it was.
+	return `A file that is there is whole and checked. After a lost connection the download goes on where it was.
 
 Examples:
 
@@ -33,58 +40,35 @@ Examples:
 
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
-// Run writes the result to a file. Run again after an interruption, it goes on where it
-// was.
+// Run writes the result to a file.
 func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		result, err := c.save(ctx, s)
-		if perhapsText(err) {
-			result, err = c.saveText(ctx, s, err)
+		wait := c.Wait
+		if wait == 0 {
+			wait = -1
+		}
+		file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
+		if noFile := (*easel.NoContentError)(nil); errors.As(err, &noFile) && noFile.Metadata["state"] != easelv1.State_STATE_FAILED.String() {
+			file, err = c.text(ctx, s, err)
 		}
 		if err == nil && c.Out != standardOutput {
-			s.printSaved(result)
+			s.printSaved(file)
 		}
 		return err
 	})
 }
 
-// save writes the bytes of a result. What goes to standard output becomes no file.
-func (c *downloadCmd) save(ctx context.Context, s *session) (saved, error) {
-	d := &transfer{id: c.ID, out: c.Out, force: c.Force, wait: c.Wait}
-	if c.Out == standardOutput {
-		return saved{}, s.transferToStdout(ctx, d)
-	}
-	path, err := s.transfer(ctx, d)
+// text writes the text of a generation that has no file, and gives the error that says so
+// where it has no text either.
+func (c *downloadCmd) text(ctx context.Context, s *session, noFile error) (saved, error) {
+	answer, err := s.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
 	if err != nil {
 		return saved{}, err
 	}
-	return saved{path, d.info.ContentType, d.part.size, d.part.sha256()}, nil
-}
-
-// saveText writes the text of a generation that has no file, and gives the error that says so
-// where it has no text either.
-func (c *downloadCmd) saveText(ctx context.Context, s *session, noFile error) (saved, error) {
-	answer, err := retryRead(ctx, s, func() (*easelv1.GetGenerationResponse, error) {
-		return s.generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
-	})
-	g := answer.GetGeneration()
-	switch {
-	case err != nil:
-		return saved{}, err
-	case g.GetText() == nil:
+	if answer.GetGeneration().GetText() == nil {
 		return saved{}, noFile
-	case c.Out == standardOutput:
-		return saved{}, s.writeTextToStdout(g)
 	}
-	return writeText(c.Out, c.Force, g)
-}
-
-// perhapsText reports whether a generation has no file although it did not fail: then its result
-// is a text.
-func perhapsText(err error) bool {
-	f := detailsOf(err)
-	state := f.metadata["state"]
-	return reasonNamed(f.reason) == easelv1.ErrorReason_NO_CONTENT && (state == "" || state == easelv1.State_STATE_SUCCEEDED.String())
+	return s.result(ctx, answer.GetGeneration(), c.Out, c.Force)
 }
 
 // saved is a result that has become a file.
@@ -123,28 +107,161 @@ func (c *callFlags) faultsOfOut(out string) []string {
 	return faults
 }
 
-// transferToStdout downloads a result and writes it to standard output. It goes there from a
-// file that is whole and checked, so that what reads it never gets damaged bytes.
-func (s *session) transferToStdout(ctx context.Context, d *transfer) error {
-	dir, err := os.MkdirTemp("", "easel-*")
-	if err != nil {
-		return err
+// result puts the result of a finished generation where out says, its text or its file.
+func (s *session) result(ctx context.Context, g *easelv1.Generation, out string, force bool) (saved, error) {
+	switch {
+	case g.GetText() == nil:
+		return s.download(ctx, g.GenerationId, out, easel.FetchOptions{Keep: !force})
+	case out == standardOutput:
+		return saved{}, s.Copy(strings.NewReader(endedLine(g.GetText().Text)))
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system clears up there too
-	d.out, d.silent, d.temporary = filepath.Join(dir, "result"), true, true
-	path, err := s.transfer(ctx, d)
-	if err != nil {
-		return err
-	}
-	file, err := os.Open(path) //nolint:gosec // it has just been written
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	return s.Copy(file)
+	return writeText(out, force, g)
 }
 
-// writeTextToStdout writes the text of a text model to standard output.
-func (s *session) writeTextToStdout(g *easelv1.Generation) error {
-	return s.Copy(strings.NewReader(endedLine(g.GetText().Text)))
+// download downloads a file to out. What goes to standard output goes there from a file that is whole and checked, so that
+// what reads it never gets damaged bytes.
+func (s *session) download(ctx context.Context, id, out string, options easel.FetchOptions) (saved, error) {
+	if out != standardOutput {
+		return s.fetch(ctx, id, out, options)
+	}
+	dir, err := os.MkdirTemp("", "easel-*")
+	if err != nil {
+		return saved{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears up there too
+	result, err := s.fetch(ctx, id, filepath.Join(dir, "result"), options)
+	if err != nil {
+		return result, err
+	}
+	file, err := os.Open(result.Path)
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return result, s.Copy(file)
+}
+
+// fetch downloads a file to a path or into a directory, and draws how far it is.
+func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
+	if options.Keep && path != "" && !isDir(path) { // else the name is not known yet
+		if err := mayWrite(path); err != nil {
+			return saved{}, err
+		}
+	}
+	var now progress
+	started := time.Now()
+	options.Progress = func(done, all int64) { now.done.Store(done); now.all.Store(all) }
+	defer s.ticking(func() { s.ShowLive(now.line(s.ErrStyle, s.BarWidth(), time.Since(started))) })()
+	defer s.onRetry("DownloadGeneration", id, func(r easel.Retry) {
+		s.aside("the download broke off (" + messageOf(r.Err) + "), going on in " + formatDuration(r.Delay))
+	})()
+	content, err := s.Fetch(ctx, id, path, options)
+	if there := (*fs.PathError)(nil); errors.Is(err, fs.ErrExist) && errors.As(err, &there) {
+		path = there.Path
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return saved{}, isThere(path)
+	case err != nil:
+		return saved{}, err
+	}
+	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256}, nil
+}
+
+// progress is how far a download is. It is written by the download and read by the live line.
+type progress struct{ done, all atomic.Int64 }
+
+// line is the live line of a download, with a bar of so many letters.
+func (p *progress) line(look terminal.Style, bar int, elapsed time.Duration) string {
+	done, all, rate := p.done.Load(), p.all.Load(), ""
+	if elapsed > 100*time.Millisecond {
+		rate = "  " + formatBytes(int64(float64(done)/elapsed.Seconds())) + "/s"
+	}
+	switch {
+	case done == 0:
+		return "waiting for the first byte" + look.Paint(terminal.Dim, "  "+formatDuration(elapsed))
+	case all == 0:
+		return "downloading " + formatBytes(done) + look.Paint(terminal.Dim, rate)
+	}
+	return look.Bar(float64(done)/float64(all), bar) + " " + formatBytes(done) + " of " + formatBytes(all) + look.Paint(terminal.Dim, rate)
+}
+
+// isDir reports whether a path is a directory, or is written as one.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
+}
+
+// mayWrite refuses a target that is there already.
+func mayWrite(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return isThere(path)
+	}
+	return nil
+}
+
+func isThere(path string) error {
+	return &Problem{Exit: ExitUsage, Text: path + " is there already", Cure: "--force overwrites it.", path: path}
+}
+
+// mayReceive tells why a result could not be put at out, before anything is paid for it.
+// Only a trial shows whether a directory takes files: who may write is not all that counts.
+func mayReceive(out string, force bool) error {
+	dir := out
+	if !isDir(out) {
+		if err := mayWrite(out); err != nil && !force {
+			return err
+		}
+		dir = filepath.Dir(out)
+	}
+	trial, err := os.CreateTemp(dir, ".easel-*.part")
+	if err != nil {
+		cure := ""
+		if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
+			cure = "Make the directory first: mkdir -p " + terminal.ShellQuote(filepath.Clean(dir))
+		}
+		return badUsage("--out "+out+": no file can be made there: "+reasonOf(err), cure)
+	}
+	return errors.Join(trial.Close(), os.Remove(trial.Name()))
+}
+
+// reasonOf is what the system says of a file, without the name of a file that nobody has asked for.
+func reasonOf(err error) string {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// writeText writes the text of a text model as a file. With force it takes the place of what is there, and follows no link.
+func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
+	path, text := out, endedLine(g.GetText().Text)
+	if out == "" || isDir(out) {
+		name := filepath.Base(filepath.Clean("/" + g.GenerationId + ".txt"))
+		if name != g.GenerationId+".txt" || strings.HasPrefix(name, ".") || terminal.Sanitize(name) != name {
+			return saved{}, &Problem{Exit: ExitFailure, Text: fmt.Sprintf("the render %q makes an unsafe file name", g.GenerationId), Cure: "Name the file with --out."}
+		}
+		path = filepath.Join(out, name)
+	}
+	if force {
+		_ = os.Remove(path) // what can't be removed is in the way of the next step
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the user says where, and the umask who may read
+	if errors.Is(err, fs.ErrExist) {
+		return saved{}, isThere(path)
+	}
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Sync(), file.Close())
+	}
+	sum := sha256.Sum256([]byte(text))
+	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}, err
+}
+
+// endedLine ends a text as a file of text ends.
+func endedLine(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
 }

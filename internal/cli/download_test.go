@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -71,7 +70,7 @@ func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerS
 	return nil
 }
 
-func (c *content) serve(t *testing.T) Dialer { return (&scripted{download: c.send}).serve(t) }
+func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.send}).serve(t) }
 
 // directory lists what a download has left, hidden files too.
 func directory(t *testing.T, dir string) []string {
@@ -96,7 +95,7 @@ func wantFile(t *testing.T, path string, want []byte) {
 
 func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 	dir, c := t.TempDir(), newContent()
-	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir, "-o", "json")
+	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir, "-o", "json")
 	var answer struct {
 		Path, SHA256 string
 		SizeBytes    int
@@ -118,7 +117,7 @@ func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, c := t.TempDir(), newContent()
 		c.breakAt = []int{20_000, 20_000, 50_000}
-		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+		got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
 		if got.exit != ExitOK || len(c.requests) != 4 {
 			t.Fatalf("exit %d after %d streams\n%s", got.exit, len(c.requests), got.stderr)
 		}
@@ -126,97 +125,6 @@ func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
 			if r := c.requests[i]; r.ReadOffset != offset || i > 0 && r.Etag != "v1" {
 				t.Errorf("stream %d asked for %d with etag %q, want %d", i, r.ReadOffset, r.Etag, offset)
 			}
-		}
-		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-	})
-}
-
-func TestTheNextRunGoesOnWhereAnInterruptedOneWas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, c := t.TempDir(), newContent()
-		ctx, interrupt := context.WithCancel(t.Context())
-		c.breakAt = []int{30_000}
-		c.damage = func(chunk *easelv1.ContentChunk) {
-			if chunk.Offset == 30_000 {
-				synctest.Wait() // until the client has written all that came before
-				interrupt()
-			}
-		}
-		first := easel(ctx, c.serve(t), "download", "gen_1", "--out", dir)
-		if first.exit != ExitInterrupted || !strings.Contains(first.stderr, "go on") {
-			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
-		}
-		kept := directory(t, dir)
-		if len(kept) != 1 || !strings.HasPrefix(kept[0], ".gen_1.bin.") {
-			t.Fatalf("kept: %q", kept)
-		}
-		info, err := os.Stat(filepath.Join(dir, kept[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c = newContent() // the first server may still be busy with the other
-		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if second.exit != ExitOK {
-			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
-		}
-		if r := c.requests[len(c.requests)-1]; r.ReadOffset != info.Size() || r.Etag != "v1" {
-			t.Errorf("went on at %d with etag %q, want %d", r.ReadOffset, r.Etag, info.Size())
-		}
-		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-		if names := directory(t, dir); len(names) != 1 {
-			t.Errorf("left behind: %q", names)
-		}
-	})
-}
-
-func TestALinkInThePlaceOfAPartIsNotFollowed(t *testing.T) { // D14
-	synctest.Test(t, func(t *testing.T) {
-		dir, other, c := t.TempDir(), filepath.Join(t.TempDir(), "other"), newContent()
-		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
-		if first := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir); first.exit != ExitRetry {
-			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
-		}
-		part := filepath.Join(dir, directory(t, dir)[0])
-		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Remove(part), os.Symlink(other, part)); err != nil {
-			t.Fatal(err)
-		}
-		c = newContent()
-		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if second.exit != ExitOK {
-			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
-		}
-		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-		wantFile(t, other, []byte("mine"))
-		if names := directory(t, dir); len(names) != 1 {
-			t.Errorf("left behind: %q", names)
-		}
-	})
-}
-
-func TestAPartOfOtherBytesIsNotGoneOnWith(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, c := t.TempDir(), newContent()
-		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
-		first := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if first.exit != ExitRetry {
-			t.Fatalf("exit %d\n%s", first.exit, first.stderr)
-		}
-		c.bytes, c.etag, c.breakAt = bytes.Repeat([]byte("other"), 9999), "v2", nil
-		second := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if second.exit != ExitOK {
-			t.Fatalf("exit %d\n%s", second.exit, second.stderr)
-		}
-		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-	})
-}
-
-func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, c := t.TempDir(), newContent()
-		c.etag, c.breakAt = "", []int{30_000}
-		got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if got.exit != ExitOK || len(c.requests) != 2 || c.requests[1].ReadOffset != 0 {
-			t.Fatalf("exit %d, requests %v\n%s", got.exit, c.requests, got.stderr)
 		}
 		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
 	})
@@ -239,7 +147,7 @@ func TestDamagedBytesNeverBecomeTheFile(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			dir, c := t.TempDir(), newContent()
 			c.damage = damage
-			got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
+			got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
 			if got.exit != ExitFailure {
 				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
 			}
@@ -268,12 +176,12 @@ func TestADownloadOverwritesOnlyByForce(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
+	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
 	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") || len(c.requests) != 0 {
 		t.Errorf("exit %d after %d requests\n%s", got.exit, len(c.requests), got.stderr)
 	}
 	wantFile(t, path, []byte("mine"))
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path, "--force"); got.exit != ExitOK {
+	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path, "--force"); got.exit != ExitOK {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	wantFile(t, path, c.bytes)
@@ -287,7 +195,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test sees whether it is there
 		}
 	}
-	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
+	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
 	if got.exit != ExitUsage {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
@@ -312,7 +220,7 @@ func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
 			asked++
 			return failing(code, test.reason)
 		}}
-		got := easel(t.Context(), server.serve(t), "download", "gen_1", "--out", t.TempDir())
+		got := easelRun(t.Context(), server.serve(t), "download", "gen_1", "--out", t.TempDir())
 		if got.exit != test.exit || asked != 1 {
 			t.Errorf("%v: exit %d after %d requests, want %d after 1\n%s", code, got.exit, asked, test.exit, got.stderr)
 		}
@@ -322,21 +230,21 @@ func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
 func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c := newContent()
-	got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
+	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-")
 	if got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
 		t.Errorf("exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000}
-		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
+		if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-q"); got.exit != ExitOK || got.stdout != string(c.bytes) || got.stderr != "" {
 			t.Errorf("after a break: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
-		if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitRetry || got.stdout != "" || strings.Contains(got.stderr, "go on after") {
+		if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "--timeout", "9s"); got.exit != ExitRetry || got.stdout != "" {
 			t.Errorf("broken off for good: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
@@ -344,19 +252,19 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	c.damage = func(chunk *easelv1.ContentChunk) {
 		damageSummary(chunk, func(s *easelv1.ContentSummary) { s.Sha256 = "00" })
 	}
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
+	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-"); got.exit != ExitFailure || got.stdout != "" {
 		t.Errorf("damaged: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 	}
 	if names := directory(t, os.Getenv("TMPDIR")); len(names) != 0 {
 		t.Errorf("left behind: %q", names)
 	}
-	if got := easel(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
+	if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "-o", "json"); got.exit != ExitUsage || !strings.Contains(got.stderr, "standard output") {
 		t.Errorf("two results for one stream: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 
 // poem is a scripted server of a render whose result is a text, or has the given state.
-func poem(t *testing.T, state easelv1.State) Dialer {
+func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 			return failing(codes.FailedPrecondition, "NO_CONTENT")
@@ -378,7 +286,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		{dir, filepath.Join(dir, "gen_1.txt")},
 		{filepath.Join(dir, "poem.md"), filepath.Join(dir, "poem.md")},
 	} {
-		got := easel(t.Context(), dial, "download", "gen_1", "--wait", "10m", "--out", test.out, "-o", "json")
+		got := easelRun(t.Context(), dial, "download", "gen_1", "--wait", "10m", "--out", test.out, "-o", "json")
 		var file saved
 		if err := json.Unmarshal([]byte(got.stdout), &file); err != nil || got.exit != ExitOK {
 			t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
@@ -389,10 +297,10 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		}
 		wantFile(t, test.path, []byte(text))
 	}
-	if got := easel(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") {
+	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") {
 		t.Errorf("a file that is there: exit %d\n%s", got.exit, got.stderr)
 	}
-	if got := easel(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
+	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
 		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
 	}
 	if names := directory(t, dir); len(names) != 2 {
@@ -402,7 +310,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 
 func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	dir := t.TempDir()
-	got := easel(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
+	got := easelRun(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
 	if names := directory(t, dir); got.exit != ExitFailure || !strings.Contains(got.stderr, "NO_CONTENT") || len(names) != 0 {
 		t.Errorf("exit %d, left behind: %q\n%s", got.exit, names, got.stderr)
 	}

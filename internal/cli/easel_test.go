@@ -34,11 +34,11 @@ func linesOf(text string) []string {
 }
 
 // easel runs the command over dial, without an environment.
-func easel(ctx context.Context, dial Dialer, args ...string) printed {
+func easelRun(ctx context.Context, dial dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
 
-func easelEnv(ctx context.Context, dial Dialer, env map[string]string, args ...string) printed {
+func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...string) printed {
 	stdout, stderr := newBuffer(), newBuffer()
 	exit := Run(ctx, args, &Program{
 		Grammar: grammar(),

@@ -10,27 +10,31 @@ import (
 	"unicode/utf8"
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	easel "github.com/easel-grpc/easel/clients/go"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // failure is an error taken apart for its reader.
 type failure struct {
-	exit         int
-	code         string // of gRPC, "" where the error is our own
-	reason       string // of ErrorInfo
-	message      string
-	resource     string // what was not found
-	generationID string // what it is about
-	fields       []badField
-	retryDelay   time.Duration
-	metadata     map[string]string
-	cure         string
-	batch        *batchSum
+	failureBody
+	line string // what has failed, in one line
+}
+
+// failureBody is a failure for a program.
+type failureBody struct {
+	Code              string            `json:"code,omitempty"`   // of gRPC, "" where the error is our own
+	Reason            string            `json:"reason,omitempty"` // of the contract
+	Message           string            `json:"message"`
+	GenerationID      string            `json:"generationId,omitempty"`
+	Resource          string            `json:"resource,omitempty"` // what was not found
+	Fields            []badField        `json:"fields,omitempty"`
+	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
+	Metadata          map[string]string `json:"metadata,omitempty"`
+	Cure              string            `json:"cure,omitempty"`
+	ExitCode          int               `json:"exitCode"`
+	Batch             *batchSum         `json:"batch,omitempty"`
 }
 
 // badField is one input that was refused, and why.
@@ -41,110 +45,88 @@ type badField struct {
 
 // explain takes err apart. The context is that of the whole program.
 func explain(ctx context.Context, err error) failure {
+	body := bodyOf(ctx, err)
+	return failure{body, body.line()}
+}
+
+func bodyOf(ctx context.Context, err error) failureBody {
 	if order := (orderError{}); errors.As(err, &order) {
-		f := explain(ctx, order.err)
-		switch {
-		case order.known == nothingOrdered && reasonNamed(f.reason) == easelv1.ErrorReason_PRICE_ABOVE_LIMIT: // else they would be a second order
-			f.cure += " Or choose cheaper inputs: easel quote shows their price."
-		case order.known != nothingOrdered && reasonNamed(f.reason) == easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: // so would it be under another API key
-			f.cure = listFirst
-		}
-		f.cure = strings.TrimSpace(order.known + " " + f.cure)
-		return f
+		return order.body(bodyOf(ctx, order.err))
 	}
+	e := baseOf(err)
+	body := detailsOf(e)
 	if own := (*Problem)(nil); errors.As(err, &own) {
-		f := failure{exit: own.Exit, message: own.Text, cure: own.Cure, generationID: own.generationID, batch: own.batch}
-		if s, ok := statusOf(own.Err); ok {
-			f.code = codeName(s.Code())
-			f.addDetails(s)
+		body.ExitCode, body.Message, body.Cure, body.GenerationID, body.Batch = own.Exit, own.Text, own.Cure, own.generationID, own.batch
+		return body
+	}
+	switch {
+	case interrupted(ctx):
+		return failureBody{ExitCode: ExitInterrupted, Message: "interrupted"}
+	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
+		body.Code, body.ExitCode, body.Message, body.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
+		if e != nil && e.Code != codes.DeadlineExceeded {
+			body.Message = plainMessage(e.Message)
 		}
-		return f
+	case e == nil:
+		body.ExitCode, body.Message = ExitFailure, strings.TrimPrefix(err.Error(), "easel: ")
+	default:
+		body.ExitCode, body.Message, body.Cure = exitOf(e), plainMessage(e.Message), cureOf(e)
 	}
-	if interrupted(ctx) {
-		return failure{exit: ExitInterrupted, message: "interrupted"}
+	if cents, err := strconv.ParseInt(body.Metadata["price_cents"], 10, 64); err == nil {
+		body.Cure = "It would cost " + Money(cents, "") + ". " + body.Cure
 	}
-	s, ok := statusOf(err)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s, ok = status.New(codes.DeadlineExceeded, "the time ran out"), true
-	}
-	if !ok {
-		return failure{exit: ExitFailure, message: err.Error()}
-	}
-	f := failure{code: codeName(s.Code()), message: plainMessage(s.Message())}
-	f.addDetails(s)
-	f.exit = exitOf(s.Code(), f.reason)
-	if f.cure = cureOf(s.Code(), f.reason, f.message); isNeverResent(s.Err()) {
-		f.cure = "" // it is never sent again
-	}
-	if strings.Contains(f.message, webServer) {
-		f.message = "this is the REST port, or another web server: it speaks HTTP/1.1, and gRPC is HTTP/2"
-		f.cure = "The gRPC address is EASEL_GRPC_ADDR of easel serve, mostly with port 50051. See --addr."
-	}
-	if cents, err := strconv.ParseInt(f.metadata["price_cents"], 10, 64); err == nil {
-		f.cure = "It would cost " + Money(cents, "") + ". " + f.cure
-	}
-	return f
+	return body
 }
 
-// detailsOf is what the server says of an error beside code and message.
-func detailsOf(err error) (f failure) {
-	f.addDetails(status.Convert(err))
-	return f
+// baseOf is what the server says of an error, nil where it is not the server's.
+func baseOf(err error) *easel.Error {
+	e := (*easel.Error)(nil)
+	errors.As(err, &e)
+	return e
 }
 
-// addDetails reads what the server says beside code and message.
-func (f *failure) addDetails(s *status.Status) {
-	for _, detail := range s.Details() {
-		switch d := detail.(type) {
-		case *errdetails.ErrorInfo:
-			f.reason, f.metadata = d.Reason, d.Metadata
-		case *errdetails.RetryInfo:
-			f.retryDelay = d.RetryDelay.AsDuration()
-		case *errdetails.ResourceInfo:
-			f.resource = d.ResourceName
-		case *errdetails.BadRequest:
-			for _, v := range d.FieldViolations {
-				f.fields = append(f.fields, badField{v.Field, v.Description})
-			}
-		}
+// detailsOf is what the server says beside its message.
+func detailsOf(e *easel.Error) (body failureBody) {
+	if e == nil {
+		return body
 	}
-}
-
-// statusOf finds the status of a failed call, under whatever was put around it.
-func statusOf(err error) (*status.Status, bool) {
-	var s interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &s) {
-		return s.GRPCStatus(), true
+	body.Code, body.Reason, body.Resource, body.Metadata = codeName(e.Code), e.Reason, e.Resource, e.Metadata
+	body.RetryDelaySeconds = e.RetryAfter.Seconds()
+	for _, v := range e.FieldViolations {
+		body.Fields = append(body.Fields, badField(v))
 	}
-	return nil, false
+	return body
 }
 
 // codeName spells a code as the contract does: NOT_FOUND, not NotFound.
 func codeName(c codes.Code) string { return rpccode.Code(c).String() }
 
-// webServer is what the transport says of an answer in HTTP/1.1.
-const webServer = "looked like an HTTP/1.1 header"
-
 // plainMessage takes the wrapping off what the transport says of a failed connection.
 func plainMessage(text string) string {
-	const wrapping = `desc = "transport: `
-	if _, inner, found := strings.Cut(text, wrapping); found {
-		return strings.TrimSuffix(inner, `"`)
+	if strings.Contains(text, "looked like an HTTP/1.1 header") {
+		return "this is the REST port, or another web server: gRPC has an address of its own"
+	}
+	if _, inner, found := strings.Cut(text, `desc = "`); found {
+		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "transport: ")
 	}
 	return text
 }
 
 // messageOf is what an error says, in one line.
 func messageOf(err error) string {
-	return terminal.OneLine(plainMessage(status.Convert(err).Message()))
+	text := err.Error()
+	if e := baseOf(err); e != nil {
+		text = e.Message
+	}
+	return terminal.OneLine(plainMessage(text))
 }
 
 // write prints the failure for a person: one line that says what, one that says what to do.
 // On a terminal, which has a width, they are wrapped between words, and the command to copy
 // gets a line of its own.
 func (f failure) write(w io.Writer, width int) {
-	text := wrapped("easel: "+f.line(), width)
-	cure, command := terminal.OneLine(f.cure), ""
+	text := wrapped("easel: "+f.line, width)
+	cure, command := terminal.OneLine(f.Cure), ""
 	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
 		cure, command = before+":", "         easel "+after+"\n"
 	}
@@ -181,52 +163,32 @@ func wrapped(line string, width int) string {
 }
 
 // line says what has failed.
-func (f failure) line() string {
-	line := f.message
-	if !strings.Contains(line, f.resource) {
-		line = strings.TrimSuffix(line, ".") + ": " + f.resource
+func (f failureBody) line() string {
+	line := f.Message
+	if !strings.Contains(line, f.Resource) {
+		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
-	for _, field := range f.fields {
+	for _, field := range f.Fields {
 		// Where the catalog names one bad field, message and description are often the same.
-		if !strings.Contains(f.message, field.Description) {
+		if !strings.Contains(f.Message, field.Description) {
 			line += "; " + field.Field + ": " + field.Description
-		} else if !strings.Contains(f.message, field.Field) {
+		} else if !strings.Contains(f.Message, field.Field) {
 			line += "; see " + field.Field
 		}
 	}
-	if f.code != "" {
-		line += " (" + strings.TrimSuffix(f.code+" "+f.reason, " ") + ")"
+	if f.Code != "" {
+		line += " (" + strings.TrimSuffix(f.Code+" "+f.Reason, " ") + ")"
 	}
-	if f.retryDelay > 0 {
-		line += "; try again in " + formatDuration(f.retryDelay)
+	if f.RetryDelaySeconds > 0 {
+		line += "; try again in " + formatDuration(time.Duration(f.RetryDelaySeconds*float64(time.Second)))
 	}
 	return terminal.OneLine(line)
 }
 
-// failureBody is a failure for a program.
-type failureBody struct {
-	Code              string            `json:"code,omitempty"`
-	Reason            string            `json:"reason,omitempty"`
-	Message           string            `json:"message"`
-	GenerationID      string            `json:"generationId,omitempty"`
-	Resource          string            `json:"resource,omitempty"`
-	Fields            []badField        `json:"fields,omitempty"`
-	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
-	Metadata          map[string]string `json:"metadata,omitempty"`
-	Cure              string            `json:"cure,omitempty"`
-	ExitCode          int               `json:"exitCode"`
-	Batch             *batchSum         `json:"batch,omitempty"`
-}
-
-func (f failure) body() failureBody {
-	return failureBody{
-		f.code, f.reason, f.message, f.generationID, f.resource, f.fields,
-		f.retryDelay.Seconds(), f.metadata, f.cure, f.exit, f.batch,
-	}
-}
-
 // writeJSON prints the failure for a program.
-func (f failure) writeJSON(w io.Writer) { writeJSONLine(w, map[string]failureBody{"error": f.body()}) }
+func (f failure) writeJSON(w io.Writer) {
+	writeJSONLine(w, map[string]failureBody{"error": f.failureBody})
+}
 
 func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }
 
@@ -271,6 +233,7 @@ type Problem struct {
 	Err  error  // what lies below, nil where nothing does
 
 	generationID string // the generation that it is about, "" where it is about none or many
+	path         string // the file that is there already
 	batch        *batchSum
 }
 
@@ -285,22 +248,17 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// reasonNamed is a reason of the contract by its name, or ERROR_REASON_UNSPECIFIED: the server may be newer.
-func reasonNamed(reason string) easelv1.ErrorReason {
-	return easelv1.ErrorReason(easelv1.ErrorReason_value[reason])
-}
-
 // exitOf gives the exit code of a failed call.
-func exitOf(code codes.Code, reason string) int {
-	switch reasonNamed(reason) {
-	case easelv1.ErrorReason_INSUFFICIENT_BALANCE, easelv1.ErrorReason_PRICE_ABOVE_LIMIT, easelv1.ErrorReason_API_KEY_DAILY_CAP, easelv1.ErrorReason_BUDGET_EXCEEDED:
+func exitOf(e *easel.Error) int {
+	switch e.Reason {
+	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP", "BUDGET_EXCEEDED":
 		return ExitMoney
-	case easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED:
+	case "IDEMPOTENCY_KEY_REUSED":
 		return ExitUsage
-	case easelv1.ErrorReason_CONTENT_NOT_READY:
+	case "CONTENT_NOT_READY":
 		return ExitRetry
 	}
-	switch code {
+	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange:
 		return ExitUsage
 	case codes.NotFound:
@@ -313,6 +271,34 @@ func exitOf(code codes.Code, reason string) int {
 		return ExitInterrupted
 	}
 	return ExitFailure
+}
+
+// cures are what helps after a reason, or after a code without one.
+var cures = map[string]string{
+	"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
+	"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
+	"API_KEY_DAILY_CAP":            "Wait for the next day, then send the same order again with its --idempotency-key.",
+	"BUDGET_EXCEEDED":              "easel account shows the budgets, and when the next one begins.",
+	"MODEL_NOT_ALLOWED":            "The operator says which models a team may order from.",
+	"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
+	"CALLER_UNKNOWN":               "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file.",
+	"MODEL_NOT_FOUND":              "easel models lists what there is.",
+	"GENERATION_ACTIVE":            "--force deletes it all the same; its price may not come back.",
+	"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
+	"GENERATION_NOT_FOUND":         "easel list shows the renders of this API key.",
+	"UNAUTHENTICATED":              "Check EASEL_API_KEY or --api-key-file.",
+	"UNAVAILABLE":                  "Is the server running there, with TLS or without? See --addr.",
+	"UNIMPLEMENTED":                "Is this the gRPC address of Easel? See --addr.",
+}
+
+const rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
+
+// cureOf says what helps, where that is known.
+func cureOf(e *easel.Error) string {
+	if cure := cures[e.Reason]; cure != "" || e.Reason != "" && e.Code == codes.Unavailable {
+		return cure
+	}
+	return cures[codeName(e.Code)]
 }
 
 // interrupted reports whether the program was told to stop. The error of a call says only

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	easel "github.com/easel-grpc/easel/clients/go"
 )
 
 // filterFlags choose renders by what does not change.
@@ -14,13 +14,12 @@ type filterFlags struct {
 	Owner string     `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
-// filter is that of a request; nil chooses every render.
-func (f *filterFlags) filter() *easelv1.GenerationFilter {
-	if f.Model == "" && f.Owner == "" && len(f.Label) == 0 {
-		return nil
-	}
-	return &easelv1.GenerationFilter{ModelId: f.Model, Owner: f.Owner, Labels: f.Label.values()}
+// filter is that of a watch.
+func (f *filterFlags) filter() easel.Filter {
+	return easel.Filter{Model: f.Model, Labels: f.Label.values(), Owner: f.Owner}
 }
+
+func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
 
 // words are the flags as a command line has them.
 func (f *filterFlags) words() (words []string) {

@@ -33,7 +33,7 @@ func (c *getCmd) Run(ctx context.Context, p *Program) error {
 		if c.Fresh {
 			request.MaxStaleness = span(0)
 		}
-		answer, err := s.generations.GetGeneration(ctx, request)
+		answer, err := s.Generations.GetGeneration(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -110,10 +110,10 @@ func (c *listCmd) Faults() []string { return append(c.callFlags.Faults(), c.Labe
 
 // filter chooses what is listed; nil is everything.
 func (c *listCmd) filter() *easelv1.GenerationFilter {
-	f := c.filterFlags.filter()
-	if f == nil && len(c.State) > 0 {
-		f = &easelv1.GenerationFilter{}
+	if c.isZero() && len(c.State) == 0 {
+		return nil
 	}
+	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label.values()}
 	for _, word := range c.State {
 		f.States = append(f.States, easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
 	}
@@ -158,7 +158,7 @@ func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, 
 		if limit > 0 {
 			request.PageSize = int32(min(limit-len(all.Generations), longestPage))
 		}
-		answer, err := s.generations.ListGenerations(ctx, request)
+		answer, err := s.Generations.ListGenerations(ctx, request)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +209,7 @@ func (*deleteCmd) Help() string {
 // Run deletes one generation.
 func (c *deleteCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
+		answer, err := s.Generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
 			GenerationId: c.ID, AllowMissing: c.AllowMissing, Force: c.Force,
 		})
 		if err != nil {

@@ -21,7 +21,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 		{[]string{"--allow-missing", "-q"}, "gen_1\n"},
 		{[]string{"--allow-missing", "-o", "json"}, "{}\n"},
 	} {
-		got := easel(t.Context(), dial, append([]string{"delete", "gen_1"}, test.flags...)...)
+		got := easelRun(t.Context(), dial, append([]string{"delete", "gen_1"}, test.flags...)...)
 		if got.exit != ExitOK || got.stdout != test.want || got.stderr != "" || asked.AllowMissing != (test.flags != nil) {
 			t.Errorf("%q: exit %d after %v, printed\n%s%s", test.flags, got.exit, asked, got.stdout, got.stderr)
 		}
@@ -30,7 +30,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 
 // shelf is a scripted server of so many renders. A page has 100 where nothing else is asked
 // for, and never more than 1000.
-func shelf(t *testing.T, renders int) Dialer {
+func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // the first page has none
 		length := 100
@@ -63,7 +63,7 @@ func TestAListGivesTheTokenOfThePageThatFollowsIt(t *testing.T) {
 		{9_999_999_999, 1500, ""},
 		{0, 1500, ""},
 	} {
-		got := easel(t.Context(), dial, "list", "--limit", strconv.Itoa(test.limit), "-o", "json")
+		got := easelRun(t.Context(), dial, "list", "--limit", strconv.Itoa(test.limit), "-o", "json")
 		var page struct {
 			Generations   []json.RawMessage
 			NextPageToken *string

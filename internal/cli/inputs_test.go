@@ -88,7 +88,7 @@ func TestAQuoteOfAWrongInputDoesNotSpeakOfAnOrder(t *testing.T) {
 	dial := (&scripted{model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil }}).serve(t)
 	for _, inputs := range [][]string{{"seed=seven"}, {"promt=x"}, {"seed=1", "seed=2"}, {"prompt=@/nowhere/file"}} {
 		for command, ordering := range map[string]bool{"quote": false, "generate": true} {
-			got := easel(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
+			got := easelRun(t.Context(), dial, append([]string{command, "studio/any"}, inputs...)...)
 			if got.exit != ExitUsage || strings.Contains(got.stderr, nothingOrdered) != ordering {
 				t.Errorf("%s %q: exit %d\n%s", command, inputs, got.exit, got.stderr)
 			}
@@ -127,7 +127,7 @@ func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) 
 				return render("gen_1", queued), nil
 			},
 		}).serve(t)
-		got := easel(t.Context(), dial, append([]string{"generate", "studio/any"}, strings.Fields(inputs)...)...)
+		got := easelRun(t.Context(), dial, append([]string{"generate", "studio/any"}, strings.Fields(inputs)...)...)
 		if want == "" {
 			if got.exit != ExitOK {
 				t.Errorf("%q: exit %d\n%s", inputs, got.exit, got.stderr)
@@ -207,11 +207,11 @@ func TestAnInputComesFromAFile(t *testing.T) {
 
 func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
 	o := &orders{}
-	got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
+	got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1", "seed=many", "--no-check")
 	if got.exit != ExitOK || len(o.got) != 1 || o.got[0].GetInputsJson() != `{"zebra":1,"seed":"many"}` {
 		t.Errorf("exit %d, sent %v\n%s", got.exit, o.got, got.stderr)
 	}
-	if got := easel(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {
+	if got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {
 		t.Errorf("the cure is not told: %s", got.stderr)
 	}
 }

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -37,7 +34,7 @@ func (c *modelsCmd) Run(ctx context.Context, p *Program) error {
 func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, error) {
 	all, page := &easelv1.ListModelsResponse{}, ""
 	for {
-		answer, err := s.models.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
+		answer, err := s.Models.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
 		if err != nil {
 			return nil, err
 		}
@@ -46,27 +43,6 @@ func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, e
 			return all, nil
 		}
 	}
-}
-
-// likelyModel is the model that was meant where an error says that there is none of the name.
-func (s *session) likelyModel(ctx context.Context, err error) string {
-	f := detailsOf(err)
-	if reasonNamed(f.reason) != easelv1.ErrorReason_MODEL_NOT_FOUND {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	all, err := s.allModels(ctx)
-	if err != nil {
-		return ""
-	}
-	var ids, names []string // a name is an id without its prefix
-	byName := map[string]string{}
-	for _, m := range all.Models {
-		name := path.Base(m.ModelId)
-		ids, names, byName[name] = append(ids, m.ModelId), append(names, name), m.ModelId
-	}
-	return terminal.OneLine(cmp.Or(closest(f.resource, ids), byName[closest(path.Base(f.resource), names)]))
 }
 
 func (s *session) printModels(models []*easelv1.Model) {
@@ -106,7 +82,7 @@ func (*modelCmd) Help() string {
 // Run shows one model and its inputs.
 func (c *modelCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
+		answer, err := s.Models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
 		if err != nil {
 			return err
 		}
@@ -219,9 +195,7 @@ func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := retryRead(ctx, s, func() (*easelv1.QuoteGenerationResponse, error) {
-			return s.generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
-		})
+		answer, err := s.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
 		if err != nil {
 			return err
 		}

@@ -65,11 +65,6 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 	}
 }
 
-// noteJSON writes a remark where errors and remarks are JSON lines.
-func (s *session) noteJSON(text string) {
-	s.Tell(jsonLine(map[string]string{"note": text}))
-}
-
 // printFields writes names and values in two columns. Fields without a value are left out.
 func (s *session) printFields(fields [][2]string) {
 	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })

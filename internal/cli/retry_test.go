@@ -1,22 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // shaky is a server whose questions fail a few times before they are answered.
-func shaky(t *testing.T, o *orders, errors ...error) Dialer {
+func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {
 			return nil
@@ -45,7 +41,7 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 	for _, command := range []string{"generate", "quote"} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			got := easel(t.Context(), shaky(t, &orders{}, later...), command, "studio/any", "prompt=x")
+			got := easelRun(t.Context(), shaky(t, &orders{}, later...), command, "studio/any", "prompt=x")
 			if took := time.Since(began); got.exit != ExitOK || took < 5*time.Second || took > 7*time.Second {
 				t.Errorf("%s: exit %d after %v\n%s", command, got.exit, took, got.stderr)
 			}
@@ -54,7 +50,7 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
-			got := easel(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
+			got := easelRun(t.Context(), shaky(t, &orders{}, nil, later[0]), "quote", "studio/any", "prompt=x")
 			if got.exit != ExitOK || !strings.Contains(got.stdout, "0.05") {
 				t.Errorf("exit %d\n%s", got.exit, got.stderr)
 			}
@@ -69,7 +65,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 			down = append(down, failing(codes.Unavailable, "UPSTREAM_UNAVAILABLE", retryAfter(time.Second)))
 		}
 		o, began := &orders{}, time.Now()
-		got := easel(t.Context(), shaky(t, o, down...), "generate", "studio/any", "prompt=x", "--timeout", "5s")
+		got := easelRun(t.Context(), shaky(t, o, down...), "generate", "studio/any", "prompt=x", "--timeout", "5s")
 		if took := time.Since(began); got.exit != ExitRetry || len(o.got) != 0 || took < 3*time.Second || took > 5*time.Second {
 			t.Errorf("exit %d after %v and %d orders", got.exit, took, len(o.got))
 		}
@@ -77,7 +73,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 			t.Errorf("printed\n%s", got.stderr)
 		}
 	})
-	got := easel(t.Context(), nil, "generate", "studio/any", "prompt=x", "--addr", "127.0.0.1:1")
+	got := easelRun(t.Context(), nil, "generate", "studio/any", "prompt=x", "--addr", "127.0.0.1:1")
 	if got.exit != ExitRetry || !strings.Contains(got.stderr, nothingOrdered) || !strings.Contains(got.stderr, "--addr") {
 		t.Errorf("without a server: exit %d\n%s", got.exit, got.stderr)
 	}
@@ -86,29 +82,11 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
 	synctest.Test(t, func(t *testing.T) {
-		got := easel(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any")
+		got := easelRun(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any")
 		for _, part := range []string{"the outcome is not known yet", "sending the same order again in 1", "no answer to the order yet"} {
 			if !strings.Contains(got.stderr, part) {
 				t.Errorf("%q is not in\n%s", part, got.stderr)
 			}
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer((&orders{errors: []error{unknown}}).serve(t)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stubs := newStubs(conn)
-		defer stubs.close()
-		var screen *bytes.Buffer
-		s := &session{stubs: stubs}
-		s.Console, screen = onTerminal(terminal.Style{Terminal: true})
-		if _, _, err := s.place(t.Context(), &easelv1.CreateGenerationRequest{IdempotencyKey: "k"}); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(screen.String(), "ordering 5.0s") || !strings.Contains(screen.String(), "ordering 11s") {
-			t.Errorf("the time that has passed is not shown:\n%q", screen)
 		}
 	})
 }

@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -29,18 +31,15 @@ type Program struct {
 	Environ func() []string
 
 	// Dial replaces the network of client commands. Nil means the real one.
-	Dial Dialer
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	Grammar Grammar
 	Build   Build // which program this is
 
 	JSONErrors bool // errors leave as JSON, because the output does
 
-	keyFrom         string   // where the key that was sent is from, "" where none was
-	addr            string   // where calls went
 	args            []string // the command line
 	connectionFlags string   // the flags of the connection, as they were given
-	likelyModel     string   // that was meant where there is none of the name, "" where none is like it
 }
 
 // Grammar is what a command line may say.
@@ -96,13 +95,12 @@ func Run(ctx context.Context, args []string, p *Program) int {
 		return ExitOK
 	}
 	f := explain(ctx, err)
-	f.cure = p.fitted(f.cure)
 	if p.JSONErrors {
 		f.writeJSON(p.Stderr)
 	} else {
 		f.write(p.Stderr, p.errWidth())
 	}
-	return f.exit
+	return f.ExitCode
 }
 
 // errWidth is the width of the terminal that errors go to, 0 where they go elsewhere.
@@ -141,7 +139,7 @@ func (p *Program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
 		kong.Help(printHelp),
 		kong.Resolvers(env),
 		kong.PostBuild(env.takeOver),
-		kong.Vars{"addr": defaultAddr},
+		kong.Vars{"addr": easel.DefaultAddress},
 		kong.Bind(p),
 	}, p.Grammar.Options...)...)
 }

@@ -58,7 +58,7 @@ func TestAttackOfAResultOnStandardOutput(t *testing.T) { // A15
 	dialText, dialFile := text.serve(t), file.serve(t)
 	for _, c := range []struct {
 		name string
-		dial Dialer
+		dial dialer
 		args []string
 		raw  string
 	}{
@@ -81,7 +81,7 @@ func TestAttackOfAResultOnStandardOutput(t *testing.T) { // A15
 			}
 			terminaltest.WantHarmless(t, c.name, written)
 		}
-		if got := easel(t.Context(), c.dial, c.args...); got.exit != ExitOK || got.stdout != c.raw {
+		if got := easelRun(t.Context(), c.dial, c.args...); got.exit != ExitOK || got.stdout != c.raw {
 			t.Errorf("%s: exit %d, a pipe got %q\n%s", c.name, got.exit, got.stdout, got.stderr)
 		}
 	}

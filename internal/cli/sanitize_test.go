@@ -194,7 +194,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
 		dial := evilServer(test.state, test.text, test.code, "file.png").serve(t)
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
-				got := easel(t.Context(), dial, slices.Concat(command, form, []string{"--timeout", "80ms"})...)
+				got := easelRun(t.Context(), dial, slices.Concat(command, form, []string{"--timeout", "80ms"})...)
 				what := fmt.Sprintf("%+v, %q", test, append(command[:1:1], form...))
 				terminaltest.WantHarmless(t, what, got.stdout+got.stderr)
 				shown[command[0]] = shown[command[0]] || strings.Contains(got.stdout+got.stderr, `\u001b[2J`)

@@ -4,13 +4,20 @@ import (
 	"context"
 	"net"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
+
+// dialer is the way to a server.
+type dialer = func(ctx context.Context, addr string) (net.Conn, error)
 
 // scripted is a server that does what a test says, for what the real one never does on
 // purpose: break off, fall silent, answer with errors in a row.
@@ -99,10 +106,11 @@ func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stre
 }
 
 // serve starts the scripted server in memory and gives the way to it.
-func (s *scripted) serve(t *testing.T) Dialer {
+func (s *scripted) serve(t *testing.T) dialer {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	easelv1.RegisterAccountServiceServer(server, s)
 	easelv1.RegisterModelServiceServer(server, s)
 	easelv1.RegisterGenerationServiceServer(server, s)

@@ -3,15 +3,32 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
+
+// connection is how a client command reaches the server.
+type connection struct {
+	Addr           string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. It has TLS, unless it is on this machine or says http."`
+	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because others can see flags."`
+	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Let the key leave in the clear for an http address on another machine, where something else encrypts."`
+	TLSCAFile      string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
+	TLSCertFile    string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
+	TLSKeyFile     string `group:"connection" name:"tls-key-file" placeholder:"FILE" help:"Key of the own certificate."`
+}
 
 // callFlags are the flags of every client command.
 type callFlags struct {
@@ -37,12 +54,15 @@ func (c *callFlags) Faults() []string {
 
 // session is one client command at work.
 type session struct {
-	*stubs
+	*easel.Client
 	*terminal.Console
 	json        bool
 	quiet       bool
 	stdin       io.Reader
 	commandLine func(words ...string) string // a command that reaches the same server in the same way
+
+	retries sync.Map            // who is told of an attempt that failed, by method and name
+	message func(easel.Message) // is told of each message of a watch
 }
 
 const (
@@ -53,54 +73,156 @@ const (
 
 // call connects and does the work of a command within its time.
 func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, do func(context.Context, *session) error) error {
-	stubs, err := c.open(p)
-	if err != nil {
+	s := &session{
+		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, commandLine: p.commandLine,
+		message: func(easel.Message) {},
+	}
+	if err := s.connect(ctx, p, c.connection); err != nil {
 		return err
 	}
-	defer stubs.close()
+	defer func() { _ = s.Close() }() // and whatever still runs on it
 	if limit = cmp.Or(c.Timeout, limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	s := &session{
-		stubs:       stubs,
-		Console:     p.Console(),
-		json:        c.Output == "json",
-		quiet:       c.Quiet,
-		stdin:       p.Stdin,
-		commandLine: p.commandLine,
-	}
 	if err := do(ctx, s); err != nil {
-		p.likelyModel = s.likelyModel(ctx, err)
 		return err
 	}
 	return s.Err()
 }
 
+// connect makes the client. Nothing is sent before the first call. A read is asked again where the server says so: whoever
+// has mistyped an address should not have to wait.
+func (s *session) connect(ctx context.Context, p *Program, c connection) error {
+	key, err := c.key(p)
+	if err != nil {
+		return err
+	}
+	return s.connectWith(ctx, p, c, key)
+}
+
+func (s *session) connectWith(ctx context.Context, p *Program, c connection, key string) error {
+	options := []easel.Option{
+		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithHeartbeatInterval(15 * time.Second),
+		easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.message(m) }),
+		easel.WithDialOptions(grpc.WithUserAgent("easel/" + p.Build.Version)),
+	}
+	if s.ErrStyle.Terminal { // somebody looks at it, and it says how long it may take
+		options = append(options, easel.WithHeartbeatInterval(3*time.Second))
+	}
+	if c.AllowPlaintext {
+		options = append(options, easel.WithPlaintextKey())
+	}
+	if p.Dial != nil {
+		options = append(options, easel.WithDialer(p.Dial))
+	}
+	config, err := c.tls()
+	if err != nil {
+		return err
+	}
+	if config != nil {
+		options = append(options, easel.WithTLS(config))
+	}
+	if s.Client, err = easel.New(ctx, options...); err != nil {
+		return badUsage(strings.TrimPrefix(err.Error(), "easel: "), "See --addr and --api-key-file.")
+	}
+	return nil
+}
+
+// onRetry tells somebody of each attempt that fails, until its result is called.
+func (s *session) onRetry(method, name string, tell func(easel.Retry)) (stop func()) {
+	s.retries.Store(method+" "+name, tell)
+	return func() { s.retries.Delete(method + " " + name) }
+}
+
+// retried tells why a call is made again, and when.
+func (s *session) retried(r easel.Retry) {
+	if tell, ok := s.retries.Load(r.Method + " " + cmp.Or(r.IdempotencyKey, r.GenerationID)); ok {
+		tell.(func(easel.Retry))(r)
+		return
+	}
+	s.aside("no answer yet (" + messageOf(r.Err) + "), asking again in " + formatDuration(r.Delay))
+}
+
+// aside writes a remark, never between the results.
+func (s *session) aside(text string) {
+	switch {
+	case s.quiet:
+	case s.json:
+		s.Tell(jsonLine(map[string]string{"note": text}))
+	default:
+		s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
+	}
+}
+
+// key finds the API key. No key is no fault, because the server may hold one.
+func (c connection) key(p *Program) (string, error) {
+	if c.APIKeyFile == "" {
+		return p.env(apiKeyVariable), nil
+	}
+	content, err := os.ReadFile(c.APIKeyFile)
+	if err != nil {
+		return "", badUsage("--api-key-file: "+err.Error(), "")
+	}
+	if strings.TrimSpace(string(content)) == "" {
+		return "", badUsage("--api-key-file "+c.APIKeyFile+": the file is empty", "")
+	}
+	return string(content), nil
+}
+
+// APIKey is the key of the environment; "" where there is none.
+func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
+
+// tls is nil where no flag asks for more than the address does.
+func (c connection) tls() (*tls.Config, error) {
+	if c.TLSCAFile == "" && c.TLSCertFile == "" && c.TLSKeyFile == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.TLSCAFile != "" {
+		pem, err := os.ReadFile(c.TLSCAFile)
+		if err != nil {
+			return nil, badUsage("--tls-ca-file: "+err.Error(), "")
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, badUsage("--tls-ca-file "+c.TLSCAFile+": there is no PEM certificate in it", "")
+		}
+	}
+	if c.TLSCertFile != "" || c.TLSKeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		if err != nil {
+			return nil, badUsage("--tls-cert-file, --tls-key-file: "+err.Error(), "")
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
 // commandLine is a command line that reaches the same server in the same way.
 func (p *Program) commandLine(words ...string) string {
-	line := "easel"
-	for _, word := range words {
-		line += " " + terminal.ShellQuote(word)
-	}
-	return line + p.connectionFlags
+	return shellLine(words) + p.connectionFlags
 }
 
 // retryCommand is the command line of this run, with the key that was made up for it.
 func (p *Program) retryCommand(madeUp bool, key string) string {
-	line := "easel"
-	for _, word := range p.args {
-		line += " " + terminal.ShellQuote(word)
-	}
 	if madeUp {
-		line += " --idempotency-key " + key
+		return shellLine(p.args) + " --idempotency-key " + key
+	}
+	return shellLine(p.args)
+}
+
+func shellLine(words []string) string {
+	line := "easel"
+	for _, word := range words {
+		line += " " + terminal.ShellQuote(word)
 	}
 	return line
 }
 
 // connectionFlagsOf repeats the flags of the connection that were given on the command line. What
-// the environment and profiles say is there the next time too.
+// the environment says is there the next time too.
 func connectionFlagsOf(line *kong.Context) string {
 	var flags strings.Builder
 	for _, at := range line.Path {
@@ -113,4 +235,36 @@ func connectionFlagsOf(line *kong.Context) string {
 		}
 	}
 	return flags.String()
+}
+
+// Health is the command that asks whether a server serves.
+type Health struct {
+	callFlags
+	Service string `placeholder:"NAME" help:"Ask for one service, such as easel.v1.GenerationService, instead of the whole server."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Health) Help() string {
+	return `Asks grpc.health.v1, for which no key is needed. It ends with 0 where the server serves, with 3 where it knows no such service, and with 6 where it does not serve or is not there, so that it does for a probe.
+
+Examples:
+
+  easel health -q --timeout 2s
+  easel health --addr easel.example:443 --service easel.v1.GenerationService
+`
+}
+
+// Run asks a server whether it serves.
+func (c *Health) Run(ctx context.Context, p *Program) error {
+	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
+		answer, err := grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
+		if err != nil {
+			return err
+		}
+		s.answer(answer, answer.Status.String(), func() { s.Print(answer.Status.String()) })
+		if answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			return &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
+		}
+		return nil
+	})
 }

@@ -78,7 +78,7 @@ func (c *usageCmd) request(now time.Time) *easelv1.ListUsageRequest {
 func (s *session) usage(ctx context.Context, request *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 	all := &easelv1.ListUsageResponse{}
 	for {
-		answer, err := s.accounts.ListUsage(ctx, request)
+		answer, err := s.Accounts.ListUsage(ctx, request)
 		if err != nil {
 			return nil, err
 		}

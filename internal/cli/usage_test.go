@@ -16,7 +16,7 @@ import (
 )
 
 // counted is a server with usage on two pages, and what it was asked for.
-func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) Dialer {
+func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
 	return (&scripted{usage: func(r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 		*asked = append(*asked, r)
 		if r.PageToken == "" {
@@ -30,7 +30,7 @@ func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) Dialer {
 
 func TestUsageIsATableWithASum(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
-	got := easel(t.Context(), counted(t, &asked), "usage", "--by", "owner,label=campaign", "--since", "2026-11-01", "--until", "2026-11-30")
+	got := easelRun(t.Context(), counted(t, &asked), "usage", "--by", "owner,label=campaign", "--since", "2026-11-01", "--until", "2026-11-30")
 	want := `OWNER   CAMPAIGN      ORDERS  FAILED  UNKNOWN  COST       REFUNDED  RESERVED
 print   =spring, "a"  2       1                1.30 EUR   0.30 EUR
 studio                10              1        12.00 EUR            0.11 EUR
@@ -52,7 +52,7 @@ total                 12      1       1        13.30 EUR  0.30 EUR  0.11 EUR
 func TestUsageComesInEveryForm(t *testing.T) {
 	var asked []*easelv1.ListUsageRequest
 	dial := counted(t, &asked)
-	got := easel(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")
+	got := easelRun(t.Context(), dial, "usage", "--by=owner,label=campaign", "--csv")
 	want := `owner,campaign,order_count,failed_count,unknown_count,cost_cents,refunded_cents,reserved_cents,unconfirmed_cents
 print,"'=spring, ""a""",2,1,0,130,30,0,0
 studio,,10,0,1,1200,0,11,0
@@ -60,10 +60,10 @@ studio,,10,0,1,1200,0,11,0
 	if got.exit != ExitOK || got.stdout != want {
 		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	if got := easel(t.Context(), dial, "usage", "-q"); got.stdout != "13.00 EUR\n" {
+	if got := easelRun(t.Context(), dial, "usage", "-q"); got.stdout != "13.00 EUR\n" {
 		t.Errorf("printed %s%s", got.stdout, got.stderr)
 	}
-	got = easel(t.Context(), dial, "usage", "-o", "json")
+	got = easelRun(t.Context(), dial, "usage", "-o", "json")
 	var all struct{ Rows []map[string]any }
 	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil || len(all.Rows) != 2 || all.Rows[1]["costCents"] != "1200" {
 		t.Errorf("%v in\n%s%s", err, got.stdout, got.stderr)
@@ -82,14 +82,14 @@ studio,,10,0,1,1200,0,11,0
 		{"--csv", "-q"},
 		{"--since", "2026-11-02", "--until", "2026-11-01"},
 	} {
-		if got := easel(t.Context(), dial, append([]string{"usage"}, args...)...); got.exit != ExitUsage {
+		if got := easelRun(t.Context(), dial, append([]string{"usage"}, args...)...); got.exit != ExitUsage {
 			t.Errorf("%q: exit %d, printed\n%s%s", args, got.exit, got.stdout, got.stderr)
 		}
 	}
 	none := (&scripted{usage: func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
-	if got := easel(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
+	if got := easelRun(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
 		t.Errorf("a report that is refused: exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
@@ -102,7 +102,7 @@ func TestAnAccountShowsItsBudgets(t *testing.T) {
 			{Window: easelv1.BudgetWindow_BUDGET_WINDOW_MONTH, LimitCents: 0, ResetTime: reset},
 		}}, nil
 	}}).serve(t)
-	got := easel(t.Context(), dial, "account")
+	got := easelRun(t.Context(), dial, "account")
 	want := `balance       not shown: it is for operators, or the catalog does not tell it
 day budget    #####............... 5.00 EUR of 20.00 EUR, 0.10 EUR of it reserved, until 2026-12-01 00:00:00
 month budget  #################### 0.00 EUR of 0.00 EUR, until 2026-12-01 00:00:00
@@ -120,7 +120,7 @@ func TestAListIsAskedForWhatItsFlagsChoose(t *testing.T) {
 		mine.Owner, other.Owner = "studio", "print"
 		return &easelv1.ListGenerationsResponse{Generations: []*easelv1.Generation{mine, other}}
 	}}).serve(t)
-	got := easel(t.Context(), dial, "list", "--model", "m", "--state", "failed,refunded", "--state", "deleted", "--label", "a=1,2", "--label", "b=", "--owner", "studio")
+	got := easelRun(t.Context(), dial, "list", "--model", "m", "--state", "failed,refunded", "--state", "deleted", "--label", "a=1,2", "--label", "b=", "--owner", "studio")
 	want := &easelv1.GenerationFilter{
 		ModelId: "m", Owner: "studio", Labels: map[string]string{"a": "1,2", "b": ""},
 		States: []easelv1.State{easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED, easelv1.State_STATE_DELETED},
@@ -128,11 +128,11 @@ func TestAListIsAskedForWhatItsFlagsChoose(t *testing.T) {
 	if got.exit != ExitOK || !proto.Equal(asked, want) || !strings.Contains(got.stdout, "OWNER") {
 		t.Errorf("exit %d after %v, printed\n%s%s", got.exit, asked, got.stdout, got.stderr)
 	}
-	if got := easel(t.Context(), dial, "list"); got.exit != ExitOK || asked != nil {
+	if got := easelRun(t.Context(), dial, "list"); got.exit != ExitOK || asked != nil {
 		t.Errorf("without a flag: exit %d after %v", got.exit, asked)
 	}
 	for _, args := range [][]string{{"--state", "done"}, {"--label", "a"}, {"--label", "=1"}, {"--label", "a=1", "--label", "a=2"}} {
-		if got := easel(t.Context(), dial, append([]string{"list"}, args...)...); got.exit != ExitUsage {
+		if got := easelRun(t.Context(), dial, append([]string{"list"}, args...)...); got.exit != ExitUsage {
 			t.Errorf("%q: exit %d, printed\n%s%s", args, got.exit, got.stdout, got.stderr)
 		}
 	}
@@ -142,13 +142,13 @@ func TestAnOrderTakesItsLabelsAlong(t *testing.T) {
 	for _, several := range [][]string{nil, {"--count", "2"}} {
 		o := &orders{}
 		args := append([]string{"generate", "studio/any", "--label", "campaign=spring sale", "--label", "job=7"}, several...)
-		got := easel(t.Context(), o.serve(t), args...)
+		got := easelRun(t.Context(), o.serve(t), args...)
 		want := map[string]string{"campaign": "spring sale", "job": "7"}
 		if got.exit != ExitOK || slices.ContainsFunc(o.got, func(r *easelv1.CreateGenerationRequest) bool { return !maps.Equal(r.Labels, want) }) || len(o.got) == 0 {
 			t.Errorf("exit %d after %v\n%s", got.exit, o.got, got.stderr)
 		}
 	}
-	if got := easel(t.Context(), (&orders{}).serve(t), "generate", "studio/any", "--label", "spring"); got.exit != ExitUsage {
+	if got := easelRun(t.Context(), (&orders{}).serve(t), "generate", "studio/any", "--label", "spring"); got.exit != ExitUsage {
 		t.Errorf("a label that is none: exit %d\n%s", got.exit, got.stderr)
 	}
 }

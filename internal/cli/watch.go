@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -48,29 +49,18 @@ func (c *watchCmd) Faults() []string {
 // Run tells each change until every named generation has reached the goal.
 func (c *watchCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		f := s.follow(c.IDs, c.until())
-		if f.filter = c.filter(); f.filter != nil {
-			f.open = s.openMany
+		v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
+		v.raw = s.json
+		renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
+		if v.holds = len(c.IDs) == 0; len(c.IDs) == 1 && c.isZero() {
+			id = c.IDs[0]
+			renders = s.Watch(ctx, id, c.options()...)
 		}
-		err := s.watching(ctx, f, s.OutStyle, s.Print)
-		if err != nil {
+		if err := v.follow(renders, id); err != nil {
 			return s.stillGoing(ctx, err, c.words(), c.IDs...)
 		}
-		return f.worst()
+		return v.worst()
 	})
-}
-
-// watching follows and shows what it sees: states by tell, everything else beside them.
-func (s *session) watching(ctx context.Context, f *follower, look terminal.Style, tell func(string)) error {
-	v := newWatchView(s, look, tell)
-	f.seen, f.lost = v.seen, v.lost
-	if len(f.ids) == 0 {
-		all := &initialRead{next: v.seen, done: func() { v.aside("watching; new renders appear as they come") }}
-		defer all.release()
-		f.seen = all.seen
-	}
-	defer s.ticking(v.redraw)()
-	return f.run(ctx)
 }
 
 // ticking redraws the live line until its result is called. Without a terminal nothing
@@ -105,11 +95,12 @@ type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
 }
 
-func (g goalFlags) until() easelv1.WatchUntil {
+// options are those of a watch with this goal, and more.
+func (g goalFlags) options(more ...easel.WatchOption) []easel.WatchOption {
 	if g.Until == "settled" {
-		return easelv1.WatchUntil_WATCH_UNTIL_SETTLED
+		return append(more, easel.UntilSettled())
 	}
-	return easelv1.WatchUntil_WATCH_UNTIL_TERMINAL
+	return more
 }
 
 type waitCmd struct {
@@ -133,17 +124,16 @@ Examples:
 // long wait outlives lost connections.
 func (c *waitCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		f := s.follow([]string{c.ID}, c.until())
-		v := newWatchView(s, s.OutStyle, func(string) {})
-		f.seen, f.lost = v.seen, v.lost // why it takes longer is said beside the end
-		err := f.run(ctx)
-		if last := f.last(c.ID); last != nil {
+		v := newWatchView(s, s.OutStyle, func(string) {}) // why it takes longer is said beside the end
+		err := v.follow(s.Watch(ctx, c.ID, c.options()...), c.ID)
+		last := v.generations[c.ID]
+		if last != nil {
 			s.printGeneration(last, stateWord(last))
 		}
 		if err != nil {
 			return s.stillGoing(ctx, err, nil, c.ID)
 		}
-		return verdict(f.last(c.ID))
+		return verdict(last)
 	})
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -69,7 +67,7 @@ func sendState(stream oneStream, state easelv1.State) {
 }
 
 // watchScript is a scripted server whose streams follow each other.
-func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) Dialer {
+func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
 		if len(streams) == 0 {
@@ -102,7 +100,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 				sendState(s, succeeded)
 				return nil
 			})
-		got := easel(t.Context(), dial, "watch", "gen_1")
+		got := easelRun(t.Context(), dial, "watch", "gen_1")
 		if got.exit != ExitOK || known != queued.String() {
 			t.Errorf("exit %d, known etag %q\n%s", got.exit, known, got.stderr)
 		}
@@ -122,7 +120,7 @@ func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
 				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
 				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
 				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
+			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
 				t.Errorf("%v: exit %d\n%s", code, got.exit, got.stderr)
 			}
 		})
@@ -139,7 +137,7 @@ func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
 			dial := watchScript(t,
 				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
 				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-			if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != exit {
+			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != exit {
 				t.Errorf("%v: exit %d, want %d\n%s", code, got.exit, exit, got.stderr)
 			}
 		})
@@ -158,7 +156,7 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 				return s.Context().Err()
 			},
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-		got := easel(t.Context(), dial, "watch", "gen_1")
+		got := easelRun(t.Context(), dial, "watch", "gen_1")
 		if silent := lost.Sub(began); got.exit != ExitOK || silent != 45*time.Second {
 			t.Errorf("exit %d, lost after %v, want 45s\n%s", got.exit, silent, got.stderr)
 		}
@@ -184,29 +182,10 @@ func TestAClosingServerSaysWhenToComeBack(t *testing.T) {
 				sendState(s, succeeded)
 				return nil
 			})
-		if got := easel(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK || back.Sub(left) != 7*time.Second {
+		if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK || back.Sub(left) != 7*time.Second {
 			t.Errorf("exit %d, back after %v, want 7s", got.exit, back.Sub(left))
 		}
 	})
-}
-
-func TestDelaysGrowAreSpreadAndHeedTheServer(t *testing.T) {
-	for failures, longest := range map[int]time.Duration{0: 250 * time.Millisecond, 3: 2 * time.Second, 6: 15 * time.Second, 99: 15 * time.Second} {
-		distinct := map[time.Duration]bool{}
-		for range 100 {
-			delay := delayAfter(errSilent, failures)
-			distinct[delay] = true
-			if delay < longest/2 || delay > longest {
-				t.Errorf("after %d failures: %v, want %v to %v", failures, delay, longest/2, longest)
-			}
-		}
-		if len(distinct) < 50 {
-			t.Errorf("after %d failures there are only %d delays in 100", failures, len(distinct))
-		}
-	}
-	if delay := delayAfter(failing(codes.Unavailable, "", retryAfter(9*time.Second)), 0); delay < 9*time.Second || delay > 11*time.Second {
-		t.Errorf("the server asked for 9s and gets %v", delay)
-	}
 }
 
 func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
@@ -216,7 +195,7 @@ func TestTheEndOfARenderIsTheExitCode(t *testing.T) {
 	} {
 		for _, command := range []string{"watch", "wait"} {
 			dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, state); return nil })
-			if got := easel(t.Context(), dial, command, "gen_1"); got.exit != exit {
+			if got := easelRun(t.Context(), dial, command, "gen_1"); got.exit != exit {
 				t.Errorf("%s, %v: exit %d, want %d\n%s", command, state, got.exit, exit, got.stderr)
 			}
 		}
@@ -232,7 +211,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			<-s.Context().Done()
 			return s.Context().Err() // OK would mean that the goal is reached
 		})
-		got := easel(ctx, dial, "watch", "gen_1")
+		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "goes on") || !strings.Contains(got.stderr, "easel watch gen_1") {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
@@ -246,7 +225,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 			<-s.Context().Done()
 			return s.Context().Err() // OK would mean that the goal is reached
 		})
-		got := easel(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
+		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
 			t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 		}
@@ -256,7 +235,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 func TestAWaitSaysOnceThatTheServerIsAwayAsAWatchDoes(t *testing.T) {
 	away := func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unavailable, "") }
 	late := func(t *testing.T, args ...string) printed {
-		return easel(t.Context(), watchScript(t,
+		return easelRun(t.Context(), watchScript(t,
 			away, away, away,
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 				sendState(s, queued)
@@ -322,7 +301,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 				sendState(s, failed)
 				return nil
 			})
-		got := easel(t.Context(), dial, "watch", "gen_1", "-o", "json")
+		got := easelRun(t.Context(), dial, "watch", "gen_1", "-o", "json")
 		var kinds []string
 		for _, line := range append(linesOf(got.stdout), linesOf(got.stderr)...) {
 			var object map[string]any
@@ -337,29 +316,6 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 		want := []string{"error", "heartbeat", "note", "note", "update", "update"}
 		if !slices.Equal(kinds, want) || got.exit != ExitGenerationFailed {
 			t.Errorf("exit %d, got %q, want %q", got.exit, kinds, want)
-		}
-	})
-}
-
-func TestAWatchOfManyAsksOnlyForWhatIsNotFinished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked [][]string
-		server := &scripted{watchAll: func(r *easelv1.WatchGenerationsRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
-			asked = append(asked, r.GenerationIds)
-			for _, id := range r.GenerationIds {
-				state := queued
-				if id == "gen_1" || len(asked) > 1 {
-					state = succeeded
-				}
-				_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
-					Update: &easelv1.GenerationUpdate{Generation: render(id, state)},
-				}})
-			}
-			return failing(codes.Unavailable, "")
-		}}
-		got := easel(t.Context(), server.serve(t), "watch", "gen_1", "gen_2")
-		if got.exit != ExitOK || len(asked) != 2 || !slices.Equal(asked[1], []string{"gen_2"}) {
-			t.Errorf("exit %d, asked for %q\n%s", got.exit, asked, got.stderr)
 		}
 	})
 }
@@ -383,11 +339,11 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 			}
 			return failing(codes.Unavailable, "")
 		}}
-		got := easel(ctx, server.serve(t), "watch", "--model", "studio/haiku", "--label", "a=b", "--owner", "shop")
+		got := easelRun(ctx, server.serve(t), "watch", "--model", "studio/haiku", "--label", "a=b", "--owner", "shop")
 		if len(asked) != 2 {
 			t.Fatalf("%d streams\n%s", len(asked), got.stderr)
 		}
-		if known := asked[1].GetKnownEtags(); len(asked[0].GetKnownEtags()) > 0 || !maps.Equal(known, map[string]string{"gen_1": queued.String(), "gen_2": succeeded.String()}) {
+		if known := asked[1].GetKnownEtags(); len(asked[0].GetKnownEtags()) > 0 || !maps.Equal(known, map[string]string{"gen_1": queued.String()}) {
 			t.Errorf("first %q is known, then %q", asked[0].GetKnownEtags(), known)
 		}
 		for _, r := range asked {
@@ -399,18 +355,6 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 			t.Errorf("the advice is another watch:\n%s", got.stderr)
 		}
 	})
-}
-
-func TestAWatchOfTooManySaysWhatIsKnownOfTheNewest(t *testing.T) {
-	f := &follower{generations: map[string]*easelv1.Generation{}}
-	for n := range mostKnown + 1 {
-		g := render(fmt.Sprintf("gen_%d", n), succeeded)
-		g.CreateTime = timestamppb.New(time.Unix(int64(n), 0))
-		f.generations[g.GenerationId] = g
-	}
-	if known := f.knownEtags(); len(known) != mostKnown || known["gen_0"] != "" || known["gen_1"] == "" {
-		t.Errorf("%d are known", len(known))
-	}
 }
 
 func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {

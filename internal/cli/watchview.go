@@ -3,10 +3,14 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -18,55 +22,113 @@ type watchView struct {
 	tell    func(string)   // writes a state
 	look    terminal.Style // of the stream that tell writes to
 	started time.Time
+	raw     bool // each message is told as JSON
+	holds   bool // states are held back until all that there are have come, to be told from the oldest on
 
 	mu          sync.Mutex
 	generations map[string]*easelv1.Generation
+	held        []*easelv1.Generation
 	condition   easelv1.UpstreamCondition
 	end         time.Time // when it may be done, zero where nobody knows
-	heartbeat   *easelv1.Heartbeat
-	begun       bool   // something has come
-	away        string // why there is no stream right now, "" where there is one
+	begun       bool      // something has come
+	away        string    // why there is no stream right now, "" where there is one
 	frame       int
 	share       float64 // how far the bar has come; an estimate that grows does not take it back
 	barOf       string  // the generation of the bar
 }
 
 func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView {
-	return &watchView{
-		session: s, tell: tell, look: look,
-		started: time.Now(), generations: map[string]*easelv1.Generation{},
+	return &watchView{session: s, tell: tell, look: look, started: time.Now(), generations: map[string]*easelv1.Generation{}}
+}
+
+// follow shows what comes of a watch of one generation, or of many for "", until its end.
+func (v *watchView) follow(renders iter.Seq2[*easel.Render, error], id string) error {
+	defer v.listen(map[bool]string{true: "WatchGenerations", false: "WatchGeneration"}[id == ""], id)()
+	defer v.ticking(v.redraw)()
+	defer v.release()
+	for render, err := range renders {
+		if err != nil {
+			return err
+		}
+		v.seen(render.Raw)
+	}
+	return nil
+}
+
+// listen takes in the messages of a watch beside its states, and tells that its stream is lost.
+func (v *watchView) listen(method, id string) (stop func()) {
+	v.message = v.noted
+	unlost := v.onRetry(method, id, v.lost)
+	return func() {
+		unlost()
+		v.message = func(easel.Message) {}
 	}
 }
 
-// seen shows one event.
-func (v *watchView) seen(e event) {
-	known := v.note(e)
-	switch {
-	case v.json:
-		v.tell(compactJSON(e.raw))
-	case e.update != nil:
-		v.changed(e.update.Generation, known)
-	}
-}
-
-// note takes an event in, for the live line. It reports whether the generation of an update was there
-// before.
-func (v *watchView) note(e event) (known bool) {
+// noted takes a message in, for the live line.
+func (v *watchView) noted(m easel.Message) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.begun = true
-	if v.away != "" {
-		v.away = ""
+	back := v.away != ""
+	v.away = ""
+	v.mu.Unlock()
+	if back {
 		v.aside("connected again")
 	}
-	if e.heartbeat != nil {
-		v.heard(e.heartbeat)
+	if v.raw {
+		v.tell(compactJSON(m))
 	}
-	if e.update != nil {
-		_, known = v.generations[e.update.Generation.GenerationId]
-		v.generations[e.update.Generation.GenerationId] = e.update.Generation
+	if m.GetHeartbeat() != nil {
+		v.heard(m.GetHeartbeat())
+		v.release() // nobody should wait longer for what is there
 	}
-	return known
+	if many, ok := m.(*easelv1.WatchGenerationsResponse); ok && many.GetCaughtUp() != nil && v.holds {
+		v.release()
+		v.holds = false
+		v.aside("watching; new renders appear as they come")
+	}
+}
+
+// seen takes in a state, and tells it.
+func (v *watchView) seen(g *easelv1.Generation) {
+	v.mu.Lock()
+	_, known := v.generations[g.GenerationId]
+	v.generations[g.GenerationId] = g
+	v.mu.Unlock()
+	switch {
+	case v.raw:
+	case v.holds:
+		v.held = append(v.held, g)
+	default:
+		v.changed(g, known)
+	}
+}
+
+// release tells what is held back, the oldest generation first.
+func (v *watchView) release() {
+	slices.SortStableFunc(v.held, func(a, b *easelv1.Generation) int { return created(a).Compare(created(b)) })
+	for _, g := range v.held {
+		v.changed(g, true)
+	}
+	v.held = nil
+}
+
+// created is when a generation was ordered. One that does not say is taken for old.
+func created(g *easelv1.Generation) time.Time {
+	if g.CreateTime == nil {
+		return time.Time{}
+	}
+	return g.CreateTime.AsTime()
+}
+
+// worst gives the verdict on all generations: the first that did not succeed.
+func (v *watchView) worst() error {
+	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
+		if err := verdict(v.generations[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changed writes the line of a new state. The contract says "deleted" of every generation that the catalog
@@ -105,13 +167,14 @@ func (v *watchView) clock() string {
 
 // heard takes a heartbeat in. A change of the catalog's condition is worth a line.
 func (v *watchView) heard(h *easelv1.Heartbeat) {
-	v.heartbeat, v.end = h, time.Time{}
-	if h.TypicalRemaining != nil {
+	healthy := easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY
+	v.mu.Lock()
+	if v.end = (time.Time{}); h.TypicalRemaining != nil {
 		v.end = time.Now().Add(h.TypicalRemaining.AsDuration())
 	}
-	healthy := easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY
 	was, is := max(v.condition, healthy), max(h.UpstreamCondition, healthy)
 	v.condition = is
+	v.mu.Unlock()
 	if was != is {
 		v.aside(conditionText(h))
 	}
@@ -136,43 +199,28 @@ func conditionText(h *easelv1.Heartbeat) string {
 
 // lost tells that the stream is gone and when the next one is tried. While the reason
 // stays the same, once is enough.
-func (v *watchView) lost(err error, delay time.Duration) {
+func (v *watchView) lost(r easel.Retry) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	why := cmp.Or(messageOf(err), "the stream ended")
-	if v.away == why {
-		return
-	}
+	why := cmp.Or(messageOf(r.Err), "the stream ended")
+	again, begun := v.away == why, v.begun
 	v.away = why
+	v.mu.Unlock()
 	what := "lost the stream"
-	if !v.begun {
+	if !begun {
 		what = "can't watch yet"
 	}
-	v.aside(what + " (" + v.away + "), trying again in " + formatDuration(delay))
-}
-
-// aside writes a remark about the watch, never between the results.
-func (v *watchView) aside(text string) {
-	switch {
-	case v.quiet:
-	case v.json:
-		v.noteJSON(text)
-	default:
-		v.Tell(v.ErrStyle.Paint(terminal.Dim, text))
+	if !again {
+		v.aside(what + " (" + why + "), trying again in " + formatDuration(r.Delay))
 	}
 }
 
 // redraw draws the live line anew.
 func (v *watchView) redraw() {
-	v.ShowLive(v.drawn())
-}
-
-// drawn is the next frame of the live line, for who draws it among others.
-func (v *watchView) drawn() string {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.frame++
-	return v.liveLine(time.Now())
+	line := v.liveLine(time.Now())
+	v.mu.Unlock()
+	v.ShowLive(line)
 }
 
 func (v *watchView) liveLine(now time.Time) string {

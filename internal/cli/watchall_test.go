@@ -37,7 +37,7 @@ func TestAWatchOfEverythingBeginsWithTheOldestAndSaysThatItGoesOn(t *testing.T) 
 			send(s, "gen_older", 2*time.Hour, succeeded)
 			return failing(codes.Unavailable, "")
 		}}).serve(t)
-		got := easel(t.Context(), dial, "watch")
+		got := easelRun(t.Context(), dial, "watch")
 		var order []string
 		for _, line := range linesOf(got.stdout) {
 			order = append(order, strings.Fields(line)[1])
@@ -58,7 +58,7 @@ func TestAWatchOfEverythingThatEndsEarlyStillTellsWhatItHasSeen(t *testing.T) {
 		}})
 		return failing(codes.Unauthenticated, "")
 	}}).serve(t)
-	if got := easel(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
+	if got := easelRun(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 }
