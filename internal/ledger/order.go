@@ -367,16 +367,19 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 // keys of one account see the same generations, and each may have an order of its own that has placed one: its caller has
 // rotated its API key, and sends the idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
-	all, err := l.orders(tx, apiKey, `(id = $1 OR generation_id = NULLIF($2, '')) {lock}`, id, generation)
-	for i := range all {
-		if all[i].ID == id {
-			o = &all[i]
-		}
+	var named, others []Order
+	asked := []*statement{l.selecting(&named, apiKey, "orders", `id = $1 {lock}`, id)}
+	if generation != "" { // by a statement of its own: each seeks in one index
+		asked = append(asked, l.selecting(&others, apiKey, "orders", `generation_id = $1 AND id <> $2 {lock}`, generation, id))
 	}
-	for _, other := range all {
-		taken = taken || o != nil && other.ID != id && (other.Namespace == o.Namespace || !other.isForwarded() || !o.isForwarded())
+	if err := tx.together(asked...); err != nil || len(named) == 0 {
+		return nil, false, err
 	}
-	return o, taken, err
+	o = &named[0]
+	for _, other := range others {
+		taken = taken || other.Namespace == o.Namespace || !other.isForwarded() || !o.isForwarded()
+	}
+	return o, taken, nil
 }
 
 // retryDelay is the pause before the recovery of an order after so many claims.

@@ -49,3 +49,15 @@ BEGIN
   END LOOP;
 END $$;
 -- +goose StatementEnd
+
+-- The journal is written by statements whose plans a session keeps: those of a function in SQL it makes anew each time.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION add_movements(order_id TEXT, actor TEXT, held BIGINT, cost BIGINT, refunded BIGINT) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT $1, (SELECT COALESCE(MAX(m.number), 0) FROM movements AS m WHERE m.order_id = $1) + ROW_NUMBER() OVER (ORDER BY kind),
+    kind, cents, (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT, $2
+  FROM (VALUES (1, GREATEST($3, 0)), (2, $4), (3, $5), (4, GREATEST(-$3, 0))) AS moved (kind, cents)
+  WHERE cents <> 0;
+END $$;
+-- +goose StatementEnd
