@@ -58,6 +58,7 @@ type Ledger struct {
 	address string // of the database, for connections beside the pools
 	outbox  *Outbox
 	written chan struct{} // has a value after an event was written
+	groups  groups        // of transactions
 	cleaned atomic.Bool   // the log of a file of SQLite has nothing of what was erased
 
 	// Counts is what this process has found in the book since its start.

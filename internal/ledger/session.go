@@ -28,6 +28,8 @@ type scanner interface{ Scan(into ...any) error }
 type session interface {
 	// send carries some out, one after the other. Where one fails, those behind it are not carried out.
 	send(ctx context.Context, statements []*statement) error
+	// before carries a statement out that gives nothing, with the next ones at the latest.
+	before(ctx context.Context, text string) error
 	commit(ctx context.Context) error
 }
 
@@ -58,6 +60,10 @@ type sqlSession struct {
 }
 
 func (s *sqlSession) commit(context.Context) error { return s.tx.Commit() }
+
+func (s *sqlSession) before(ctx context.Context, text string) error {
+	return s.exec(ctx, &statement{text: text})
+}
 
 func (s *sqlSession) send(ctx context.Context, statements []*statement) (err error) {
 	for _, one := range statements {
@@ -113,9 +119,9 @@ func (s *sqlSession) statement(text string) (prepared *sql.Stmt, words string) {
 
 // pipeline sends statements to PostgreSQL together, in one round trip. The first ones of a transaction begin it.
 type pipeline struct {
-	pool  *pool
-	conn  *pgx.Conn
-	begin string // "" where each statement stands alone
+	pool *pool
+	conn *pgx.Conn
+	next []string // are sent before the next statements
 }
 
 // The states of a transaction in PostgreSQL that are looked at.
@@ -139,7 +145,7 @@ func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(sessi
 	defer func() { _ = conn.Close() }() // it goes back to the pool
 	s := &pipeline{pool: p}
 	if transaction {
-		s.begin = beginTransaction
+		s.next = []string{beginTransaction}
 	}
 	_ = conn.Raw(func(raw any) error {
 		s.conn = pgxOf(raw)
@@ -168,9 +174,10 @@ func (s *pipeline) send(ctx context.Context, statements []*statement) error {
 		defer span.End()
 	}
 	batch := &pgx.Batch{}
-	if s.begin != "" && s.conn.PgConn().TxStatus() == noTransaction {
-		batch.Queue(s.begin)
+	for _, text := range s.next {
+		batch.Queue(text)
 	}
+	s.next = nil
 	for _, one := range statements {
 		queued := batch.Queue(s.pool.words.Replace(one.text), one.args...)
 		if one.each == nil {
@@ -190,6 +197,11 @@ func (s *pipeline) send(ctx context.Context, statements []*statement) error {
 		})
 	}
 	return s.conn.SendBatch(ctx, batch).Close()
+}
+
+func (s *pipeline) before(_ context.Context, text string) error {
+	s.next = append(s.next, text)
+	return nil
 }
 
 func (s *pipeline) commit(ctx context.Context) error {

@@ -49,29 +49,45 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 
 // once carries a transaction out once.
 func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
+	t := &transaction{ctx: ctx, l: l}
+	if name, grouped := l.groupOf(ctx); grouped {
+		return l.groups.once(t, name, do)
+	}
 	turn, err := l.writes.turn(ctx)
 	if err != nil {
 		return err
 	}
 	defer turn.End(gate.Answer{})
-	return l.writes.session(ctx, true, func(s session) error {
-		t := &transaction{session: s, ctx: ctx, l: l}
+	err = l.writes.session(ctx, true, func(s session) error {
+		t.session = s
 		if err := do(t); err != nil {
 			return err
 		}
-		if err := s.commit(ctx); givenUp(err) {
-			return err
-		} else if err != nil {
-			return &Doubt{unusable(err)}
-		}
-		if t.eventWritten {
-			select {
-			case l.written <- struct{}{}:
-			default:
-			}
-		}
-		return nil
+		return committed(s.commit(ctx))
 	})
+	if err == nil {
+		t.publish()
+	}
+	return err
+}
+
+// committed is the error of a commit.
+func committed(err error) error {
+	if err == nil || givenUp(err) {
+		return err
+	}
+	return &Doubt{unusable(err)}
+}
+
+// publish wakes who waits for what was written.
+func (t *transaction) publish() {
+	if !t.eventWritten {
+		return
+	}
+	select {
+	case t.l.written <- struct{}{}:
+	default:
+	}
 }
 
 // Codes of PostgreSQL.

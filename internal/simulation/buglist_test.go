@@ -409,7 +409,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a commit in doubt is a ledger that is away",
-		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
+		edits:  []edit{{ledgerDir, "committed", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
 	},
