@@ -267,7 +267,7 @@ func (b *batch) tellKeys() {
 		b.Tell(jsonLine(map[string]any{"idempotency_key": b.key, "orders": len(b.tasks), "first_idempotency_key": first, "last_idempotency_key": last.IdempotencyKey}))
 		return
 	}
-	b.Tell(b.ErrStyle.Paint(terminal.Dim, fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key)))
+	b.hint(fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key))
 }
 
 // tellResult prints what an order came to, when it comes to it.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	rpccode "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
@@ -125,41 +124,39 @@ func messageOf(err error) string {
 // On a terminal, which has a width, they are wrapped between words, and the command to copy
 // gets a line of its own.
 func (f failure) write(w io.Writer, width int) {
-	text := wrapped("easel: "+f.line, width)
+	lines := wrapped("easel: "+f.line, width, 7)
 	cure, command := terminal.OneLine(f.Cure), ""
 	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
-		cure, command = before+":", "         easel "+after+"\n"
+		cure, command = before+":", "         easel "+after
 	}
 	if cure != "" {
-		text += wrapped("       "+cure, width)
+		lines = append(lines, wrapped("       "+cure, width, 7)...)
 	}
-	_, _ = io.WriteString(w, terminal.Sanitize(text+command)) // where errors can't be written, nothing can be done
+	if command != "" {
+		lines = append(lines, command)
+	}
+	_, _ = io.WriteString(w, terminal.Sanitize(strings.Join(lines, "\n")+"\n")) // where errors can't be written, nothing can be done
 }
 
-// wrapped breaks a line between words so that it fits, and indents what follows as its
-// cure is. Without a width the line stays one.
-func wrapped(line string, width int) string {
-	const indent = "       "
-	if width <= 2*len(indent) {
-		return line + "\n"
+// wrapped breaks a text between words so that its lines fit, and indents all but the first. Without a width it stays
+// one line.
+func wrapped(text string, width, indent int) (lines []string) {
+	if width <= 2*indent {
+		return []string{text}
 	}
-	var out strings.Builder
-	column := 0
-	for i, word := range strings.Split(line, " ") {
-		n := utf8.RuneCountInString(word)
+	line := ""
+	for i, word := range strings.Split(text, " ") {
 		switch {
-		case i == 0:
-		case column+1+n >= width && column > len(indent):
-			out.WriteString("\n" + indent)
-			column = len(indent)
+		case i > 0 && terminal.Width(line+" "+word) >= width && terminal.Width(line) > indent:
+			lines = append(lines, line)
+			line = strings.Repeat(" ", indent) + word
+		case i > 0:
+			line += " " + word
 		default:
-			out.WriteByte(' ')
-			column++
+			line = word
 		}
-		out.WriteString(word)
-		column += n
 	}
-	return out.String() + "\n"
+	return append(lines, line)
 }
 
 // line says what has failed.

@@ -197,7 +197,7 @@ func (s *session) remark(name, value, text string) {
 		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
 		return
 	}
-	s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
+	s.hint(text)
 }
 
 // stay watches the generation to its end and downloads its result. What happens on the way is

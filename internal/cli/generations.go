@@ -181,14 +181,14 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 		rows = append(rows, []cell{
 			{terminal.OneLine(g.GenerationId), terminal.Bold},
 			{stateWord(g), stateColour(g.State)},
+			{costText(g), ""},
 			{terminal.OneLine(g.ModelId), ""},
 			{owner, ""},
-			{costText(g), ""},
 			{formatTime(g.CreateTime), ""},
 			{resultSummary(g), terminal.Dim},
 		})
 	}
-	s.printTable([]string{"RENDER", "STATE", "MODEL", "OWNER", "COST", "ORDERED", "RESULT"}, rows)
+	s.printTable([]string{"RENDER", "STATE", "COST", "MODEL", "OWNER", "ORDERED", "RESULT"}, rows)
 }
 
 type deleteCmd struct {

@@ -73,15 +73,27 @@ func (s *session) printFields(fields [][2]string) {
 		width = max(width, len(f[0]))
 	}
 	for _, f := range fields {
-		s.Print(s.OutStyle.Paint(terminal.Dim, fmt.Sprintf("%-*s", width, f[0])) + "  " + f[1])
+		name := s.OutStyle.Paint(terminal.Dim, fmt.Sprintf("%-*s", width, f[0]))
+		for _, line := range wrapped(name+"  "+f[1], s.outWidth(), width+2) {
+			s.Print(line)
+		}
 	}
+}
+
+// outWidth is that of the terminal that results go to, 0 where they go elsewhere.
+func (s *session) outWidth() int {
+	if !s.OutStyle.Terminal {
+		return 0
+	}
+	width, _ := s.Size()
+	return width
 }
 
 // cell is one field of a table, and its colour.
 type cell struct{ text, colour string }
 
 // printTable writes rows in columns below their heads. Columns that are empty in every
-// row are left out.
+// row are left out, and what a terminal has no room for.
 func (s *session) printTable(heads []string, rows [][]cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {
@@ -96,7 +108,11 @@ func (s *session) printTable(heads []string, rows [][]cell) {
 		head[i] = cell{text, terminal.Dim}
 	}
 	for _, row := range append([][]cell{head}, rows...) {
-		s.Print(s.tableLine(row, widths))
+		line := s.tableLine(row, widths)
+		if width := s.outWidth(); width > 0 {
+			line = terminal.Cut(line, width-1)
+		}
+		s.Print(line)
 	}
 }
 

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 func TestMoneyIsWrittenToTheCent(t *testing.T) {
@@ -51,5 +56,26 @@ func TestSizesAndTimesAreShort(t *testing.T) {
 		if got := formatDuration(span); got != want {
 			t.Errorf("%v: got %s, want %s", span, got, want)
 		}
+	}
+}
+
+func TestTablesAndHintsFitATerminalOfSixtyColumns(t *testing.T) {
+	s := &session{}
+	screen := (*bytes.Buffer)(nil)
+	s.Console, screen = onTerminal(terminal.Style{Terminal: true, Colour: true, Unicode: true})
+	s.Size = func() (int, int) { return 60, 24 }
+	long := strings.Repeat("some words ", 9)
+	s.printTable([]string{"RENDER", "STATE"}, [][]cell{{{"gen_1", terminal.Bold}, {long, terminal.Red}}})
+	s.printFields([][2]string{{"day budget", budgetText(account(nil, 990).Budgets[0], "EUR", s.OutStyle)}, {"about", long}})
+	s.hint("idempotency key AAAAAAAAAAAAAAAAAAAAAAAAAA (after a crash, give it to --idempotency-key)")
+	explain(t.Context(), badUsage(long, long)).write(screen, 60)
+	shown := regexp.MustCompile(`\x1b\[\d*m`).ReplaceAllString(screen.String(), "")
+	for line := range strings.Lines(shown) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n >= 60 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if n := strings.Count(shown, "\n"); n < 12 || !strings.Contains(shown, "gen_1") || !strings.Contains(shown, "--idempotency-key)") {
+		t.Errorf("printed\n%s", shown)
 	}
 }

@@ -152,7 +152,18 @@ func (s *session) aside(text string) {
 	case s.json:
 		s.Tell(jsonLine(map[string]string{"note": text}))
 	default:
-		s.Tell(s.ErrStyle.Paint(terminal.Dim, text))
+		s.hint(text)
+	}
+}
+
+// hint tells something beside the results in lines that fit the terminal.
+func (s *session) hint(text string) {
+	width := 0
+	if s.ErrStyle.Terminal {
+		width, _ = s.Size()
+	}
+	for _, line := range wrapped(text, width, 4) {
+		s.Tell(s.ErrStyle.Paint(terminal.Dim, line))
 	}
 }
 

@@ -123,7 +123,7 @@ func (c *Console) draw(lines []string) {
 	fitting := lines[max(len(lines)-max(height-1, 1), 0):]
 	drawn := make([]string, len(fitting))
 	for i, line := range fitting {
-		line = cut(c.ErrStyle.visible(line), width-1)
+		line = Cut(c.ErrStyle.visible(line), width-1)
 		c.rows = append(c.rows, Width(line))
 		drawn[i] = colourCodes.Replace(line)
 	}

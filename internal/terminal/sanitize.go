@@ -124,8 +124,8 @@ func Width(line string) (n int) {
 	return n
 }
 
-// cut shortens a line to what fits, so that it never wraps.
-func cut(line string, width int) string {
+// Cut shortens a line to what fits, so that it never wraps.
+func Cut(line string, width int) string {
 	coloured := false
 	for at, r := range line {
 		switch {
