@@ -23,6 +23,7 @@ type remedy struct{ Class, Again string }
 type errorTable struct {
 	Classes        map[string]string
 	Reasons, Codes remedies
+	WatchEnds      []string `json:"watch_ends"`
 }
 
 // mended are reasons after which another attempt helps where somebody has done something first.

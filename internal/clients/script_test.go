@@ -31,7 +31,7 @@ type script struct {
 
 // answer is that to one call: messages, and then an end, which is OK where nothing is named.
 type answer struct {
-	For      string // the idempotency key of the only orders that it is for
+	For      string // the idempotency key or id of the only calls that it is for, once
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze": nothing passes on the connections of this moment any more
@@ -56,6 +56,10 @@ var players = map[string]struct{ build, start []string }{
 		[]string{root + "/.build/clients/python/bin/mypy", "--strict", playSource + "/play.py"},
 		[]string{root + "/.build/clients/python/bin/python", playSource + "/play.py"},
 	},
+	"asyncio": {
+		[]string{root + "/.build/clients/python/bin/mypy", "--strict", playSource + "/play_asyncio.py"},
+		[]string{root + "/.build/clients/python/bin/python", playSource + "/play_asyncio.py"},
+	},
 	"java": {
 		[]string{"javac", "-Xlint:all,-processing", "-Werror", "-cp", root + "/.build/clients/java/lib/*", "-d", "DIR", playSource + "/Play.java"},
 		[]string{"java", "-XX:TieredStopAtLevel=1", "-cp", "DIR:" + root + "/.build/clients/java/lib/*", "Play"},
@@ -69,7 +73,7 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	if err := json.Unmarshal(readFile(t, filepath.Join("testdata", "scripts.json")), &scripts); err != nil {
 		t.Fatal(err)
 	}
-	scripts = append(scripts, everyError(readTable(t)))
+	scripts = append(scripts, everyError(readTable(t)), everyEnd(readTable(t)))
 	for language, player := range players {
 		if !slices.Contains(strings.Split(*languages, ","), strings.Replace(language, "asyncio", "python", 1)) {
 			continue
@@ -104,6 +108,24 @@ func everyError(table errorTable) script {
 		add("code-"+name, table.Codes[name], failure{Code: name})
 	}
 	s.Answers = append(s.Answers, answer{Messages: []json.RawMessage{json.RawMessage(`{"generation": {"generationId": "gen_1"}}`)}})
+	s.Most = 2 * len(s.Call)
+	return s
+}
+
+// everyEnd watches once for each code, which are the ids.
+func everyEnd(table errorTable) script {
+	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
+	for _, name := range sortedKeys(table.Codes) {
+		s.Call = append(s.Call, name)
+		s.Answers = append(s.Answers, answer{For: name, Fails: &failure{Code: name}})
+		if class := table.Codes[name].Class; slices.Contains(table.WatchEnds, name) {
+			s.Prints = append(s.Prints, "failed "+class+" *")
+		} else {
+			s.Prints = append(s.Prints, "again "+class, "render gen_1 SUCCEEDED e1", "ended")
+		}
+	}
+	last := `{"update": {"generation": {"generationId": "gen_1", "etag": "e1", "state": "STATE_SUCCEEDED", "terminal": true}}}`
+	s.Answers = append(s.Answers, answer{Messages: []json.RawMessage{json.RawMessage(last)}})
 	s.Most = 2 * len(s.Call)
 	return s
 }

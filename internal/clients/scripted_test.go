@@ -36,7 +36,7 @@ type scripted struct {
 	next   int       // answer
 	since  time.Time // that it is the answer
 	called []map[string]any
-	failed map[string]bool // orders that had the answer for their key
+	failed map[string]bool // what had the answer for its key or id
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -93,6 +93,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 		fallthrough
 	case answer.Then == "silence":
 		<-stream.Context().Done()
+		return status.FromContextError(stream.Context().Err()).Err()
 	}
 	return nil
 }
@@ -110,7 +111,10 @@ func (s *scripted) take(request proto.Message) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.called = append(s.called, members)
-	key, _ := members["idempotencyKey"].(string)
+	key, ok := members["idempotencyKey"].(string)
+	if !ok {
+		key, _ = members["generationId"].(string)
+	}
 	for _, one := range s.script.Answers {
 		if one.For != "" && one.For == key && !s.failed[key] {
 			s.failed[key] = true

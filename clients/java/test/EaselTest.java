@@ -205,9 +205,10 @@ public final class EaselTest implements AutoCloseable {
     fails(IllegalArgumentException.class, () -> Easel.builder().address("localhost:1").apiKey("secret-1\n").build());
   }
 
-  private static void anOrderNeedsAKeyThatIsOne() throws IOException {
+  private static void whatNamesNothingIsNotSent() throws IOException {
     try (var test = new EaselTest(failing(Status.Code.INTERNAL, "", -1))) {
       fails(IllegalArgumentException.class, () -> test.easel.order("studio/haiku", Map.of()).key(""));
+      equal(false, test.easel.watchMany(List.of(), Map.of()).iterator().hasNext()); // and not a watch of every render
       equal(0, test.requests.size());
     }
   }
@@ -517,7 +518,7 @@ public final class EaselTest implements AutoCloseable {
         EaselTest::anInterruptEndsACall,
         EaselTest::anAddressIsTakenOrRefusedAtOnce,
         EaselTest::anApiKeyGoesToNoOtherMachineInTheClear,
-        EaselTest::anOrderNeedsAKeyThatIsOne).map(Case::start).toList();
+        EaselTest::whatNamesNothingIsNotSent).map(Case::start).toList();
     for (var run : runs) {
       run.call();
     }

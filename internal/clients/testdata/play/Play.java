@@ -18,6 +18,7 @@ public final class Play {
       var names = List.of(args).subList(1, args.length);
       switch (args[0]) {
         case "order" -> names.forEach(key -> order(easel, key));
+        case "watch" -> names.forEach(id -> watch(easel, id));
         case "run" -> request(easel, args[1]).run();
         default -> show(easel, args[0], names);
       }
@@ -35,6 +36,15 @@ public final class Play {
     }
   }
 
+  private static void watch(Easel easel, String id) {
+    try {
+      easel.watch(id).forEach(Play::show);
+      System.out.println("ended");
+    } catch (EaselException e) {
+      System.out.println(failed(e));
+    }
+  }
+
   private static OrderRequest request(Easel easel, String key) {
     var order = easel.order("studio/landscape", Map.of("prompt", "rain")).maxCostCents(50).label("campaign", "winter");
     return key.equals("-") ? order : order.key(key);
@@ -42,7 +52,6 @@ public final class Play {
 
   private static void show(Easel easel, String call, List<String> names) throws Exception {
     switch (call) {
-      case "watch" -> easel.watch(names.get(0)).forEach(Play::show);
       case "many" -> easel.watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(names).build()).forEach(Play::show);
       case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.getBalanceCents()));
       case "list" -> easel.list(Map.of("campaign", "winter")).forEach(Play::show);

@@ -10,6 +10,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func main() {
 	}
 	if err := play(ctx, client, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Println(failed(err))
-	} else if call := os.Args[1]; call != "order" && call != "run" {
+	} else if !slices.Contains([]string{"order", "run", "watch"}, os.Args[1]) {
 		fmt.Println("ended")
 	}
 }
@@ -51,7 +52,14 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 		_, err := client.Run(ctx, order(names[0]))
 		return err
 	case "watch":
-		return show(client.Watch(ctx, names[0]), render)
+		for _, id := range names {
+			if err := show(client.Watch(ctx, id), render); err != nil {
+				fmt.Println(failed(err))
+			} else {
+				fmt.Println("ended")
+			}
+		}
+		return nil
 	case "many":
 		return show(client.WatchMany(ctx, names), render)
 	case "account":

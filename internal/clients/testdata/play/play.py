@@ -8,6 +8,9 @@ from pathlib import Path
 import easel
 
 
+timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
+
+
 def name(error: easel.Error) -> str:
     return type(error).__name__
 
@@ -40,11 +43,17 @@ def fail(error: easel.Error) -> None:
         print("last", error.heartbeat.last_error)
 
 
-def play(client: easel.Client, call: str, names: list[str]) -> None:
-    if call == "watch":
-        for render in client.watch(names[0], timeout=timeout):
+def watch(client: easel.Client, generation_id: str) -> None:
+    try:
+        for render in client.watch(generation_id, timeout=timeout):
             show(render)
-    elif call == "many":
+        print("ended")
+    except easel.Error as error:
+        fail(error)
+
+
+def play(client: easel.Client, call: str, names: list[str]) -> None:
+    if call == "many":
         for render in client.watch_many(names or None, timeout=timeout):
             show(render)
     elif call == "account":
@@ -64,21 +73,28 @@ def play(client: easel.Client, call: str, names: list[str]) -> None:
     print("ended")
 
 
-logging.basicConfig(level=logging.INFO)
-timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
-client = easel.Client(
-    on_retry=lambda error, _: print("again", name(error)),
-    on_heartbeat=lambda _: print("heartbeat"),
-    on_key=lambda _: print("key made"),
-)
-call, *names = sys.argv[1:]
-try:
+def main() -> None:
+    client = easel.Client(
+        on_retry=lambda error, _: print("again", name(error)),
+        on_heartbeat=lambda _: print("heartbeat"),
+        on_key=lambda _: print("key made"),
+    )
+    call, *names = sys.argv[1:]
     if call == "order":
         for key in names:
             order(client, key)
+    elif call == "watch":
+        for generation_id in names:
+            watch(client, generation_id)
     elif call == "run":
         client.run("studio/landscape", {"prompt": "rain"}, key=names[0], max_cost_cents=50, labels={"campaign": "winter"}, timeout=timeout)
     else:
         play(client, call, names)
-except easel.Error as error:
-    fail(error)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    try:
+        main()
+    except easel.Error as error:
+        fail(error)

@@ -193,9 +193,13 @@ public final class Easel implements AutoCloseable {
     return new GenerationWatch(this, request);
   }
 
-  /** Watches renders until all have ended. The states whose etags are known, by id, are not told again. */
+  /** Watches renders until all have ended: of none, it is over. The states whose etags are known, by id, are not told again. */
   public Watch<Render> watchMany(Collection<String> generationIds, Map<String, String> knownEtags) {
-    return watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
+    var watch = watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
+    if (generationIds.isEmpty()) {
+      watch.close();
+    }
+    return watch;
   }
 
   /**
