@@ -84,7 +84,7 @@ LONGEST = ./internal/server ./internal/simulation
 UNRACED = -gcflags='modernc.org/sqlite/...=-race=false' -gcflags='modernc.org/libc/...=-race=false'
 
 MODULE = github.com/easel-grpc/easel
-PATHS  = ./cmd/... ./clients/go/... ./internal/...
+PATHS  = ./cmd/... ./clients/go/... ./internal/... ./internal/bench
 OTHERS = $(LONGEST:./%=$(MODULE)/%) $(SYSTEM:./%=$(MODULE)/%)
 ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 # Packages with a lock or a group of goroutines, and two whose tests call them from many.
@@ -217,8 +217,8 @@ tidy:
 	@for module in internal/tools internal/tools/deploy internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
 	@# Our own modules need each other in versions that are published later.
 	@mkdir -p .build
-	@for module in . clients/go gen/go; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
-	  $(GO) mod edit -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
+	@for module in . clients/go gen/go internal/bench; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
+	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
@@ -237,8 +237,8 @@ reproducible: build
 	@rm -rf .build/again .build/again.bin
 
 lint: .build/protodeps
-	$(GO) vet ./... ./clients/go/...
-	$(LINT) run --allow-parallel-runners ./... ./clients/go/...
+	$(GO) vet ./... ./clients/go/... ./internal/bench
+	$(LINT) run --allow-parallel-runners ./... ./clients/go/... ./internal/bench
 	$(TOOL) buf lint
 
 breaking: .build/protodeps
@@ -365,7 +365,7 @@ client-rust:
 	@touch $@
 
 fmt: ## Format the code and the contract
-	$(LINT) fmt ./... ./clients/go/...
+	$(LINT) fmt ./... ./clients/go/... ./internal/bench
 	$(TOOL) buf format -w proto
 
 clean: ## Remove what was built
