@@ -59,7 +59,7 @@ type ledgerBackupCmd struct {
 
 // Help says what the file is.
 func (*ledgerBackupCmd) Help() string {
-	return `Writes a ledger of SQLite into a new file, as it is at one moment. The server goes on meanwhile. The file is readable by its user alone, and its journal is added up before it gets its name: with a difference the command ends with 1. To restore, end the server, move the file to where EASEL_LEDGER_URL has it, without the -wal and -shm files that are there, and start the server again: docs/runbook.md says what an older book means for orders.
+	return `Writes a ledger of SQLite into a new file, as it is at one moment. The server goes on meanwhile. The file is readable by its user alone, and its journal is added up before it gets its name: with a difference the command ends with 1. To restore, end the server, move the file to where EASEL_LEDGER_URL has it, without the -wal and -shm files that are there, and start the server again: docs/operating.md says what an older book means for orders.
 
 A ledger of PostgreSQL has backups of its own: pg_dump, or a base backup with its log.
 

@@ -51,7 +51,7 @@ type eventsListCmd struct {
 
 // Help says what is listed.
 func (*eventsListCmd) Help() string {
-	return `Lists the newest 1000 events, through the admin address of a server: docs/events.md. It is for operators: the admin address asks for no credential.
+	return `Lists the newest 1000 events, through the admin address of a server: docs/operating.md. It is for operators: the admin address asks for no credential.
 
 Examples:
 

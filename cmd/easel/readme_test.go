@@ -36,8 +36,8 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
-		if len(blocks) == 0 || path == teamsPage {
-			continue // the page of teams has a server of its own
+		if len(blocks) == 0 || path == operatingPage {
+			continue // the page of operators has a server of its own
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -56,13 +56,13 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	}
 }
 
-const teamsPage = "docs/teams.md"
+const operatingPage = "docs/operating.md"
 
-// TestEveryCommandOfThePageOfTeamsWorks runs them in order, against a server with the callers file of the page.
-func TestEveryCommandOfThePageOfTeamsWorks(t *testing.T) {
+// TestEveryCommandOfTheTeamsWorks runs those of the operators' page in order, against a server with its callers file.
+func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	skipWithRace(t)
 	t.Parallel()
-	text, work := pages(t)[teamsPage], t.TempDir()
+	text, work := pages(t)[operatingPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
 	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
@@ -188,7 +188,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 }
 
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
-	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "limits.md"), -1)
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "operating.md"), -1)
 	if len(rows) < 6 {
 		t.Fatalf("found only %q", rows)
 	}

@@ -61,7 +61,7 @@ func schema(t *testing.T) []byte {
 	text := map[string]any{"type": "string", "minLength": 1}
 	whole, err := json.MarshalIndent(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "An event of Easel", "$defs": parts, "type": "object",
-		"description": "A CloudEvents 1.0 document about a render or a budget: docs/events.md. More members may come.",
+		"description": "A CloudEvents 1.0 document about a render or a budget: docs/operating.md. More members may come.",
 		"required":    []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"},
 		"properties": map[string]any{
 			"specversion": map[string]any{"const": "1.0"}, "id": text, "source": map[string]any{"type": "string", "format": "uri-reference"}, "subject": text,
@@ -95,7 +95,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(docs("events.md"))
+	page, err := os.ReadFile(docs("operating.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (s *shop) restore(copied []byte) {
 	s.open()
 }
 
-// backup is a copy of the ledger, made as docs/ledger.md says: without a process that has the file.
+// backup is a copy of the ledger, made as docs/operating.md says: without a process that has the file.
 func (s *shop) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

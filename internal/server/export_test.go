@@ -6,7 +6,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// What the table of limits in docs/limits.md must say, for the test that reads it.
+// What the table of limits in docs/operating.md must say, for the test that reads it.
 var (
 	MessageBytes, HeaderBytes                 = messageBytes, headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()

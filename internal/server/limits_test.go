@@ -40,7 +40,7 @@ const (
 	fastestPulse = time.Second
 )
 
-// limit is a row of the table of docs/limits.md, and what proves it: tests by name, which look at
+// limit is a row of the table of docs/operating.md, and what proves it: tests by name, which look at
 // the limit and past it, or a probe here, which does.
 type limit struct {
 	name, value, past string
@@ -159,7 +159,7 @@ func limits() []limit {
 		{"orders of one owner that were refused within an hour; each is forgotten after a day", number(ledger.MostRefused), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore", "TestALedgerForgetsRefusedOrdersAfterADay",
 		}, nil},
-		{"placed orders in a [ledger](ledger.md) in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
+		{"placed orders in a ledger in memory", number(100_000) + ", for 24 h", "the oldest of whoever has the most is forgotten: its idempotency key goes to the catalog again", []string{
 			"TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome", "TestAttackOneOwnersOrdersPushOutNoOthers",
 		}, nil},
 		{
@@ -229,15 +229,17 @@ func long(d time.Duration) string {
 }
 
 func TestTheTableOfLimitsIsThatOfTheCode(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "limits.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, section, _ := strings.Cut(string(text), "\n## Limits\n")
+	section, _, _ = strings.Cut(section, "\n## ")
 	var want, got []string
 	for _, l := range limits() {
 		want = append(want, fmt.Sprintf("| %s | %s | %s |", l.name, l.value, l.past))
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(section) {
 		if strings.HasPrefix(line, "|") {
 			got = append(got, strings.TrimSpace(line))
 		}

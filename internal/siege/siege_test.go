@@ -37,7 +37,7 @@ const (
 // printedMemory is what something may take, in bytes, as the page of limits says.
 func printedMemory(t *testing.T, of string) int {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/limits.md")
+	page, err := os.ReadFile("../../docs/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}

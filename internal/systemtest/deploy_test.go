@@ -52,9 +52,7 @@ func settings(t *testing.T, command string) (names []string) {
 func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 	known := slices.Concat(settings(t, "serve"), settings(t, "sandbox"), settings(t, "generate"))
 	named := map[string]bool{}
-	files := deployed(t)
-	files["../docs/scaling.md"] = readFile(t, "docs", "scaling.md")
-	for path, text := range files {
+	for path, text := range deployed(t) {
 		for _, name := range regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`).FindAllString(text, -1) {
 			named[name] = true
 			if !slices.Contains(known, name) {
@@ -94,10 +92,10 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 // TestTheProxiesBelowDeployWaitLongerThanACallIsSilent takes the silence from the table of
 // limits, which tests compare with the code.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
-	limits := readFile(t, "docs", "limits.md")
+	limits := readFile(t, "docs", "operating.md")
 	for _, row := range []string{"| `heartbeat_interval` | 1 s to 1 min |", "`wait_timeout` of a download | 10 min |"} {
 		if !strings.Contains(limits, row) {
-			t.Fatalf("docs/limits.md does not say %q", row)
+			t.Fatalf("docs/operating.md does not say %q", row)
 		}
 	}
 	for path, pattern := range map[string]string{

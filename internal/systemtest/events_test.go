@@ -17,11 +17,11 @@ import (
 // eventSecret is that of easel dev, which the page names.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers of docs/events.md as they stand. Libraries that nobody
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers of docs/operating.md as they stand. Libraries that nobody
 // here wrote verify the signatures in them, and read the documents.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "events.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
