@@ -34,7 +34,7 @@ const (
 	noiseFloor  = 100 * time.Millisecond
 )
 
-// printedMemory is what something may take, in bytes, as the page of limits says.
+// printedMemory is what something may take, in bytes, as the table of limits says.
 func printedMemory(t *testing.T, of string) int {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operating.md")
