@@ -15,8 +15,14 @@ func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 // owners have room for it, or nothing was written. Budgets without a limit are kept too: a limit may be set later in the day.
 func reserve(tx *transaction, o Order, r Request, changed []usage) error {
 	for _, b := range r.Limits.periods(o.Time) {
-		if _, ok := b.find(o.Owner, changed); b.LimitCents != unlimited && (!ok || o.ReservedCents > b.LimitCents) {
+		used, ok := b.find(o.Owner, changed)
+		switch {
+		case b.LimitCents == unlimited:
+		case !ok:
 			return exceeded(tx, o, b)
+		case o.ReservedCents > b.LimitCents: // the first order of its window has taken more than there is
+			b.SpentCents, b.ReservedCents = used.spent, used.reserved-o.ReservedCents
+			return tooLittle(o, b)
 		}
 	}
 	if err := reserveTotal(tx, o, r.Total); err != nil {
@@ -57,6 +63,10 @@ func exceeded(tx *transaction, o Order, b Budget) error {
 	if err != nil {
 		return err
 	}
+	return tooLittle(o, b)
+}
+
+func tooLittle(o Order, b Budget) error {
 	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
 }
 

@@ -24,9 +24,29 @@ const groupMost = 16
 type member struct {
 	*transaction
 
-	do    func(*transaction) error
-	err   error
-	ended chan struct{}
+	do       func(*transaction) error
+	err      error
+	panicked any // by do
+	ended    chan struct{}
+}
+
+// wait gives how a transaction has ended.
+func (m *member) wait() error {
+	<-m.ended
+	if m.panicked != nil {
+		panic(m.panicked) // on the goroutine of the call that it belongs to
+	}
+	return m.err
+}
+
+// run does what the transaction is for.
+func (m *member) run() (err error) {
+	defer func() {
+		if m.panicked = recover(); m.panicked != nil {
+			err = errNothing
+		}
+	}()
+	return m.do(m.transaction)
 }
 
 // groupOf names the group of a transaction.
@@ -56,7 +76,7 @@ func (g *groups) once(t *transaction, name string, do func(*transaction) error) 
 	}
 	select {
 	case <-m.ended:
-		return m.err
+		return m.wait()
 	case <-ctx.Done():
 		return g.leave(name, m)
 	}
@@ -73,8 +93,7 @@ func (g *groups) leave(name string, m *member) error {
 	if n >= 0 {
 		return &Busy{m.ctx.Err(), 0}
 	}
-	<-m.ended
-	return m.err
+	return m.wait()
 }
 
 // lead carries out what waits, and has another goroutine lead what has come meanwhile.
@@ -147,13 +166,13 @@ func (m *member) step(ctx context.Context, s session, several bool) error {
 	defer cancel()
 	m.session, m.ctx = s, own
 	if !several {
-		m.err = m.do(m.transaction)
+		m.err = m.run()
 		return nil
 	}
 	if err := s.before(own, `SAVEPOINT one`); err != nil {
 		return err
 	}
-	if m.err = m.do(m.transaction); m.err != nil {
+	if m.err = m.run(); m.err != nil {
 		if _, err := m.exec(`ROLLBACK TO one`); err != nil {
 			return err
 		}

@@ -133,8 +133,8 @@ const (
 	commitTransaction = "commit"
 )
 
-// errAborted means that a statement has failed, and that those behind it went on.
-var errAborted = errors.New("the transaction was aborted")
+// errNotSent means that there is nothing to commit: a statement has failed, or the connection has ended.
+var errNotSent = errors.New("the transaction was aborted before its end")
 
 // overPipeline gives a pipeline over a connection of the pool.
 func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(session) error) error {
@@ -205,11 +205,11 @@ func (s *pipeline) before(_ context.Context, text string) error {
 }
 
 func (s *pipeline) commit(ctx context.Context) error {
-	switch s.conn.PgConn().TxStatus() {
-	case noTransaction: // it has asked nothing
+	switch status := s.conn.PgConn().TxStatus(); {
+	case s.conn.IsClosed(), status == abortedByAnError:
+		return errNotSent
+	case status == noTransaction: // it has asked nothing
 		return nil
-	case abortedByAnError:
-		return errAborted
 	}
 	return s.send(ctx, []*statement{{text: commitTransaction}})
 }

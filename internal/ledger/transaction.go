@@ -40,7 +40,8 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
 	for range attempts {
-		if err = l.once(bounded, do); !givenUp(err) {
+		err = l.once(bounded, do)
+		if _, doubt := errors.AsType[*Doubt](err); doubt || !givenUp(err) {
 			break
 		}
 	}
@@ -73,7 +74,7 @@ func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 
 // committed is the error of a commit.
 func committed(err error) error {
-	if err == nil || givenUp(err) {
+	if err == nil || notCommitted(err) {
 		return err
 	}
 	return &Doubt{unusable(err)}
@@ -98,10 +99,14 @@ const (
 	queryCanceled        = "57014"
 )
 
-// givenUp reports whether the database has given a transaction up for the sake of another, or was asked nothing, as the
-// connection had ended: it has recorded nothing, and may do so when it is carried out again.
-func givenUp(err error) bool {
-	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected) || pgconn.SafeToRetry(err)
+// givenUp reports whether a transaction that was not committed may be carried out again: the database has given it up for
+// the sake of another, or was asked nothing, as the connection had ended.
+func givenUp(err error) bool { return notCommitted(err) || pgconn.SafeToRetry(err) }
+
+// notCommitted reports whether the database has certainly recorded nothing, though it may have been asked to. What the driver
+// calls safe to repeat is not: it says so too where the connection has ended before the answer to a commit.
+func notCommitted(err error) bool {
+	return saysOf(err, serializationFailure) || saysOf(err, deadlockDetected) || errors.Is(err, errNotSent)
 }
 
 // isSlow reports whether a question was given up because its answer took too long: the database has said so, or is a file,

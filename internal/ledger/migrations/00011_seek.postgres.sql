@@ -14,7 +14,23 @@ END $$;
 -- The program of the release before writes neither.
 DROP TRIGGER IF EXISTS labels_placed ON labels;
 CREATE TRIGGER labels_placed BEFORE INSERT ON labels FOR EACH ROW WHEN (NEW.label_time IS NULL) EXECUTE FUNCTION place_label();
-UPDATE labels SET order_owner = owner, label_time = order_time FROM orders WHERE id = order_id AND label_time IS NULL;
+-- In pieces, so that no order waits for all of them. It may be broken off, and goes on then.
+-- +goose StatementBegin
+DO $$
+DECLARE
+  passed TEXT := '';
+  piece TEXT;
+BEGIN
+  LOOP
+    SELECT MAX(order_id) INTO piece FROM (SELECT order_id FROM labels WHERE order_id > passed ORDER BY order_id LIMIT 5000) AS next;
+    EXIT WHEN piece IS NULL;
+    UPDATE labels SET order_owner = owner, label_time = order_time FROM orders
+      WHERE id = order_id AND label_time IS NULL AND order_id > passed AND order_id <= piece;
+    COMMIT;
+    passed := piece;
+  END LOOP;
+END $$;
+-- +goose StatementEnd
 DROP INDEX CONCURRENTLY IF EXISTS labels_owner;
 CREATE INDEX CONCURRENTLY labels_owner ON labels (order_owner, name, value, label_time, order_id);
 DROP INDEX CONCURRENTLY IF EXISTS labels_time;

@@ -1,0 +1,103 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// A commit whose answer is lost leaves it open whether the order is written down: it is not carried out again, and nobody
+// is told that nothing was recorded.
+func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // M2
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			at := proctest.Database(t)
+			relay := newRelay(t, at)
+			l := open(t, relay.url(t, mode))
+			if _, _, err := l.Call(t.Context(), request("before")); err != nil {
+				t.Fatal(err)
+			}
+			relay.cuts.Store(true)
+			_, _, err := l.Write(t.Context(), request("k"))
+			if _, doubt := errors.AsType[*ledger.Doubt](err); !doubt || relay.commits.Load() != 1 {
+				t.Errorf("after %d commits: %v", relay.commits.Load(), err)
+			}
+			relay.cuts.Store(false)
+			if o, step := call(t, open(t, at), request("k")); o.Claims != 1 || step.Action != lifecycle.Wait {
+				t.Errorf("the order has %d claims, and its next caller is told %+v", o.Claims, step)
+			}
+		})
+	}
+}
+
+// relay stands before a database. While it cuts, the connection ends in place of the answer to a commit.
+type relay struct {
+	net.Listener
+	database *url.URL
+	cuts     atomic.Bool
+	commits  atomic.Int64
+}
+
+func newRelay(t *testing.T, database string) *relay {
+	t.Helper()
+	to, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	r := &relay{Listener: listener, database: to}
+	go func() {
+		for from, err := r.Accept(); err == nil; from, err = r.Accept() {
+			go r.pass(from)
+		}
+	}()
+	return r
+}
+
+// url is that of the database behind it.
+func (r *relay) url(t *testing.T, mode string) string {
+	t.Helper()
+	at := *r.database
+	at.Host = r.Addr().String()
+	query := at.Query()
+	query.Set("default_query_exec_mode", mode)
+	at.RawQuery = query.Encode()
+	return at.String()
+}
+
+func (r *relay) pass(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", r.database.Host)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	go func() {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := to.Read(buffer)
+		committed := bytes.Contains(buffer[:n], []byte("COMMIT\x00"))
+		if committed && r.cuts.Load() {
+			r.commits.Add(1)
+			return
+		}
+		if _, failed := from.Write(buffer[:n]); err != nil || failed != nil {
+			return
+		}
+	}
+}
