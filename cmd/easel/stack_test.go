@@ -189,7 +189,7 @@ func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
 	if got.exit != exitOK || got.stderr != "" {
 		t.Fatalf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	for _, part := range []string{"queued", "running", "succeeded", file, "1600x1000", "sha256", "one charge", "= 49."} {
+	for _, part := range []string{"queued", "running", "succeeded", "written to " + file, "1600x1000", "one charge", "for 2 orders = 49."} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("%q is not in\n%s", part, got.stdout)
 		}

@@ -99,43 +99,26 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 
 // watchAccount tells each change of the account until ctx ends.
 func (s *session) watchAccount(ctx context.Context) error {
-	v := &accountView{watchView: newWatchView(s, s.OutStyle, s.Print)}
+	v, told := newWatchView(s, s.OutStyle, s.Print), false
 	defer v.listen("WatchAccount", "")()
-	defer s.ticking(v.redraw)()
 	for account, err := range s.WatchAccount(ctx) {
 		switch {
+		case err == nil && s.json:
+			v.tell(compactJSON(account.Raw))
+		case err == nil && s.quiet:
+			v.tell(balanceOf(account.Raw))
 		case err == nil:
-			v.seen(account.Raw)
-		case errors.Is(ctx.Err(), context.DeadlineExceeded) && v.account != nil:
+			v.tell(v.clock() + "  " + accountLine(account.Raw))
+		case errors.Is(ctx.Err(), context.DeadlineExceeded) && told:
 			return nil // --timeout says how long to watch
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return &Problem{Exit: ExitRetry, Text: "the account was not read when --timeout ran out"}
 		default:
 			return err
 		}
+		told = true
 	}
 	return nil
-}
-
-// accountView shows a watch of the account: a line for each change, and on a terminal the budgets as bars below.
-type accountView struct {
-	*watchView
-	account *easelv1.Account // the newest; guarded by the mutex of the view
-}
-
-// seen shows one state.
-func (v *accountView) seen(a *easelv1.Account) {
-	v.mu.Lock()
-	v.account = a
-	v.mu.Unlock()
-	switch {
-	case v.json:
-		v.tell(compactJSON(a))
-	case v.quiet:
-		v.tell(balanceOf(a))
-	default:
-		v.tell(v.clock() + "  " + accountLine(a))
-	}
 }
 
 // accountLine is the account on one line. A caller that may not see the balance is not told that it is unknown.
@@ -152,21 +135,4 @@ func accountLine(a *easelv1.Account) string {
 		facts = append(facts, fact)
 	}
 	return strings.Join(facts, ", ")
-}
-
-// redraw draws the live lines anew.
-func (v *accountView) redraw() { v.ShowLines(v.liveLines()) }
-
-func (v *accountView) liveLines() []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.frame++
-	if v.account == nil {
-		return []string{v.liveLineOf("reading the account")}
-	}
-	lines := []string{v.liveLineOf("balance " + balanceOf(v.account))}
-	for _, b := range v.account.Budgets {
-		lines = append(lines, fmt.Sprintf("  %-5s  %s", budgetWord(b), budgetText(b, v.account.CurrencyCode, v.ErrStyle)))
-	}
-	return lines
 }

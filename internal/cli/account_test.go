@@ -12,9 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type accountStream = grpc.ServerStreamingServer[easelv1.WatchAccountResponse]
@@ -120,23 +118,5 @@ func TestAWatchOfTheAccountEndsWithItsTimeOrItsReader(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestOnATerminalTheBudgetsStayBelow(t *testing.T) {
-	s := &session{}
-	s.Console, _ = onTerminal(terminal.Style{Terminal: true})
-	v := &accountView{watchView: newWatchView(s, s.OutStyle, func(string) {})}
-	if lines := v.liveLines(); len(lines) != 1 || !strings.Contains(lines[0], "reading") {
-		t.Errorf("before the first answer: %q", lines)
-	}
-	v.seen(account(proto.Int64(5000), 990))
-	lines := v.liveLines()
-	if len(lines) != 2 || !strings.Contains(lines[0], "balance 50.00 EUR") || !strings.Contains(lines[1], "##########..........") {
-		t.Errorf("the live lines are %q", lines)
-	}
-	v.lost(easel.Retry{Err: failing(codes.Unavailable, ""), Delay: time.Second})
-	if lines := v.liveLines(); !strings.Contains(lines[0], "connecting") {
-		t.Errorf("without a stream the live lines are %q", lines)
 	}
 }

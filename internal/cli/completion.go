@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"iter"
 	"slices"
 	"strings"
 
@@ -27,50 +26,32 @@ Examples:
 `
 }
 
-// Each script hands the words over and takes the suggestions as they are. Without any, the
-// shell offers files.
+// completionScripts hand the words over and take the suggestions as they are. Without any, the shell offers files.
 var completionScripts = map[string]string{
-	"bash": `# bash completion for easel
-_easel() {
+	"bash": `_easel() {
   local line
   COMPREPLY=()
   while IFS= read -r line; do
     COMPREPLY+=("${line%%$'\t'*}")
-  done < <("${COMP_WORDS[0]}" COMPLETING "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("${COMP_WORDS[0]}" complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -F _easel easel
 `,
 	"zsh": `#compdef easel
-# zsh completion for easel
 _easel() {
-  local line
-  local -a values shown
-  for line in "${(@f)$("${words[1]}" COMPLETING "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-    [[ -n $line ]] || continue
-    values+=("${line%%$'\t'*}")
-    shown+=("${line/$'\t'/  -- }")
-  done
-  if (( $#values )); then
-    compadd -l -d shown -a values
-  else
-    _files
-  fi
+  local -a lines
+  lines=("${(@f)$("${words[1]}" complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n ${lines[1]} ]]; then compadd -- ${lines%%$'\t'*}; else _files; fi
 }
-if [[ $funcstack[1] == _easel ]]; then
-  _easel
-else
-  compdef _easel easel
-fi
+if [[ $funcstack[1] == _easel ]]; then _easel; else compdef _easel easel; fi
 `,
-	"fish": `# fish completion for easel
-function __easel_complete
+	"fish": `function __easel_complete
     set -l words (commandline -opc)
-    set -l begun (commandline -ct)
-    set -l lines ($words[1] COMPLETING $words[2..-1] "$begun" 2>/dev/null)
+    set -l lines ($words[1] complete-words $words[2..-1] (commandline -ct) 2>/dev/null)
     if test (count $lines) -gt 0
         printf '%s\n' $lines
     else
-        __fish_complete_path "$begun"
+        __fish_complete_path (commandline -ct)
     end
 end
 complete -c easel -f -a '(__easel_complete)'
@@ -79,7 +60,7 @@ complete -c easel -f -a '(__easel_complete)'
 
 // Run prints the script.
 func (c *completionCmd) Run(p *Program) error {
-	_, err := io.WriteString(p.Stdout, strings.ReplaceAll(completionScripts[c.Shell], "COMPLETING", completionCommand))
+	_, err := io.WriteString(p.Stdout, completionScripts[c.Shell])
 	return err
 }
 
@@ -87,60 +68,51 @@ func (c *completionCmd) Run(p *Program) error {
 // help, as nobody else has a use for it.
 const completionCommand = "complete-words"
 
-// complete prints the words that may come next, each with what it means after a tab. What has begun is the last word.
-// Where it prints nothing, the shell offers files.
+// complete prints the words that may come next, each with what it means after a tab: the values of a flag, or commands, or
+// flags. What has begun is the last word. Where it prints nothing, the shell offers files.
 func (p *Program) complete(app *kong.Application, words []string) error {
-	if len(words) == 0 {
-		words = []string{""}
+	node, open, begun := app.Node, (*kong.Flag)(nil), "" // the flag whose value comes next
+	for i, word := range words {
+		switch flag, child := flagNamed(node, strings.TrimLeft(word, "-")), childNamed(node, word); {
+		case i == len(words)-1:
+			begun = word
+		case open != nil:
+			open = nil
+		case strings.HasPrefix(word, "-"):
+			if flag != nil && !flag.IsBool() {
+				open = flag
+			}
+		case child != nil:
+			node = child
+		}
 	}
 	var out strings.Builder
-	begun := words[len(words)-1]
-	for word, about := range suggestions(app.Node, words[:len(words)-1]) {
-		if strings.HasPrefix(word, begun) && (begun != "" || word[0] != '-') {
-			out.WriteString(strings.TrimSuffix(word+"\t"+about, "\t") + "\n")
+	for _, line := range suggestions(node, open) {
+		if strings.HasPrefix(line, begun) && (begun != "" || line[0] != '-') {
+			out.WriteString(line + "\n")
 		}
 	}
 	_, err := io.WriteString(p.Stdout, terminal.Sanitize(out.String()))
 	return err
 }
 
-// suggestions are the words that may follow others, and what they mean: the values of a flag, or commands, or flags.
-func suggestions(node *kong.Node, before []string) iter.Seq2[string, string] {
-	return func(yield func(word, about string) bool) {
-		var open *kong.Flag // whose value comes next
-		for _, word := range before {
-			switch flag, child := flagNamed(node, strings.TrimLeft(word, "-")), childNamed(node, word); {
-			case open != nil:
-				open = nil
-			case strings.HasPrefix(word, "-"):
-				if flag != nil && !flag.IsBool() {
-					open = flag
-				}
-			case child != nil:
-				node = child
-			}
-		}
-		switch {
-		case open != nil:
-			for _, value := range open.EnumSlice() {
-				if open.Enum != "" && value != "" && !yield(value, "") {
-					return
-				}
-			}
-			return
-		case len(node.Children) > 0:
-			for _, child := range node.Children {
-				if !child.Hidden && !yield(child.Name, firstSentence(child.Help)) {
-					return
-				}
-			}
-		}
-		for _, flag := range slices.Concat(node.AllFlags(true)...) {
-			if !yield("--"+flag.Name, firstSentence(flag.Help)) {
-				return
-			}
+// suggestions are what may follow a command, or a flag that waits for its value.
+func suggestions(node *kong.Node, open *kong.Flag) (lines []string) {
+	if open != nil && open.Enum == "" {
+		return nil
+	}
+	if open != nil {
+		return slices.DeleteFunc(open.EnumSlice(), func(value string) bool { return value == "" })
+	}
+	for _, child := range node.Children {
+		if !child.Hidden {
+			lines = append(lines, child.Name+"\t"+firstSentence(child.Help))
 		}
 	}
+	for _, flag := range slices.Concat(node.AllFlags(true)...) {
+		lines = append(lines, "--"+flag.Name+"\t"+firstSentence(flag.Help))
+	}
+	return lines
 }
 
 func flagNamed(node *kong.Node, name string) *kong.Flag {
@@ -152,6 +124,7 @@ func flagNamed(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
+// childNamed is the command of a name below another, nil where there is none.
 func childNamed(node *kong.Node, name string) *kong.Node {
 	for _, child := range node.Children {
 		if child.Name == name && !child.Hidden {

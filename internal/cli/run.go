@@ -218,13 +218,10 @@ func usage(line *kong.Context, err error) error {
 // flagsLast moves flags that stand before the command behind it: easel --addr X account is easel account --addr X.
 func flagsLast(node *kong.Node, args []string) []string {
 	at := 0
-	for begun := at; begun < len(args) && len(node.Children) > 0; begun++ {
-		for _, child := range node.Children {
-			if child.Name == args[begun] {
-				args = slices.Concat(args[:at], args[begun:begun+1], args[at:begun], args[begun+1:])
-				node, at = child, at+1
-				break
-			}
+	for i, word := range args {
+		if child := childNamed(node, word); child != nil {
+			args = slices.Concat(args[:at], args[i:i+1], args[at:i], args[i+1:])
+			node, at = child, at+1
 		}
 	}
 	return args

@@ -106,7 +106,7 @@ func (s *session) connectWith(ctx context.Context, p *Program, c connection, key
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithHeartbeatInterval(15 * time.Second),
 		easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.message(m) }),
-		easel.WithDialOptions(grpc.WithUserAgent("easel/" + p.Build.Version)),
+		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // one command is over soon
 	}
 	if s.ErrStyle.Terminal { // somebody looks at it, and it says how long it may take
 		options = append(options, easel.WithHeartbeatInterval(3*time.Second))

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -89,6 +90,24 @@ func (s *session) usage(ctx context.Context, request *easelv1.ListUsageRequest) 
 	}
 }
 
+// counts are what is counted of a row: names as the contract has them, and the numbers, where most are cents.
+var counts = []string{"order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents"}
+
+func countsOf(row *easelv1.UsageRow) []int64 {
+	return []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents}
+}
+
+// sumOf adds rows up.
+func sumOf(rows []*easelv1.UsageRow) []int64 {
+	sum := make([]int64, len(counts))
+	for _, row := range rows {
+		for i, n := range countsOf(row) {
+			sum[i] += n
+		}
+	}
+	return sum
+}
+
 // print draws the table. With several rows the last one is their sum.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow) {
 	if len(rows) == 0 {
@@ -97,78 +116,61 @@ func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow) {
 	}
 	var table [][]cell
 	for _, row := range rows {
-		table = append(table, append(c.By.cells(row), amountCells(row)...))
+		table = append(table, append(c.By.cells(row), amountCells(countsOf(row))...))
 	}
 	if len(rows) > 1 {
 		total := make([]cell, len(c.By.dimensions))
 		total[0] = cell{"total", terminal.Bold}
 		table = append(table, append(total, amountCells(sumOf(rows))...))
 	}
-	heads := append(c.By.heads(), "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED")
-	s.printTable(heads, table)
+	var heads []string
+	for _, name := range c.By.columns() {
+		heads = append(heads, strings.ToUpper(terminal.OneLine(strings.TrimSuffix(name, "_id"))))
+	}
+	s.printTable(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
 }
 
-// amountCells are what is counted of a row. What is nothing, other than orders and cost, is left out.
-func amountCells(row *easelv1.UsageRow) []cell {
-	unlessZero := func(n int64, text string) cell {
-		if n == 0 {
-			return cell{}
+// amountCells are counts as a table has them. What is nothing, other than orders and cost, is left out.
+func amountCells(numbers []int64) (cells []cell) {
+	for i, n := range numbers {
+		text := strconv.FormatInt(n, 10)
+		if strings.HasSuffix(counts[i], "_cents") {
+			text = Money(n, "")
 		}
-		return cell{text: text}
+		if n == 0 && counts[i] != "order_count" && counts[i] != "cost_cents" {
+			text = ""
+		}
+		cells = append(cells, cell{text: text})
 	}
-	count := func(n int64) cell { return unlessZero(n, strconv.FormatInt(n, 10)) }
-	amount := func(cents int64) cell { return unlessZero(cents, Money(cents, "")) }
-	return []cell{
-		{text: strconv.FormatInt(row.OrderCount, 10)},
-		count(row.FailedCount), count(row.UnknownCount),
-		{text: Money(row.CostCents, "")},
-		amount(row.RefundedCents), amount(row.ReservedCents), amount(row.UnconfirmedCents),
-	}
-}
-
-func sumOf(rows []*easelv1.UsageRow) *easelv1.UsageRow {
-	sum := &easelv1.UsageRow{}
-	for _, row := range rows {
-		sum.OrderCount += row.OrderCount
-		sum.FailedCount += row.FailedCount
-		sum.UnknownCount += row.UnknownCount
-		sum.CostCents += row.CostCents
-		sum.RefundedCents += row.RefundedCents
-		sum.ReservedCents += row.ReservedCents
-		sum.UnconfirmedCents += row.UnconfirmedCents
-	}
-	return sum
+	return cells
 }
 
 // spentText is what all rows have cost, less what came back.
 func spentText(rows []*easelv1.UsageRow) string {
 	sum := sumOf(rows)
-	return Money(sum.CostCents-sum.RefundedCents, "")
+	return Money(sum[3]-sum[4], "")
 }
 
 func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	var text strings.Builder
-	out := csv.NewWriter(&text)
-	var columns []string
+	out, head := csv.NewWriter(&text), []string(nil)
 	for _, name := range c.By.columns() {
-		columns = append(columns, notFormula(name))
+		head = append(head, notFormula(name))
 	}
-	records := [][]string{append(columns, "order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents")}
+	_ = out.Write(append(head, counts...)) // Error has the error
 	for _, row := range rows {
 		var record []string
 		for _, cell := range c.By.cells(row) {
 			record = append(record, notFormula(cell.text))
 		}
-		for _, n := range []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents} {
+		for _, n := range countsOf(row) {
 			record = append(record, strconv.FormatInt(n, 10))
 		}
-		records = append(records, record)
+		_ = out.Write(record)
 	}
-	if err := out.WriteAll(records); err != nil {
-		return err
-	}
+	out.Flush()
 	s.PrintText(strings.TrimSuffix(text.String(), "\n"))
-	return nil
+	return out.Error()
 }
 
 // notFormula keeps a spreadsheet from taking the text of a caller for a formula.
@@ -181,29 +183,36 @@ func notFormula(text string) string {
 
 // usageBy is by what usage is counted, such as day,label=campaign.
 type usageBy struct {
-	dimensions []easelv1.UsageDimension
+	dimensions []easel.Dimension
 	label      string
 }
 
-var usageWords = map[string]easelv1.UsageDimension{
-	"day":    easelv1.UsageDimension_USAGE_DIMENSION_DAY,
-	"owner":  easelv1.UsageDimension_USAGE_DIMENSION_OWNER,
-	"caller": easelv1.UsageDimension_USAGE_DIMENSION_CALLER,
-	"model":  easelv1.UsageDimension_USAGE_DIMENSION_MODEL,
-	"label":  easelv1.UsageDimension_USAGE_DIMENSION_LABEL,
+// dimensions are what usage can be counted by, as a command line and the contract call it.
+var dimensions = []struct {
+	word, column string
+	dimension    easel.Dimension
+	of           func(*easelv1.UsageRow) string
+}{
+	{"day", "day", easel.ByDay, (*easelv1.UsageRow).GetDay},
+	{"owner", "owner", easel.ByOwner, (*easelv1.UsageRow).GetOwner},
+	{"caller", "caller", easel.ByCaller, (*easelv1.UsageRow).GetCaller},
+	{"model", "model_id", easel.ByModel, (*easelv1.UsageRow).GetModelId},
+	{"label", "", easel.ByLabel, (*easelv1.UsageRow).GetLabelValue},
 }
 
 // UnmarshalText reads words with commas between them.
 func (b *usageBy) UnmarshalText(text []byte) error {
 	for word := range strings.SplitSeq(string(text), ",") {
 		name, label, labelled := strings.Cut(word, "=")
-		dimension, known := usageWords[name]
-		if !known || labelled != (name == "label") || labelled && label == "" {
-			return fmt.Errorf("%q is none of day, owner, caller, model and label=NAME", word)
+		known := false
+		for _, d := range dimensions {
+			if d.word == name {
+				known = true
+				b.dimensions = append(b.dimensions, d.dimension)
+			}
 		}
-		b.dimensions = append(b.dimensions, dimension)
-		if labelled && b.label != "" {
-			return errors.New("only one label=NAME can be counted by")
+		if !known || labelled != (name == "label") || labelled && (label == "" || b.label != "") {
+			return fmt.Errorf("%q is none of day, owner, caller, model and one label=NAME", word)
 		}
 		if labelled {
 			b.label = label
@@ -215,35 +224,15 @@ func (b *usageBy) UnmarshalText(text []byte) error {
 // columns are the names of the dimensions as the contract has them; a label has its own.
 func (b *usageBy) columns() (names []string) {
 	for _, d := range b.dimensions {
-		switch d {
-		case easelv1.UsageDimension_USAGE_DIMENSION_LABEL:
-			names = append(names, b.label)
-		case easelv1.UsageDimension_USAGE_DIMENSION_MODEL:
-			names = append(names, "model_id")
-		default:
-			names = append(names, strings.ToLower(strings.TrimPrefix(d.String(), "USAGE_DIMENSION_")))
-		}
+		names = append(names, cmp.Or(dimensions[d-easel.ByDay].column, b.label))
 	}
 	return names
-}
-
-// heads are the heads of the dimensions in a table.
-func (b *usageBy) heads() (heads []string) {
-	for _, name := range b.columns() {
-		heads = append(heads, strings.ToUpper(terminal.OneLine(strings.TrimSuffix(name, "_id"))))
-	}
-	return heads
 }
 
 // cells are the dimensions of a row.
 func (b *usageBy) cells(row *easelv1.UsageRow) (cells []cell) {
 	for _, d := range b.dimensions {
-		text := map[easelv1.UsageDimension]string{
-			easelv1.UsageDimension_USAGE_DIMENSION_DAY: row.Day, easelv1.UsageDimension_USAGE_DIMENSION_OWNER: row.Owner,
-			easelv1.UsageDimension_USAGE_DIMENSION_CALLER: row.Caller, easelv1.UsageDimension_USAGE_DIMENSION_MODEL: row.ModelId,
-			easelv1.UsageDimension_USAGE_DIMENSION_LABEL: row.LabelValue,
-		}[d]
-		cells = append(cells, cell{text: terminal.OneLine(text)})
+		cells = append(cells, cell{text: terminal.OneLine(dimensions[d-easel.ByDay].of(row))})
 	}
 	return cells
 }

@@ -224,13 +224,8 @@ func (v *watchView) redraw() {
 }
 
 func (v *watchView) liveLine(now time.Time) string {
-	return v.liveLineOf(v.subject(now))
-}
-
-// liveLineOf is the live line of a subject, with what is the matter.
-func (v *watchView) liveLineOf(subject string) string {
 	look := v.ErrStyle
-	line := look.Paint(terminal.Blue, look.Spinner(v.frame)) + " " + subject
+	line := look.Paint(terminal.Blue, look.Spinner(v.frame)) + " " + v.subject(now)
 	if v.away != "" {
 		return line + look.Paint(terminal.Yellow, "  connecting")
 	}

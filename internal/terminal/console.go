@@ -6,23 +6,21 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/term"
 )
 
 // Console writes results to one stream and everything about them to the other, and
-// keeps live lines at the bottom of a terminal. Its methods may be called
+// keeps a live line at the bottom of a terminal. Its methods may be called
 // at the same time.
 type Console struct {
 	mu     sync.Mutex
 	out    io.Writer
 	err    io.Writer
-	live   []string // the live lines that are asked for, none where there are none
-	rows   []int    // how wide each of them was drawn
-	failed error    // why a line of the result could not be written
+	live   string // the live line that is asked for, "" where there is none
+	drawn  int    // how wide it was drawn
+	failed error  // why a line of the result could not be written
 
 	OutStyle, ErrStyle Style
 	Size               func() (width, height int) // of the terminal behind err
@@ -55,7 +53,7 @@ func (c *Console) PrintText(text string) { c.printAbove(c.out, c.OutStyle.shownL
 // Tell writes a line about the result: what happens, and what to do.
 func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle.shown(line)) }
 
-// printAbove writes what is harmless, and puts the live lines below it again.
+// printAbove writes what is harmless, and puts the live line below it again.
 func (c *Console) printAbove(w io.Writer, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,60 +72,40 @@ func (c *Console) Err() error {
 	return c.failed
 }
 
-// ShowLive replaces the live lines with one, or with none for "". Without a terminal there
-// are none.
+// ShowLive replaces the live line, or takes it away for "". Without a terminal there is none.
 func (c *Console) ShowLive(line string) {
-	if line == "" {
-		c.ShowLines(nil)
-		return
-	}
-	c.ShowLines([]string{line})
-}
-
-// ShowLines replaces the live lines. There is no room for more than the terminal has, less
-// one for what is printed above them.
-func (c *Console) ShowLines(lines []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Equal(lines, c.live) {
+	if line != c.live {
 		c.erase()
-		c.draw(lines)
+		c.draw(line)
 	}
 }
 
-// erase takes the live lines away. A terminal that has become narrower since has wrapped
-// them, so that each may take more than one row by now.
+// erase takes the live line away. A terminal that has become narrower since has wrapped it, so that it may take more than
+// one row by now.
 func (c *Console) erase() {
-	if len(c.live) == 0 {
+	if c.live == "" {
 		return
 	}
 	width, _ := c.Size()
-	rows := 0
-	for _, drawn := range c.rows {
-		rows += max((drawn+width-1)/width, 1)
-	}
-	if rows > 1 {
+	if rows := (c.drawn + width - 1) / width; rows > 1 {
 		_, _ = fmt.Fprintf(c.err, "\r\x1b[%dA\x1b[J", rows-1)
 	} else {
 		_, _ = io.WriteString(c.err, "\r\x1b[K")
 	}
-	c.live, c.rows = nil, nil
+	c.live = ""
 }
 
-func (c *Console) draw(lines []string) {
-	if len(lines) == 0 || !c.ErrStyle.Terminal {
+func (c *Console) draw(line string) {
+	if line == "" || !c.ErrStyle.Terminal {
 		return
 	}
-	width, height := c.Size()
-	c.live, c.rows = lines, nil
-	fitting := lines[max(len(lines)-max(height-1, 1), 0):]
-	drawn := make([]string, len(fitting))
-	for i, line := range fitting {
-		line = Cut(c.ErrStyle.visible(line), width-1)
-		c.rows = append(c.rows, Width(line))
-		drawn[i] = colourCodes.Replace(line)
-	}
-	_, _ = io.WriteString(c.err, strings.Join(drawn, "\n"))
+	width, _ := c.Size()
+	c.live = line
+	line = Cut(c.ErrStyle.visible(line), width-1)
+	c.drawn = Width(line)
+	_, _ = io.WriteString(c.err, colourCodes.Replace(line))
 }
 
 // BarWidth is how long a bar may be so that what is said beside it still fits.

@@ -22,30 +22,12 @@ func TestALineGoesAboveTheLiveLine(t *testing.T) {
 	}
 }
 
-func TestSeveralLiveLinesAreReplacedTogether(t *testing.T) {
-	c, screen := onTerminal(Style{Terminal: true})
-	c.ShowLines([]string{"one", "two", "three"})
-	c.Print("result")
-	c.ShowLines(nil)
-	if got, want := screen.String(), "one\ntwo\nthree\r\x1b[2A\x1b[Jresult\none\ntwo\nthree\r\x1b[2A\x1b[J"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestLinesThatANarrowerTerminalHasWrappedAreTakenAwayWhole(t *testing.T) {
+func TestALineThatANarrowerTerminalHasWrappedIsTakenAwayWhole(t *testing.T) {
 	c, screen := onTerminal(Style{Terminal: true, Colour: true})
-	c.ShowLines([]string{c.ErrStyle.Paint(Green, "fifteen letters"), "five!"})
+	c.ShowLive(c.ErrStyle.Paint(Green, "fifteen letters"))
 	c.Size = func() (int, int) { return 5, 5 }
 	c.ShowLive("")
-	if got := screen.String(); !strings.HasSuffix(got, "\r\x1b[3A\x1b[J") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestOfMoreLinesThanFitTheLastAreShown(t *testing.T) {
-	c, screen := onTerminal(Style{Terminal: true})
-	c.ShowLines([]string{"1", "2", "3", "4", "5", "6"})
-	if got := screen.String(); got != "3\n4\n5\n6" {
+	if got := screen.String(); !strings.HasSuffix(got, "\r\x1b[2A\x1b[J") {
 		t.Errorf("got %q", got)
 	}
 }
