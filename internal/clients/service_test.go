@@ -36,8 +36,8 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 // root stands for the top of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePageGoOnThroughARestart runs each as it stands, outside the repository.
-func TestTheServicesOfThePageGoOnThroughARestart(t *testing.T) {
+// TestTheServicesOfThePageGoOnThroughKillsAndSilence runs each as it stands, outside the repository.
+func TestTheServicesOfThePageGoOnThroughKillsAndSilence(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md")))
 	for language, service := range services {
@@ -84,19 +84,31 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder runs a service, and restarts the server while it watches.
+// restartUnder runs a service and, while it watches, kills it, stops and kills the server, and freezes its connection.
 func restartUnder(t *testing.T, dir string, command []string) {
 	t.Helper()
 	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"
 	s.admin(t, http.MethodPost, "keys", `{"name":"service","balanceCents":5000,"key":"`+key+`"}`, nil)
 	s.hold(t)
-	env := append(os.Environ(), "EASEL_ADDR="+s.addr, "EASEL_API_KEY="+key)
-	run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
-	must(t)(run.Await(0, `(QUEUED)`, patience))
+	wire := newWire(t, s.addr)
+	env := append(os.Environ(), "EASEL_ADDR="+wire.addr, "EASEL_API_KEY="+key)
+	start := func() *proctest.Process {
+		run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
+		must(t)(run.Await(0, `(QUEUED)`, patience))
+		return run
+	}
+	start().Kill() // it knows the order by its journal, or by its key alone
+	s.awaitWatches(t, 0)
+	run := start()
+	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
+		s.awaitWatches(t, 1)
+		end(s.facade)
+		s.serve(t)
+	}
 	s.awaitWatches(t, 1)
-	s.facade.Stop()
-	s.serve(t)
-	s.awaitWatches(t, 1)
+	if wire.freeze() == 0 {
+		t.Fatal("there was nothing to freeze")
+	}
 	s.admin(t, http.MethodDelete, "faults", "", nil)
 	code, err := run.Wait(patience)
 	said := run.Output.String()
