@@ -49,10 +49,29 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 				t.Error("its commands save no picture")
 			}
 			wantPictures(t, work, pictures...)
+			wantNothingUntracked(t, work)
 		})
 	}
 	if ran < 7 {
 		t.Errorf("only %d blocks are marked sh", ran)
+	}
+}
+
+// wantNothingUntracked looks at what the commands of a page leave where they run: in a checkout git must ignore it.
+func wantNothingUntracked(t *testing.T, work string) {
+	t.Helper()
+	ignored, err := os.ReadFile(filepath.Join("..", "..", ".gitignore"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(work, ".gitignore"), append(ignored, "/.gitignore\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range []string{"init -q", "status --porcelain"} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", work}, strings.Fields(arguments)...)...).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("git %s: %v\n%s", arguments, err, out)
+		}
 	}
 }
 

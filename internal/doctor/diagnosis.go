@@ -111,7 +111,7 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 // record looks at the record that the body is or wraps, or for one below wrappers that the rules do not know.
 func (d *diagnosis) record(name string, form catalog.Form) {
 	r, ok := form.Record(d.body)
-	if ok && form.Fits(r) && !(name == "render" && catalog.IsEnvelope(r)) {
+	if ok && form.Fits(r) && (name != "render" || !catalog.IsEnvelope(r)) {
 		d.inspect(r, "")
 		return
 	}
@@ -153,10 +153,8 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	}
 	top, isObject := catalog.NewRecord(d.body)
 	for _, p := range d.parts {
-		of := r
 		by, ok := p.Find(r)
 		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may stand beside the record
-			of = top
 			by, ok = p.Find(top)
 		}
 		if !ok {
@@ -166,7 +164,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 		d.add(Finding{Part: p.name, Where: in + by.Name})
 		switch p.Table {
 		case d.rules.InputFields.Table:
-			d.fields(of, by)
+			d.fields(by)
 		case d.rules.Status.Table:
 			d.status(r, in+by.Name, by.Value)
 		}
@@ -253,7 +251,7 @@ func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) 
 }
 
 // fields looks at the words for the types of inputs.
-func (d *diagnosis) fields(r *catalog.Record, in catalog.Member) {
+func (d *diagnosis) fields(in catalog.Member) {
 	for _, field := range catalog.FieldsOf(in.Value) {
 		d.word(field, d.rules.FieldType, "type of an input", in.Name+"[].", "FieldString", "or the type that it means")
 	}

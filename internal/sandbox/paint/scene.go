@@ -59,12 +59,17 @@ var (
 		"night":  {"#040a20 #0b1c42 #1c3b68 #48708f #f6f3e2 #2e4c6e #050b17 #35587a #0f2142 #5d7b9c #9fb6cf #3c4864 #081a36", 0.20, 1, 0.45},
 	}
 	hours = [][2]string{
-		{"night", "night midnight moon moonlit moonlight star starry aurora dark"}, {"sunset", "sunset evening golden orange sundown"},
-		{"dawn", "dawn sunrise morning mist misty fog pink pastel"}, {"dusk", "dusk twilight gloaming purple violet"}, {"day", "day noon sunny summer blue bright"},
+		{"night", "night midnight moon moonlit moonlight star starry aurora dark"},
+		{"sunset", "sunset evening golden orange sundown"},
+		{"dawn", "dawn sunrise morning mist misty fog pink pastel"},
+		{"dusk", "dusk twilight gloaming purple violet"},
+		{"day", "day noon sunny summer blue bright"},
 	}
 	places = [][2]string{
-		{"desert", "desert dune sand sahara arid"}, {"sea", "sea ocean beach coast island wave surf sail sailing boat harbour harbor ship"},
-		{"forest", "forest wood woodland jungle pine tree grove"}, {"snow", "snow snowy winter ice icy arctic frozen glacier ski"},
+		{"desert", "desert dune sand sahara arid"},
+		{"sea", "sea ocean beach coast island wave surf sail sailing boat harbour harbor ship"},
+		{"forest", "forest wood woodland jungle pine tree grove"},
+		{"snow", "snow snowy winter ice icy arctic frozen glacier ski"},
 	}
 )
 
