@@ -85,6 +85,7 @@ type office struct {
 	book    *ledger.Ledger
 	teams   *events.Teams
 	secrets string // the file
+	file    string // of the book, where it is not watched
 	sender  *events.Sender
 
 	mu     sync.Mutex
@@ -114,7 +115,9 @@ func (o *office) logged(text string) (n int) {
 
 func inOffice(t *testing.T, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), nil)
+		file := filepath.Join(t.TempDir(), "ledger.db")
+		o := newOffice(t, "sqlite:"+file, nil)
+		o.file = file
 		test(o)
 	})
 }

@@ -121,6 +121,42 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 	})
 }
 
+// Whoever comes first, the row of the order has it: what is observed beside an erasure writes nothing of content.
+func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, saying(0))
+		for n := range 10 {
+			r, id := request(fmt.Sprint("k", n)), fmt.Sprint("g", n)
+			r.Labels = map[string]string{"about": prompt}
+			conclude(t, l, write(t, l, r), lifecycle.Named, id)
+			placed, both := own(t, l, id), make(chan error)
+			go func() {
+				_, err := l.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true}, Record: prompt})
+				both <- err
+			}()
+			go func() {
+				_, err := l.Erase(t.Context(), placed)
+				both <- err
+			}()
+			if err := errors.Join(<-both, <-both); err != nil {
+				t.Fatal(err)
+			}
+			if o := own(t, l, id); !o.Erased || o.Record != "" || len(o.Labels) > 0 || o.Status != lifecycle.Succeeded {
+				t.Errorf("%s is %+v", id, o)
+			}
+		}
+		told, err := l.Events(t.Context(), ledger.EventFilter{}, 100)
+		if err != nil || len(told) != 10 {
+			t.Errorf("%d events, %v", len(told), err)
+		}
+		for _, e := range told {
+			if strings.Contains(e.Data, prompt) {
+				t.Errorf("%s says %s", e.Subject, e.Data)
+			}
+		}
+	})
+}
+
 // The log beside a file that is in use has what was written since it was emptied.
 func TestWhatIsErasedIsInNoByteOfABookInUse(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
