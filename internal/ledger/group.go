@@ -103,6 +103,7 @@ func (g *groups) lead(name string) {
 		return
 	}
 	failed := carryOut(members[0].l, members)
+	members[0].l.settleLog()
 	for _, m := range members {
 		if m.err == nil {
 			m.err = failed

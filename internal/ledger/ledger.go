@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,10 @@ type Ledger struct {
 	written chan struct{} // has a value after an event was written
 	groups  groups        // of transactions
 	cleaned atomic.Bool   // the log of a file of SQLite has nothing of what was erased
+
+	commits  atomic.Int64 // to a file of SQLite
+	settling atomic.Bool  // its log is moved into it
+	work     sync.WaitGroup
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
@@ -182,6 +187,7 @@ func withSetting(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
+	l.work.Wait()
 	for _, p := range []*pool{l.reads, l.writes} {
 		if p != nil {
 			err = errors.Join(err, p.Close())
