@@ -1,0 +1,92 @@
+package systemtest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+var upgradeFrom = flag.String("upgrade-from", "", "a commit whose program serves beside this one on one PostgreSQL, before it and after it, which takes minutes")
+
+// programOf builds the program of a commit.
+func programOf(t *testing.T, commit string) string {
+	t.Helper()
+	tree := t.TempDir()
+	program, source := filepath.Join(tree, "easel"), filepath.Join(tree, "source.tar")
+	for _, words := range [][]string{
+		{"git", "-C", proctest.Root, "archive", "--output", source, commit},
+		{"tar", "-x", "-C", tree, "-f", source},
+		{"go", "build", "-C", tree, "-buildvcs=false", "-o", program, "./cmd/easel"},
+	} {
+		command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		if text, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", words, err, text)
+		}
+	}
+	return program
+}
+
+// An older program serves, this one comes beside it, and then the older one is there alone again: each has the orders of the
+// other, and the journal adds up.
+func TestAnUpgradeAndTheWayBack(t *testing.T) {
+	if *upgradeFrom == "" {
+		t.Skip("it takes minutes: .ci/nightly")
+	}
+	f, older, database := newFacility(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
+	f.served.Stop()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_UPSTREAM_URL": f.upstream,
+		"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": database, "EASEL_DRAIN_TIMEOUT": "1s",
+	}
+	run := func(program string) *proctest.Process {
+		p := proctest.Start(t, environ(settings), program, "serve")
+		p.Ready(t, listening)
+		return p
+	}
+	placed := map[string]string{}
+	order := func(served *proctest.Process, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			got := easel(t, map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
+			id := strings.TrimSpace(got.stdout)
+			if before, known := placed[key]; got.exit != exitOK || id == "" || known && id != before {
+				t.Errorf("%s is %q after %q: exit %d, %s", key, id, before, got.exit, got.stderr)
+			}
+			placed[key] = id
+		}
+	}
+	old := run(older)
+	order(old, "first", "second")
+	now := run(proctest.Easel(t))
+	order(now, "first", "third")
+	order(old, "second", "third", "fourth")
+	order(now, "fourth", "fifth")
+	old.Stop()
+	order(now, "second", "sixth")
+	now.Stop()
+	old = run(older)
+	order(old, "fifth", "sixth", "seventh")
+	old.Stop()
+	ids := map[string]bool{}
+	for id := range maps.Values(placed) {
+		ids[id] = true
+	}
+	if len(ids) != 7 {
+		t.Errorf("the renders are %v", placed)
+	}
+	if verified := easel(t, map[string]string{"EASEL_LEDGER_URL": database}, "ledger", "verify"); verified.exit != exitOK || !strings.Contains(verified.stdout+verified.stderr, fmt.Sprint(len(ids))) {
+		t.Errorf("the journal: exit %d\n%s%s", verified.exit, verified.stdout, verified.stderr)
+	}
+}
