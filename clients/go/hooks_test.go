@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -99,6 +100,30 @@ func TestAWatchIsStoppedFromElsewhereByItsContext(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(stop) })
 		if err := lastError(play(t, s).Watch(ctx, "gen_1")); !errors.Is(err, stop) || easel.IsRetryable(err) {
 			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+func TestAServerThatDoesNotServeIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){
+			func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+				return &easelv1.ListGenerationsResponse{}, nil
+			},
+		}}
+		client := play(t, s, easel.WithAttempts(1))
+		for _, status := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
+			grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING, grpc_health_v1.HealthCheckResponse_SERVING,
+		} {
+			s.health.SetServingStatus("", status)
+			synctest.Wait()
+			_, err := client.Generations.ListGenerations(t.Context(), nil)
+			if away := (*easel.UnavailableError)(nil); errors.As(err, &away) != (status == grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
+				t.Errorf("%s: %v", status, err)
+			}
+		}
+		if len(s.calls) != 2 {
+			t.Errorf("%d calls", len(s.calls))
 		}
 	})
 }

@@ -41,6 +41,7 @@ type script struct {
 	many      []func(*easelv1.WatchGenerationsRequest, manyStream) error
 	accounts  []func(*easelv1.WatchAccountRequest, accountStream) error
 	lists     []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
+	health    *health.Server
 	mu        sync.Mutex
 	calls     []time.Time
 }
@@ -83,7 +84,8 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
 	easelv1.RegisterGenerationServiceServer(server, s)
 	easelv1.RegisterAccountServiceServer(server, s)
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	s.health = health.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, s.health)
 	ended := make(chan error)
 	go func() { ended <- server.Serve(pipe) }()
 	client, err := easel.New(t.Context(), append([]easel.Option{

@@ -24,7 +24,6 @@ func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
 		"EASEL_APIKEY":           "EASEL_API_KEY",
 		"EASEL_SANDBOX_BALANCES": "EASEL_SANDBOX_BALANCE",
 		"EASEL_WHATEVER_IT_MAY":  "",
-		"EASEL_NATS_URL":         "EASEL_LEDGER_URL",
 		"EASEL_PORT":             "", // Kubernetes never sets it to a number
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")

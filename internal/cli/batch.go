@@ -275,43 +275,35 @@ func (b *batch) tellResult(ctx context.Context, t *task) {
 	g := t.generation
 	switch {
 	case b.json:
-		b.printResult(ctx, t)
+		if g != nil {
+			t.Generation = json.RawMessage(compactJSON(g))
+		}
+		if t.err != nil {
+			t.Error = &failureBody{}
+			*t.Error = bodyOf(ctx, t.err)
+		}
+		b.Print(jsonLine(t.orderResult))
 	case g == nil:
 		b.Tell(fmt.Sprintf("#%d  %s  %s", t.Order, b.ErrStyle.Paint(terminal.Red, t.fate), explain(ctx, t.err).line))
-	case b.quiet && t.err != nil:
-	case b.quiet && t.Path == "" && g.GetText() != nil:
-		b.PrintText(terminal.SanitizeText(g.GetText().Text))
-	case b.quiet:
-		b.Print(cmp.Or(t.Path, terminal.OneLine(g.GenerationId)))
-	default:
+	case !b.quiet:
 		b.Print(b.resultLine(ctx, t))
 		if g.GetText() != nil && t.Path == "" {
 			b.PrintText("    " + strings.ReplaceAll(strings.TrimSuffix(terminal.SanitizeText(g.GetText().Text), "\n"), "\n", "\n    "))
 		}
+	case t.err == nil && t.Path == "" && g.GetText() != nil:
+		b.PrintText(terminal.SanitizeText(g.GetText().Text))
+	case t.err == nil:
+		b.Print(cmp.Or(t.Path, terminal.OneLine(g.GenerationId)))
 	}
-}
-
-func (b *batch) printResult(ctx context.Context, t *task) {
-	if t.generation != nil {
-		t.Generation = json.RawMessage(compactJSON(t.generation))
-	}
-	if t.err != nil {
-		body := explain(ctx, t.err).failureBody
-		t.Error = &body
-	}
-	b.Print(jsonLine(t.orderResult))
 }
 
 func (b *batch) resultLine(ctx context.Context, t *task) string {
-	g, after, result := t.generation, "", cmp.Or(t.Path, resultSummary(t.generation))
-	if g.Terminal {
-		after = afterText(g)
-	}
+	g, result := t.generation, cmp.Or(t.Path, resultSummary(t.generation))
 	if t.err != nil && (!g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED) {
 		result = b.OutStyle.Paint(terminal.Red, explain(ctx, t.err).line)
 	}
 	state := b.OutStyle.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
-	return fmt.Sprintf("#%d  %s  %s  %s", t.Order, terminal.OneLine(g.GenerationId), state, joinNonEmpty(costText(g), after, result))
+	return fmt.Sprintf("#%d  %s  %s  %s", t.Order, terminal.OneLine(g.GenerationId), state, joinNonEmpty(costText(g), afterText(g), result))
 }
 
 // tellSum tells how many orders came to what, and what they cost together.

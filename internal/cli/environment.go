@@ -123,9 +123,6 @@ func (e *environment) unknownVariables() []UnknownVariable {
 		if meant := closest(short, known); meant != "" {
 			s.Suggestion = settingPrefix + meant
 		}
-		if strings.HasPrefix(short, "NATS_") {
-			s.Suggestion = settingPrefix + "LEDGER_URL" // replicas share polls over the ledger; they did over NATS
-		}
 		all = append(all, s)
 	}
 	return all

@@ -191,15 +191,6 @@ func troubleOf(err error) string {
 	return strings.TrimSuffix("the catalog answers "+terminal.OneLine(answered)+": "+text, ": ")
 }
 
-// remark tells something on the way that a person or a program may need later.
-func (s *session) remark(name, value, text string) {
-	if s.json {
-		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
-		return
-	}
-	s.hint(text)
-}
-
 // stay watches the generation to its end and downloads its result. What happens on the way is
 // told beside the result, so that the output is the result alone.
 func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {

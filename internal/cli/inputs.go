@@ -139,7 +139,7 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	}
 	text, fits := literal(kind, value)
 	if !fits {
-		return "", refusedInput(name, fmt.Sprintf("must be %s, not %s", kindPhrase(kind), jsonString(value)))
+		return "", refusedInput(name, fmt.Sprintf("must be %s, not %s", kinds[kind].phrase, jsonString(value)))
 	}
 	if described != nil && !allowed(described, text) {
 		return "", refusedInput(name, "must be "+allowedPhrase(described)+", not "+terminal.OneLine(text))
@@ -164,26 +164,25 @@ func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
 	return nil, refusedInput(name, why+" takes "+strings.Join(names, ", "))
 }
 
-// literal is value as JSON of a kind, and whether it can be one.
+// kinds are how a value of each kind is called and told. One that is not listed is a text.
+var kinds = map[easelv1.InputFieldType]struct {
+	phrase string
+	is     func(value string) bool
+}{
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED: {"JSON", func(v string) bool { return json.Valid([]byte(v)) }},
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:     {"a whole number", func(v string) bool { return isNumber(v) && !strings.ContainsAny(v, ".eE") }},
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:      {"a number", isNumber},
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:     {"true or false", func(v string) bool { return v == "true" || v == "false" }},
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:      {"a JSON object", func(v string) bool { return strings.HasPrefix(v, "{") && json.Valid([]byte(v)) }},
+	easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:       {"a JSON array", func(v string) bool { return strings.HasPrefix(v, "[") && json.Valid([]byte(v)) }},
+}
+
+// literal is value as JSON of a kind, and whether it can be one. Where the model does not say the kind, it is JSON where it
+// reads as such, else a text.
 func literal(kind easelv1.InputFieldType, value string) (text string, fits bool) {
 	trimmed := strings.TrimSpace(value)
-	switch kind {
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_STRING:
-		return jsonString(value), true
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
-		return trimmed, isNumber(trimmed) && !strings.ContainsAny(trimmed, ".eE")
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
-		return trimmed, isNumber(trimmed)
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
-		return trimmed, slices.Contains([]string{"true", "false"}, trimmed)
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
-		return trimmed, strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
-		return trimmed, strings.HasPrefix(trimmed, "[") && json.Valid([]byte(trimmed))
-	}
-	// The model does not say: JSON where it reads as such, else a text.
-	if json.Valid([]byte(trimmed)) {
-		return trimmed, true
+	if k, listed := kinds[kind]; listed && (k.is(trimmed) || kind != easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED) {
+		return trimmed, k.is(trimmed)
 	}
 	return jsonString(value), true
 }
@@ -191,22 +190,6 @@ func literal(kind easelv1.InputFieldType, value string) (text string, fits bool)
 // isNumber reports whether text is a number as JSON writes them: no +, no leading 0.
 func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text))
-}
-
-func kindPhrase(kind easelv1.InputFieldType) string {
-	switch kind {
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER:
-		return "a whole number"
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_NUMBER:
-		return "a number"
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_BOOLEAN:
-		return "true or false"
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_OBJECT:
-		return "a JSON object"
-	case easelv1.InputFieldType_INPUT_FIELD_TYPE_ARRAY:
-		return "a JSON array"
-	}
-	return "a " + strings.ToLower(strings.TrimPrefix(kind.String(), "INPUT_FIELD_TYPE_"))
 }
 
 // jsonString quotes text. Unlike the default it leaves <, > and & as they are.
@@ -262,13 +245,10 @@ func checkRequired(model *easelv1.Model, given map[string]bool) error {
 			names = append(names, "inputs."+terminal.OneLine(field.Name))
 		}
 	}
-	switch len(names) {
-	case 0:
+	if len(names) == 0 {
 		return nil
-	case 1:
-		return badUsage(names[0]+" is missing; "+terminal.OneLine(model.ModelId)+" needs it", noCheckCure)
 	}
-	return badUsage(strings.Join(names, ", ")+" are missing; "+terminal.OneLine(model.ModelId)+" needs them", noCheckCure)
+	return badUsage("missing for "+terminal.OneLine(model.ModelId)+": "+strings.Join(names, ", "), noCheckCure)
 }
 
 // allowed reports whether a value, written as JSON, is one that the model allows.

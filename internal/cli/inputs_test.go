@@ -106,10 +106,10 @@ func TestWhatTheModelDoesNotAllowIsRefusedBeforeAnythingIsOrdered(t *testing.T) 
 		{Name: "seed", Type: easelv1.InputFieldType_INPUT_FIELD_TYPE_INTEGER, Minimum: new(0.0), Maximum: new(float64(1 << 63))},
 	}}
 	for inputs, want := range map[string]string{
-		"":                                  "inputs.prompt is missing",
-		"steps=5":                           "inputs.prompt is missing",
-		"prompt=x steps=0":                  "inputs.steps must be 1 to 50, not 0",
-		"prompt=x steps=51":                 "inputs.steps must be 1 to 50, not 51",
+		"":                                  "missing for studio/any: inputs.prompt",
+		"steps=5":                           "missing for studio/any: inputs.prompt",
+		"prompt=x steps=0":                  "inputs.steps must be from 1 to 50, not 0",
+		"prompt=x steps=51":                 "inputs.steps must be from 1 to 50, not 51",
 		"prompt=x share=0.4":                "inputs.share must be from 0.5, not 0.4",
 		"prompt=x size=9x9":                 "inputs.size must be one of 64x40, 2, not",
 		"prompt=x seed=-1":                  "inputs.seed",

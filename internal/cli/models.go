@@ -55,14 +55,9 @@ func (s *session) printModels(models []*easelv1.Model) {
 	s.printTable([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
 }
 
+// outputWord is what a model makes.
 func outputWord(kind easelv1.OutputKind) string {
-	switch kind {
-	case easelv1.OutputKind_OUTPUT_KIND_FILE:
-		return "file"
-	case easelv1.OutputKind_OUTPUT_KIND_TEXT:
-		return "text"
-	}
-	return ""
+	return map[easelv1.OutputKind]string{easelv1.OutputKind_OUTPUT_KIND_FILE: "file", easelv1.OutputKind_OUTPUT_KIND_TEXT: "text"}[kind]
 }
 
 type modelCmd struct {
@@ -149,15 +144,14 @@ func allowedText(f *easelv1.InputField) string {
 	if len(f.AllowedValues) > 0 {
 		return strings.Join(allowedWords(f), " ")
 	}
-	switch {
-	case f.Minimum != nil && f.Maximum != nil && f.GetMaximum() < 1<<53:
-		return fmt.Sprintf("%s to %s", formatNumber(f.GetMinimum()), formatNumber(f.GetMaximum()))
-	case f.Minimum != nil:
-		return "from " + formatNumber(f.GetMinimum())
-	case f.Maximum != nil && f.GetMaximum() < 1<<53:
-		return "up to " + formatNumber(f.GetMaximum())
+	from, to := "", ""
+	if f.Minimum != nil {
+		from = fmt.Sprintf("from %v ", f.GetMinimum())
 	}
-	return ""
+	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // one that is as large as an integer can be says nothing to a person
+		to = fmt.Sprintf("to %v", f.GetMaximum())
+	}
+	return strings.TrimSuffix(from+to, " ")
 }
 
 // allowedWords are the values that an input may have, where they are listed.
@@ -167,10 +161,6 @@ func allowedWords(f *easelv1.InputField) (values []string) {
 	}
 	return values
 }
-
-// formatNumber writes a limit. One that is as large as an integer can be says nothing to a person,
-// and is left out.
-func formatNumber(v float64) string { return fmt.Sprintf("%v", v) }
 
 type quoteCmd struct {
 	callFlags

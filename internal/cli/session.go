@@ -147,10 +147,18 @@ func (s *session) retried(r easel.Retry) {
 
 // aside writes a remark, never between the results.
 func (s *session) aside(text string) {
+	if !s.quiet {
+		s.remark("", "", text)
+	}
+}
+
+// remark tells something on the way that a person or a program may need later, with a value by its name.
+func (s *session) remark(name, value, text string) {
 	switch {
-	case s.quiet:
+	case s.json && name == "":
+		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s}`, jsonString(text))))
 	case s.json:
-		s.Tell(jsonLine(map[string]string{"note": text}))
+		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
 	default:
 		s.hint(text)
 	}

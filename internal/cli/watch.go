@@ -33,18 +33,8 @@ Examples:
 `
 }
 
-// Faults tells labels that are none, and a generation that is named twice: the contract refuses it.
-func (c *watchCmd) Faults() []string {
-	faults := append(c.callFlags.Faults(), c.Label.faults()...)
-	seen := map[string]bool{}
-	for _, id := range c.IDs {
-		if seen[id] {
-			faults = append(faults, terminal.OneLine(id)+" is named twice")
-		}
-		seen[id] = true
-	}
-	return faults
-}
+// Faults tells labels that are none.
+func (c *watchCmd) Faults() []string { return append(c.callFlags.Faults(), c.Label.faults()...) }
 
 // Run tells each change until every named generation has reached the goal.
 func (c *watchCmd) Run(ctx context.Context, p *Program) error {
