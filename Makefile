@@ -278,11 +278,11 @@ package-python: .build/tools/python
 # The helper is compiled with what the example has installed.
 package-typescript: .build/clients/typescript
 	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
-	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/tsconfig.json .build/stage/typescript
-	cp clients/typescript/src/easel.ts .build/stage/typescript/src
+	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE .build/stage/typescript
+	cp clients/typescript/src/*.ts .build/stage/typescript/src
 	ln -s ../../clients/typescript/node_modules .build/stage/typescript/node_modules
 	.build/clients/typescript/node_modules/.bin/tsc -p .build/stage/typescript
-	@rm .build/stage/typescript/src/easel.ts
+	@cd clients/typescript/src && rm $$(printf '$(CURDIR)/.build/stage/typescript/src/%s ' *.ts)
 	npm pack --silent --pack-destination .build/packages ./.build/stage/typescript
 
 package-java:

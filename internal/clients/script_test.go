@@ -60,6 +60,10 @@ var players = map[string]struct{ build, start []string }{
 		[]string{root + "/.build/clients/python/bin/mypy", "--strict", playSource + "/play_asyncio.py"},
 		[]string{root + "/.build/clients/python/bin/python", playSource + "/play_asyncio.py"},
 	},
+	"typescript": {
+		[]string{"sh", "-c", "cp " + playSource + "/play.mts . && " + compile + " play.mts"},
+		[]string{"node", "DIR/play.mjs"},
+	},
 	"java": {
 		[]string{"javac", "-Xlint:all,-processing", "-Werror", "-cp", root + "/.build/clients/java/lib/*", "-d", "DIR", playSource + "/Play.java"},
 		[]string{"java", "-XX:TieredStopAtLevel=1", "-cp", "DIR:" + root + "/.build/clients/java/lib/*", "Play"},

@@ -1,23 +1,21 @@
 // Prints each state of every render and each balance, until neither can be watched any more.
-import { connect, reason } from "@easel-grpc/easel";
-import { ErrorReason, State } from "@easel-grpc/easel/v1";
+import { Easel, EaselError } from "@easel-grpc/easel";
 
-const easel = connect("http://" + process.env.EASEL_ADDR, process.env.EASEL_API_KEY);
-const heartbeatInterval = { seconds: 2n };
+const easel = new Easel();
 
 async function renders() {
   try {
-    for await (const { generationId, state, etag } of easel.watchMany({ heartbeatInterval })) console.log("render:", generationId, State[state], etag);
+    for await (const { generationId, state, etag } of easel.watchMany(undefined, { heartbeatMs: 2000 })) console.log("render:", generationId, state, etag);
   } catch (error) {
-    console.log("renders:", ErrorReason[reason(error)]);
+    console.log("renders:", error instanceof EaselError && error.reason);
   }
 }
 
 async function account() {
   try {
-    for await (const { balanceCents } of easel.watchAccount({ heartbeatInterval })) console.log("balance:", Number(balanceCents));
+    for await (const { balanceCents } of easel.watchAccount({ heartbeatMs: 2000 })) console.log("balance:", balanceCents);
   } catch (error) {
-    console.log("account:", ErrorReason[reason(error)]);
+    console.log("account:", error instanceof EaselError && error.reason);
   }
 }
 

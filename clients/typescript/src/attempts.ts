@@ -1,0 +1,101 @@
+// When another attempt is made, and who hears of it.
+import { setTimeout as sleep } from "node:timers/promises";
+import { ConnectError } from "@connectrpc/connect";
+import { EaselError, errorOf, Timeout } from "./errors.js";
+import type { Heartbeat } from "./values.js";
+
+/** Takes lines, as console does. */
+export interface Logger {
+  info(line: string): void;
+  warn(line: string): void;
+}
+
+/** What a client tells beside its results. */
+export interface Hooks {
+  /** Hears of an error that another attempt follows, and after how many milliseconds. */
+  onRetry?: (error: EaselError, delayMs: number) => void;
+  /** Hears why a watch is quiet. */
+  onHeartbeat?: (heartbeat: Heartbeat) => void;
+  /** Gets each idempotency key that is made up, before its order leaves: the order waits for it. */
+  onKey?: (key: string) => unknown;
+  /** Gets a line when Easel is away, and when it is back. Without it nothing is logged. */
+  logger?: Logger;
+}
+
+/** Knows whether Easel is away. */
+export class Presence {
+  #awaySince: number | undefined;
+
+  constructor(
+    readonly address: string,
+    readonly hooks: Hooks,
+  ) {}
+
+  /** Hears of an error that another attempt follows. Most with a reason are answers. */
+  retry(error: EaselError, delayMs: number): void {
+    if (!["UNAVAILABLE", "CANCELLED", "ABORTED"].includes(error.code) || !["", "SERVER_DRAINING", "UNAVAILABLE"].includes(error.reason)) this.answered();
+    else if (this.#awaySince === undefined) {
+      this.#awaySince = performance.now();
+      this.hooks.logger?.warn(`Easel is away from ${this.address}, and is tried again: ${error.message}`);
+    }
+    this.hooks.onRetry?.(error, delayMs);
+  }
+
+  /** Hears of every answer. */
+  answered(): void {
+    if (this.#awaySince === undefined) return;
+    this.hooks.logger?.info(`Easel is back at ${this.address} after ${((performance.now() - this.#awaySince) / 1000).toFixed(1)} s`);
+    this.#awaySince = undefined;
+  }
+}
+
+/** The longest back-off, in milliseconds and before jitter. */
+export const longest = 10_000;
+
+/** Counts the attempts of one function. */
+export class Attempts {
+  failures = 0;
+  heartbeat: Heartbeat | undefined;
+
+  constructor(
+    readonly presence: Presence,
+    readonly signal?: AbortSignal,
+    readonly key = "",
+  ) {}
+
+  /** What a call takes. */
+  get options(): { signal?: AbortSignal } {
+    return this.signal ? { signal: this.signal } : {};
+  }
+
+  /** Begins the back-off anew. */
+  answered(): void {
+    this.failures = 0;
+    this.presence.answered();
+  }
+
+  /**
+   * Waits before another attempt, with back-off and no less than the server asks, until it is stopped. It throws what no attempt can
+   * mend: the errors with the codes of ends, where there are any.
+   */
+  async pause(cause: unknown, { asked = 0, ends, stopped }: { asked?: number; ends?: readonly string[]; stopped?: AbortSignal } = {}): Promise<void> {
+    if (!(cause instanceof ConnectError)) throw cause;
+    const error = errorOf(cause, this.key);
+    if (this.signal?.aborted) throw this.#late(error);
+    if (ends ? ends.includes(error.code) : !error.isRetryable) throw error;
+    const backOff = Math.min(500 * 2 ** Math.min(this.failures++, 8), longest) * (0.5 + Math.random());
+    const delay = Math.max(backOff, asked, error.retryAfter ?? 0);
+    this.presence.retry(error, delay);
+    const signals = [this.signal, stopped].filter((one) => one !== undefined);
+    await sleep(delay, undefined, { signal: AbortSignal.any(signals) }).catch(() => undefined);
+    if (this.signal?.aborted) throw this.#late(error);
+  }
+
+  /** Makes the error of a time that is over. A reason says more than that. */
+  #late(error: EaselError): EaselError {
+    if (error.reason || (this.signal?.reason as Error | undefined)?.name !== "TimeoutError") return error;
+    const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
+    const heard = this.heartbeat ? `; the last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
+    return new Timeout(`not done in time, after ${error.message}${heard}`, { code: "DEADLINE_EXCEEDED", cause: error.cause, key: this.key }, this.heartbeat);
+  }
+}

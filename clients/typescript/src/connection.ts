@@ -1,0 +1,113 @@
+// Where a server is, and how it is spoken to.
+import { setTimeout as sleep } from "node:timers/promises";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
+import { serviceConfig } from "./easel/v1/index.js";
+import { errorOf } from "./errors.js";
+
+/** The version of this package. */
+export const version = "0.1.0";
+
+/** Where a server is. */
+export interface Place {
+  /** host:port, http://host:port or https://host:port; without it EASEL_ADDR, else localhost:50051. */
+  address?: string;
+  /** An API key or a service token; without it EASEL_API_KEY. */
+  apiKey?: string;
+  /** Whether an API key may go to another host in the clear, where something else protects the way. */
+  allowPlaintext?: boolean;
+  /** More of the connection, such as the certificates that it trusts: `{ nodeOptions: { ca } }`. */
+  grpc?: Partial<GrpcTransportOptions>;
+}
+
+/** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
+export function endpoint({ address = process.env["EASEL_ADDR"] ?? "localhost:50051", apiKey, allowPlaintext }: Place): { baseUrl: string; secret: string } {
+  const secret = (apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim();
+  const [found, scheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
+  const port = Number(digits ?? { http: 80, https: 443 }[scheme ?? ""] ?? 0);
+  if (!found || port < 1 || port > 65_535) {
+    const shown = address.includes("@") ? "" : `, not "${address}"`;
+    throw new TypeError(`the address must be host:port, http://host:port or https://host:port${shown}`);
+  }
+  const loopback = /^(localhost|.*\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host);
+  const plaintext = scheme ? scheme === "http" : loopback;
+  if (plaintext && secret && !loopback && !allowPlaintext) {
+    throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext where the way is safe`);
+  }
+  if (!/^[!-~]*$/.test(secret)) throw new TypeError("the API key has a character that no header may have");
+  return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret };
+}
+
+/** Connects. The connection finds out by pings when it is dead, and retries unary calls by the service config. */
+export function connection(baseUrl: string, secret: string, options: Partial<GrpcTransportOptions> = {}): Transport {
+  const sign: Interceptor = (next) => (request) => {
+    if (secret) request.header.set("authorization", "Bearer " + secret);
+    request.header.set("user-agent", "easel-typescript/" + version);
+    return next(request);
+  };
+  const interceptors = [...(options.interceptors ?? []), retryUnary, sign];
+  const sessionManager = new Connection(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
+  return createGrpcTransport({ sessionManager, readMaxBytes: 8 << 20, ...options, baseUrl, interceptors });
+}
+
+/**
+ * A connection that is replaced where a call gets no stream of it for three ping timeouts. Connect pings a connection that was quiet
+ * before it uses it again. It forgets that ping where another stream closes meanwhile, and where the connection does, and then every
+ * later call waits for its answer (github.com/connectrpc/connect-es/pull/1746 mends the second).
+ */
+class Connection {
+  readonly authority;
+  readonly #open;
+  readonly #limitMs;
+  #newest;
+
+  constructor(address: string, pings: { pingTimeoutMs: number } & Partial<GrpcTransportOptions>) {
+    this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
+    this.#limitMs = 3 * pings.pingTimeoutMs;
+    this.#newest = this.#open();
+    this.authority = this.#newest.authority;
+  }
+
+  async request(...request: Parameters<Http2SessionManager["request"]>) {
+    const asked = this.#newest;
+    const stream = asked.request(...request);
+    const answered = new AbortController();
+    const late = sleep(this.#limitMs, undefined, { signal: answered.signal }).then(() => {
+      const error = new ConnectError("the connection does not answer", Code.Unavailable);
+      if (this.#newest === asked) this.#newest = this.#open();
+      asked.abort(error);
+      stream.then((tooLate) => tooLate.close()).catch(() => undefined);
+      throw error;
+    });
+    return Promise.race([stream, late]).finally(() => answered.abort());
+  }
+
+  notifyResponseByteRead(...read: Parameters<Http2SessionManager["notifyResponseByteRead"]>) {
+    this.#newest.notifyResponseByteRead(...read);
+  }
+}
+
+/** What Connect says of a connection that is lost. */
+const lost = [Code.Canceled, Code.Aborted];
+
+/** Retries as the service config says, which Connect does not read. */
+const retryUnary: Interceptor = (next) => async (request) => {
+  const { service, method } = request;
+  const config = serviceConfig.methodConfig.find(({ name }) => name.some((n) => n.service === service.typeName && n.method === method.name));
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await next(request);
+    } catch (error) {
+      if (!config || !(error instanceof ConnectError) || attempt === config.retryPolicy.maxAttempts) throw error;
+      const { retryableStatusCodes, initialBackoff, backoffMultiplier, maxBackoff } = config.retryPolicy;
+      const { code, reason, retryAfter = 0 } = errorOf(error);
+      const pushback = error.metadata.get("grpc-retry-pushback-ms");
+      if (!retryableStatusCodes.includes(lost.includes(error.code) && !reason ? "UNAVAILABLE" : code) || Number(pushback ?? 0) < 0) throw error;
+      const delay = Math.min(parseFloat(initialBackoff) * backoffMultiplier ** (attempt - 1), parseFloat(maxBackoff));
+      const ms = Math.max(1000 * delay * (0.8 + 0.4 * Math.random()), retryAfter);
+      await sleep(ms, undefined, { signal: request.signal }).catch(() => {
+        throw error;
+      });
+    }
+  }
+};

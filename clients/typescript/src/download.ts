@@ -1,0 +1,66 @@
+// Downloads, which go on where they broke off.
+import { createHash, randomBytes } from "node:crypto";
+import { open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { Writable } from "node:stream";
+import type { Client } from "@connectrpc/connect";
+import type { Attempts } from "./attempts.js";
+import type * as v1 from "./easel/v1/index.js";
+import { Damaged } from "./errors.js";
+import { values, type ContentInfo } from "./values.js";
+
+type Generations = Client<typeof v1.GenerationService>;
+
+/** Writes a file that has its name when it is whole and on the disk. A stream is the caller's own. */
+export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo | undefined> {
+  if (typeof to !== "string") {
+    const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
+    return fetch(generations, generationId, write, attempts);
+  }
+  const part = join(dirname(to), `.${basename(to)}.${randomBytes(8).toString("hex")}.part`);
+  const file = await open(part, "wx"); // a new file: a link that somebody has put there is not followed
+  try {
+    const info = await fetch(generations, generationId, (data) => file.writeFile(data), attempts);
+    await file.sync();
+    await rename(part, to);
+    return info;
+  } finally {
+    await file.close();
+    await rm(part, { force: true });
+  }
+}
+
+async function fetch(generations: Generations, generationId: string, write: (data: Uint8Array) => Promise<void>, attempts: Attempts): Promise<ContentInfo | undefined> {
+  const digest = createHash("sha256");
+  let readOffset = 0n;
+  let info: v1.ContentInfo | undefined;
+  for (;;) {
+    try {
+      const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the rest must be of the same bytes
+      for await (const { chunk } of generations.downloadGeneration(request, attempts.options)) {
+        if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("bytes arrived damaged");
+        await write(chunk.data);
+        digest.update(chunk.data);
+        readOffset += BigInt(chunk.data.length);
+        info ??= chunk.info;
+        attempts.answered();
+        if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the file is not that of the server");
+      }
+      if (readOffset !== (info?.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info?.sizeBytes}`);
+      return info && values.contentInfo(info);
+    } catch (error) {
+      await attempts.pause(error);
+    }
+  }
+}
+
+const table = Int32Array.from({ length: 256 }, (_, n) => {
+  for (let bit = 0; bit < 8; bit++) n = n & 1 ? (n >>> 1) ^ 0x82f63b78 : n >>> 1;
+  return n;
+});
+
+function crc32c(data: Uint8Array): number {
+  let crc = ~0;
+  for (const byte of data) crc = (crc >>> 8) ^ (table[(crc ^ byte) & 255] ?? 0);
+  return ~crc >>> 0;
+}

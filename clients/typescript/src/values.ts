@@ -1,0 +1,167 @@
+// What the contract says, in JavaScript's own types: numbers of cents, dates, milliseconds and names. A value keeps its
+// message as raw, with all that a newer server may have added. Undefined is what the server has not said.
+import { create, type DescField, type DescMessage, type JsonObject, type Message } from "@bufbuild/protobuf";
+import { durationMs, timestampDate, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
+import * as v1 from "./easel/v1/index.js";
+
+/** The names of an enumeration; of what a newer server says it is unknown(9). */
+type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
+/** Where a render stands. Without an end are QUEUED, RUNNING and UNRECOGNIZED. */
+export type State = Name<typeof v1.State>;
+/** The goal of a watch: the end of a render, or the time when no money can move any more. */
+export type WatchUntil = "TERMINAL" | "SETTLED";
+/** How the catalog answers Easel. */
+export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
+/** The time that a budget is for, in UTC. */
+export type BudgetWindow = Name<typeof v1.BudgetWindow>;
+/** What usage is told apart by. */
+export type UsageDimension = Exclude<keyof typeof v1.UsageDimension, "UNSPECIFIED">;
+
+/** The file that a render has made: see Easel.download. */
+export interface FileResult {
+  contentType: string;
+  sizeBytes?: number;
+  raw: v1.FileResult;
+}
+
+/** One paid render: Generation of the contract. A new state is a new Render. */
+export interface Render {
+  generationId: string;
+  modelId: string;
+  state: State;
+  upstreamStatus: string;
+  terminal: boolean;
+  inputs?: JsonObject;
+  costCents?: number;
+  currencyCode: string;
+  file?: FileResult;
+  text?: string;
+  failureMessage: string;
+  createTime?: Date;
+  terminalTime?: Date;
+  observeTime?: Date;
+  etag: string;
+  owner: string;
+  caller: string;
+  labels: Record<string, string>;
+  upstreamFields?: JsonObject;
+  omittedFields: string[];
+  /** How long it will take, in milliseconds, as the last heartbeat of its watch had it. */
+  typicalRemaining?: number;
+  raw: v1.Generation;
+}
+
+/** An order that was placed. Where replayed is set, its key had been used: this is the render of the earlier order. */
+export interface Order {
+  generationId: string;
+  key: string;
+  replayed: boolean;
+  render: Render;
+  raw: v1.CreateGenerationResponse;
+}
+
+/** What a render would cost now. */
+export interface Quote {
+  priceCents: number;
+  currencyCode: string;
+  quoteTime?: Date;
+  balanceCents?: number;
+  affordable?: boolean;
+  raw: v1.Quote;
+}
+
+/** What a team may spend in a window, and what it has spent. */
+export interface Budget {
+  window: BudgetWindow;
+  limitCents: number;
+  spentCents: number;
+  reservedCents: number;
+  currencyCode: string;
+  startTime?: Date;
+  resetTime?: Date;
+  raw: v1.Budget;
+}
+
+/** The balance, where the caller may see it, and the caller's budgets. */
+export interface Account {
+  balanceCents?: number;
+  currencyCode: string;
+  budgets: Budget[];
+  observeTime?: Date;
+  upstreamFields?: JsonObject;
+  omittedFields: string[];
+  raw: v1.Account;
+}
+
+/** What was ordered and spent, for one value of each dimension that was asked for. */
+export interface UsageRow {
+  day: string;
+  owner: string;
+  caller: string;
+  modelId: string;
+  labelValue: string;
+  orderCount: number;
+  failedCount: number;
+  unknownCount: number;
+  costCents: number;
+  refundedCents: number;
+  reservedCents: number;
+  unconfirmedCents: number;
+  currencyCode: string;
+  raw: v1.UsageRow;
+}
+
+/** Why a watch is quiet. */
+export interface Heartbeat {
+  observeTime?: Date;
+  nextPollTime?: Date;
+  upstreamCondition: UpstreamCondition;
+  consecutivePollFailures: number;
+  lastError: string;
+  /** In milliseconds. */
+  typicalRemaining?: number;
+  raw: v1.Heartbeat;
+}
+
+/** The file that a download has brought. */
+export interface ContentInfo {
+  contentType: string;
+  sizeBytes?: number;
+  fileName: string;
+  etag: string;
+  raw: v1.ContentInfo;
+}
+
+/** Reads messages. */
+export const values = {
+  account: (raw: v1.Account | undefined) => read(v1.AccountSchema, raw) as unknown as Account,
+  contentInfo: (raw: v1.ContentInfo) => read(v1.ContentInfoSchema, raw) as unknown as ContentInfo,
+  heartbeat: (raw: v1.Heartbeat) => read(v1.HeartbeatSchema, raw) as unknown as Heartbeat,
+  quote: (raw: v1.Quote | undefined) => read(v1.QuoteSchema, raw) as unknown as Quote,
+  render: (raw: v1.Generation | undefined) => read(v1.GenerationSchema, raw) as unknown as Render,
+  usageRow: (raw: v1.UsageRow) => read(v1.UsageRowSchema, raw) as unknown as UsageRow,
+};
+
+function read(schema: DescMessage, raw: Message = create(schema)): Record<string, unknown> {
+  const found: Record<string, unknown> = {};
+  const members = raw as unknown as Record<string, unknown>;
+  for (const field of schema.fields) {
+    const choice = field.oneof && (members[field.oneof.localName] as { case?: string; value?: unknown });
+    const value = choice ? (choice.case === field.localName ? choice.value : undefined) : members[field.localName];
+    if (value !== undefined) found[field.localName] = plain(field, value);
+  }
+  return { ...found, raw };
+}
+
+function plain(field: DescField, value: unknown): unknown {
+  if (field.fieldKind === "enum") return field.enum.value[value as number]?.localName ?? `unknown(${value})`;
+  if (field.fieldKind === "list") return (value as Message[]).map((one) => (field.listKind === "message" ? read(field.message, one) : one));
+  if (field.fieldKind === "message") {
+    if (field.message.typeName === "google.protobuf.Timestamp") return timestampDate(value as Timestamp);
+    if (field.message.typeName === "google.protobuf.Duration") return durationMs(value as Duration);
+    if (field.message.typeName === "google.protobuf.Struct") return value;
+    if (field.message === v1.TextResultSchema) return (value as v1.TextResult).text;
+    return read(field.message, value as Message);
+  }
+  return typeof value === "bigint" ? Number(value) : value;
+}

@@ -1,0 +1,194 @@
+// Watches, each over as many streams as it takes.
+import { equals } from "@bufbuild/protobuf";
+import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, type Client } from "@connectrpc/connect";
+import { longest, type Attempts } from "./attempts.js";
+import { AccountSchema, State } from "./easel/v1/index.js";
+import type * as v1 from "./easel/v1/index.js";
+import { errorTable } from "./easel/v1/reasons.js";
+import { values, type Account, type Render } from "./values.js";
+
+/** Yields states. Leaving the loop ends it, and so does stop, from anywhere; a signal ends it by an error. */
+export class Watch<T> implements AsyncIterableIterator<T> {
+  readonly #stopped = new AbortController();
+  readonly #states: AsyncGenerator<T, void, undefined>;
+
+  constructor(follow: (stopped: AbortSignal) => AsyncGenerator<T, void, undefined>) {
+    this.#states = follow(this.#stopped.signal);
+  }
+
+  /** Ends the loop as if there were nothing more. */
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  next(): Promise<IteratorResult<T, void>> {
+    return this.#states.next();
+  }
+
+  return(): Promise<IteratorResult<T, void>> {
+    this.stop();
+    return this.#states.return();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+type Generations = Client<typeof v1.GenerationService>;
+
+export const watchOne = (generations: Generations, request: v1.WatchGenerationRequest, attempts: Attempts): Watch<Render> =>
+  new Watch((stopped) =>
+    follow(attempts, stopped, {
+      start: (signal) => generations.watchGeneration(request, { signal }),
+      newer: ({ generation }: v1.GenerationUpdate) => {
+        if (!generation) return undefined;
+        if (generation.etag !== request.knownEtag) attempts.failures = 0;
+        request.knownEtag = generation.etag;
+        const typicalRemaining = attempts.heartbeat?.typicalRemaining;
+        return { ...values.render(generation), ...(typicalRemaining === undefined ? {} : { typicalRemaining }) };
+      },
+      hasGoal: true,
+      heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,
+    }),
+  );
+
+/** Watches those that the request names; without names each one, or none where there is a list of none. */
+export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, everything: boolean, attempts: Attempts): Watch<Render> =>
+  new Watch(async function* (stopped) {
+    if (!everything && request.generationIds.length === 0) return;
+    const etags = new Etags(request);
+    yield* follow(attempts, stopped, {
+      start: (signal) => generations.watchGenerations({ ...request, knownEtags: etags.wanted() }, { signal }),
+      newer: ({ generation }: v1.GenerationUpdate) => {
+        if (!generation || etags.has(generation)) return undefined;
+        etags.add(generation);
+        attempts.failures = 0;
+        return values.render(generation);
+      },
+      hasGoal: !everything,
+      heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,
+    });
+  });
+
+export const watchAccount = (accounts: Client<typeof v1.AccountService>, heartbeatMs: number, attempts: Attempts): Watch<Account> =>
+  new Watch((stopped) => {
+    let last: v1.Account | undefined;
+    return follow(attempts, stopped, {
+      start: (signal) => accounts.watchAccount({ heartbeatInterval: durationFromMs(heartbeatMs) }, { signal }),
+      newer: ({ account, initial }: v1.AccountUpdate) => {
+        if (!account) return undefined;
+        if (!last || !initial) attempts.failures = 0;
+        // What can change: not when it was read, nor what else the catalog says.
+        const { observeTime: _, upstreamFields: __, ...money } = account;
+        const repeated = initial && last && equals(AccountSchema, money, last);
+        last = money;
+        return repeated ? undefined : values.account(account);
+      },
+      hasGoal: false,
+      heartbeatMs,
+    });
+  });
+
+/** The etags of the newest updates that a watch of many generations has had. */
+class Etags {
+  readonly named: boolean;
+  readonly #known: Map<string, string>; // by id, the one that changed longest ago first
+  readonly #finished = new Set<string>(); // what has not changed any more needs no read
+
+  constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
+    this.named = generationIds.length > 0;
+    this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
+  }
+
+  /** Those for the next request. The catalog is asked about each that it does not list any more: what is finished is left out. */
+  wanted(): Record<string, string> {
+    return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
+  }
+
+  has({ generationId, etag }: v1.Generation): boolean {
+    return this.#known.get(generationId) === etag;
+  }
+
+  /** Remembers an update. A deleted generation that nobody named is forgotten. */
+  add({ generationId, etag, state }: v1.Generation): void {
+    this.#forget(generationId);
+    if (state === State.DELETED && !this.named) return;
+    this.#known.set(generationId, etag);
+    if (!this.named && (state === State.SUCCEEDED || state === State.REFUNDED)) this.#finished.add(generationId);
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined && this.#known.size > mostEtags) this.#forget(oldest);
+  }
+
+  #forget(id: string): void {
+    this.#known.delete(id);
+    this.#finished.delete(id);
+  }
+}
+
+/** One kind of watch, whose updates are of type U and bring values of type T. */
+interface Watched<U, T> {
+  /** Opens a stream that goes on after the last update. */
+  start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
+  /** Gives what an update brings, where it is new to the caller. Progress sets the back-off to its beginning. */
+  newer: (update: U) => T | undefined;
+  /** Whether the server ends a stream with OK at a goal. */
+  hasGoal: boolean;
+  heartbeatMs: number;
+}
+
+type WatchEvent<U> =
+  | { case: "update"; value: U }
+  | { case: "heartbeat"; value: v1.Heartbeat }
+  | { case: "closing"; value: v1.StreamClosing }
+  | { case: "content" | "caughtUp" | undefined; value?: unknown };
+
+/** Yields what is new on one stream after another, until the goal or an error that watching again can't help. */
+async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
+  const { presence } = attempts;
+  // The server refuses an interval that is too short, and is given the time to say so.
+  const limitMs = 3 * Math.max(watched.heartbeatMs, shortestHeartbeatMs);
+  const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
+  while (!stopped.aborted) {
+    let asked = 0; // how long the closing server asks to stay away
+    const began = performance.now();
+    try {
+      for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {
+        presence.answered();
+        if (event.case === "heartbeat") presence.hooks.onHeartbeat?.((attempts.heartbeat = values.heartbeat(event.value)));
+        if (event.case === "closing" && event.value.retryDelay) asked = durationMs(event.value.retryDelay);
+        const newer = event.case === "update" ? watched.newer(event.value) : undefined;
+        if (newer !== undefined) yield newer;
+      }
+      if (watched.hasGoal) return;
+      throw new ConnectError("the stream has ended, and has no goal", Code.Unavailable);
+    } catch (error) {
+      if (performance.now() - began > longest) attempts.failures = 0;
+      if (!stopped.aborted) await attempts.pause(error, { asked, ends: errorTable.watch_ends, stopped });
+    }
+  }
+}
+
+/** Reads a stream, and breaks it off where nothing has come for so long. */
+async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>, limitMs: number, outer: AbortSignal): AsyncGenerator<T> {
+  const inner = new AbortController();
+  const stream = start(AbortSignal.any([outer, inner.signal]))[Symbol.asyncIterator]();
+  const silent = new ConnectError(`nothing came for ${limitMs / 1000} s`, Code.Unavailable);
+  try {
+    for (;;) {
+      // While the caller is busy with a message, nothing is awaited and nothing is missing.
+      const timer = setTimeout(() => inner.abort(silent), limitMs);
+      const { value, done } = await stream.next().finally(() => clearTimeout(timer));
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    inner.abort();
+  }
+}
+
+export const defaultHeartbeatMs = 10_000;
+const shortestHeartbeatMs = 1000; // that the contract allows
+const mostKnownEtags = 1000; // that a request may have
+const mostEtags = 10_000; // that a watch remembers
