@@ -45,8 +45,6 @@ func TestTheLinesThatADiagnosisNamesMakeTheRulesReadIt(t *testing.T) {
 		{"a model id under an unknown name", routeModels, `[{"modelRef": "m", "fields": []}]`, `modelIDNames "modelRef"`},
 		{"fields under an unknown name", routeModel, `{"id": "m", "knobs": [{"name": "prompt", "type": "string"}]}`, `fieldListNames "knobs"`},
 		{"a model under an unknown wrapper", routeModel, `{"engine": {"modelId": "m", "fields": [{"name": "prompt"}]}}`, `modelWrappers "engine"`},
-		{"an unknown type", routeModel, `{"id": "m", "fields": [{"name": "tint", "type": "Hue"}]}`, `fieldTypes "hue": FieldString`},
-		{"an unknown product", routeModel, `{"id": "m", "output": "Hologram", "fields": [{"name": "prompt"}]}`, `outputKinds "hologram": OutputFile`},
 		{"a cost under an unknown name", routeGeneration, `{"id": "a", "status": "queued", "paidCents": 4}`, `costNames "paidCents"`},
 		{"a time under an unknown name", routeGeneration, `{"id": "a", "status": "queued", "orderedOn": "2026-01-02T03:04:05Z"}`, `createTimeNames "orderedOn"`},
 	} {

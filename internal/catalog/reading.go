@@ -55,7 +55,6 @@ type RuleSet struct {
 
 	Balance, Price, Unit, Currency                                     Rule
 	ModelID, ModelName, ModelDescription, InputFields                  Rule
-	OutputKind, FieldType                                              Rule // a word that is known
 	GenerationID, Status, ModelOf, Cost, CreateTime, Inputs, HasResult Rule
 }
 
@@ -82,8 +81,6 @@ func Rules() RuleSet {
 		ModelName:        Rule{"modelNameNames", modelNameNames, readable(AsWord)},
 		ModelDescription: Rule{"descriptionNames", descriptionNames, readable(AsWord)},
 		InputFields:      Rule{"fieldListNames", fieldListNames, hasFields},
-		OutputKind:       Rule{"outputKinds", outputNames, readable(outputKind)},
-		FieldType:        Rule{"fieldTypes", fieldTypeNames, readable(fieldType)},
 
 		GenerationID: Rule{"generationIDNames", generationIDNames, readable(asID)},
 		Status:       Rule{"statusNames", statusNames, readable(AsWord)},
@@ -112,31 +109,6 @@ func IsSecret(name string) bool { return secretNames[name] }
 
 // IsCentUnit reports whether a word is known as a name of euro cents.
 func IsCentUnit(word string) bool { return slices.Contains(centUnits, Fold(word)) }
-
-// OutputKindOf reads what a model makes from the member of a record.
-func OutputKindOf(r *Record) (OutputKind, bool) {
-	kind, _, ok := find(r, outputNames, outputKind)
-	return kind, ok
-}
-
-// FieldsOf are the descriptions of input fields in a value, by the shapes that are read.
-func FieldsOf(v JSON) (fields []*Record) {
-	items, _ := v.Items()
-	if r, ok := NewRecord(v); ok {
-		if properties, _, ok := find(r, propertiesNames, plainObject); ok {
-			v = properties
-		}
-		for _, m := range v.Members() {
-			items = append(items, m.Value)
-		}
-	}
-	for _, item := range items {
-		if r, ok := NewRecord(item); ok {
-			fields = append(fields, r)
-		}
-	}
-	return fields
-}
 
 // SaysFailure reports whether a generation says why it has failed.
 func SaysFailure(r *Record) bool {

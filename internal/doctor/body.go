@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -73,29 +74,10 @@ func objects(v catalog.JSON, path []string) iter.Seq2[[]string, *catalog.Record]
 	}
 }
 
-// wordOf gives the word of the first member of a rule's names that is one.
-func wordOf(r *catalog.Record, rule catalog.Rule) (word string, by catalog.Member, ok bool) {
-	rule.Reads = func(v catalog.JSON) bool { _, isWord := catalog.AsWord(v); return isWord }
-	by, ok = rule.Find(r)
-	word, _ = catalog.AsWord(by.Value)
-	return word, by, ok
-}
-
 // shape says of which type a value is, and never what it is.
 func shape(v catalog.JSON) string {
-	switch v[0] {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "true or false"
-	case '"':
-		return "a text"
-	case '[':
-		return "a list"
-	case '{':
-		return "an object"
-	}
-	return "a number, which must be whole and small enough"
+	shapes := map[byte]string{'n': "null", 't': "true or false", 'f': "true or false", '"': "a text", '[': "a list", '{': "an object"}
+	return cmp.Or(shapes[v[0]], "a number, which must be whole and small enough")
 }
 
 // quote writes a name as Go, not too long. Names come from outside.

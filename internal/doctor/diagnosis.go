@@ -88,12 +88,8 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 	case routeAccount:
 		d.record("account", rules.Account)
 	case routeQuote:
-		if rules.Price.Reads(body) {
-			d.add(Finding{Part: "price", Where: "the body itself"})
-			break
-		}
 		d.record("price", rules.Quote)
-		if _, read := catalog.ReadPrice(body); !read && len(d.found) == 1 && d.found[0].Fault == "" {
+		if _, read := catalog.ReadPrice(body); !read && !d.parts[0].Reads(body) && len(d.found) == 1 && d.found[0].Fault == "" {
 			d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
 		}
 	case routeModels:
@@ -110,6 +106,10 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 
 // record looks at the record that the body is or wraps, or for one below wrappers that the rules do not know.
 func (d *diagnosis) record(name string, form catalog.Form) {
+	if name == "price" && d.parts[0].Reads(d.body) {
+		d.add(Finding{Part: name, Where: "the body itself"})
+		return
+	}
 	r, ok := form.Record(d.body)
 	if ok && form.Fits(r) && (name != "render" || !catalog.IsEnvelope(r)) {
 		d.inspect(r, "")
@@ -162,15 +162,9 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 			continue
 		}
 		d.add(Finding{Part: p.name, Where: in + by.Name})
-		switch p.Table {
-		case d.rules.InputFields.Table:
-			d.fields(by)
-		case d.rules.Status.Table:
+		if p.Table == d.rules.Status.Table {
 			d.status(r, in+by.Name, by.Value)
 		}
-	}
-	if len(d.parts) > 1 && d.parts[0].Table == d.rules.ModelID.Table {
-		d.word(r, d.rules.OutputKind, "what it makes", in, "OutputFile", "or OutputText")
 	}
 }
 
@@ -179,15 +173,14 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
 		return false
 	}
-	unit, by, ok := wordOf(r, d.rules.Unit)
-	if ok && !catalog.IsCentUnit(unit) {
-		d.add(Finding{
-			Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents",
-			Fixes: []Fix{{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}},
-		})
-		return true
+	if by, ok := d.rules.Unit.Find(r); ok {
+		if unit, _ := catalog.AsWord(by.Value); !catalog.IsCentUnit(unit) {
+			fix := Fix{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}
+			d.add(Finding{Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents", Fixes: []Fix{fix}})
+			return true
+		}
 	}
-	by, _ = d.rules.Currency.Find(r)
+	by, _ := d.rules.Currency.Find(r)
 	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"})
 	return true
 }
@@ -248,26 +241,6 @@ func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) 
 		Part: "status word", Where: where, Fault: quote(said) + " is no word that is known: a render in it is looked at for ever",
 		Fixes: []Fix{{Table: "states", Line: quote(catalog.StatusKey(said)) + ": " + guess, Note: "or the state that it means"}},
 	})
-}
-
-// fields looks at the words for the types of inputs.
-func (d *diagnosis) fields(in catalog.Member) {
-	for _, field := range catalog.FieldsOf(in.Value) {
-		d.word(field, d.rules.FieldType, "type of an input", in.Name+"[].", "FieldString", "or the type that it means")
-	}
-}
-
-// word looks up a word that Easel can do without.
-func (d *diagnosis) word(r *catalog.Record, rule catalog.Rule, part, in, meaning, note string) {
-	if _, known := rule.Find(r); known {
-		return
-	}
-	if said, by, ok := wordOf(r, rule); ok {
-		d.add(Finding{
-			Part: part, Where: in + by.Name, Fault: quote(said) + " is no word that is known", Hint: true,
-			Fixes: []Fix{{Table: rule.Table, Line: quote(strings.ToLower(said)) + ": " + meaning, Note: note}},
-		})
-	}
 }
 
 func (d *diagnosis) add(f Finding) {

@@ -143,30 +143,26 @@ func (d *examination) quote() error {
 	return err
 }
 
-const samplePrompt = "a calm sea at dusk"
-
 // sampleInputs are inputs that a model should take: a value for each that it needs.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
+	const prompt = "a calm sea at dusk"
 	inputs := map[string]any{}
-	typical := map[catalog.FieldType]any{
-		catalog.FieldInteger: 1, catalog.FieldNumber: 1, catalog.FieldBoolean: false, catalog.FieldObject: map[string]any{}, catalog.FieldArray: []any{},
-	}
 	for _, f := range fields {
-		needed := f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt"
-		switch value, known := typical[f.Type]; {
+		switch needed := f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt"; {
 		case !needed:
 		case len(f.Allowed) > 0:
 			inputs[f.Name] = f.Allowed[0]
 		case f.Minimum != nil:
 			inputs[f.Name] = *f.Minimum
-		case known:
-			inputs[f.Name] = value
 		default:
-			inputs[f.Name] = samplePrompt
+			inputs[f.Name] = map[catalog.FieldType]any{
+				catalog.FieldUnknown: prompt, catalog.FieldString: prompt, catalog.FieldInteger: 1, catalog.FieldNumber: 1,
+				catalog.FieldBoolean: false, catalog.FieldObject: map[string]any{}, catalog.FieldArray: []any{},
+			}[f.Type]
 		}
 	}
 	if len(fields) == 0 {
-		inputs["prompt"] = samplePrompt
+		inputs["prompt"] = prompt
 	}
 	text, _ := json.Marshal(inputs) // values that came from JSON
 	return text
