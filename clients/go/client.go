@@ -151,14 +151,9 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	if err != nil {
 		return "", nil, err
 	}
-	key := strings.TrimSpace(s.apiKey)
-	switch {
-	case at.http && s.tls != nil:
-		return "", nil, errors.New("easel: the address " + s.address + " says http, and TLS is asked for: say https")
-	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", nil, errors.New("easel: the API key has spaces, line breaks or characters that no API key has")
-	case key != "" && at.http && !at.loopback && !s.plaintextKey:
-		return "", nil, errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
+	s.apiKey = strings.TrimSpace(s.apiKey)
+	if err := s.check(at); err != nil {
+		return "", nil, err
 	}
 	transport := insecure.NewCredentials()
 	if s.tls != nil || !at.http && (at.https || !at.loopback) {
@@ -175,13 +170,26 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 			MinConnectTimeout: 10 * time.Second,
 		}),
 	}
-	if key != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(key)))
+	if s.apiKey != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(s.apiKey)))
 	}
 	if s.dialer != nil {
 		return "passthrough:///" + at.hostPort, append(options, grpc.WithContextDialer(s.dialer)), nil
 	}
 	return "dns:///" + at.hostPort, options, nil
+}
+
+// check refuses what can't be right, or would show the API key.
+func (s *settings) check(at endpoint) error {
+	switch {
+	case at.http && s.tls != nil:
+		return errors.New("easel: the address " + s.address + " says http, and TLS is asked for: say https")
+	case strings.ContainsFunc(s.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("easel: the API key has spaces, line breaks or characters that no API key has")
+	case s.apiKey != "" && at.http && !at.loopback && !s.plaintextKey:
+		return errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
+	}
+	return nil
 }
 
 // bearer goes with every call, over the transport that the settings allow.
