@@ -38,7 +38,8 @@ type client struct {
 	file     string // where its picture goes
 	wire     *wire
 	run      *proctest.Process
-	want     []string // what it is to print, as patterns with one group
+	account  *proctest.Process            // which watches the account beside it
+	want     map[*proctest.Process]string // what each is to print, as a pattern with one group
 }
 
 func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {
