@@ -217,6 +217,12 @@ class Threads:
             assert self.script.left.wait(10)
             return states
 
+    def download_twice(self, *args: Any) -> None:
+        """Downloads twice at once."""
+        with easel.Client(self.addr, "") as client, futures.ThreadPoolExecutor(2) as both:
+            for one in [both.submit(client.download, *args) for _ in range(2)]:
+                one.result(10)
+
     def close_within(self, name: str, *args: Any, secret: str) -> None:
         """Sees an error after the client is closed within the loop of a watch."""
         with self.clock(), easel.Client(self.addr, secret) as client:
@@ -275,6 +281,13 @@ class Tasks(Threads):
 
         with self.clock():
             return asyncio.run(go())
+
+    def download_twice(self, *args: Any) -> None:
+        async def go() -> None:
+            async with aio.Client(self.addr, "") as client:
+                await asyncio.gather(*(client.download(*args) for _ in range(2)))
+
+        asyncio.run(go())
 
     def close_within(self, name: str, *args: Any, secret: str) -> None:
         async def go() -> None:
@@ -644,8 +657,8 @@ class ClientTest(unittest.TestCase):
         script, client = self.play(pieces(len(WHOLE)))
         with TemporaryDirectory() as directory:
             Path(directory, "file").symlink_to(Path(directory, "nowhere"))  # which is replaced, not followed
-            for _ in range(2):
-                client.call("download", "gen_1", Path(directory, "file"))
+            client.download_twice("gen_1", Path(directory, "file"))
+            self.assertEqual(2, len(script.requests))
             self.assertEqual((WHOLE, False), (Path(directory, "file").read_bytes(), Path(directory, "file").is_symlink()))
             self.assertEqual(1, len(list(Path(directory).iterdir())))
 
@@ -739,6 +752,7 @@ class ConnectionTest(unittest.TestCase):
             ("[::1]:50051", "[::1]:50051", False),
             ("easel.example:50051", "easel.example:50051", True),
             ("10.0.0.1:50051", "10.0.0.1:50051", True),
+            ("easel.localhost:50051", "easel.localhost:50051", True),  # which resolvers may send elsewhere
             ("https://easel.example", "easel.example:443", True),
             ("https://localhost:50051/", "localhost:50051", True),
             ("http://localhost", "localhost:80", False),
@@ -771,6 +785,9 @@ class ConnectionTest(unittest.TestCase):
         with mock.patch.dict("os.environ", {"EASEL_ADDR": "localhost:1", "EASEL_API_KEY": "secret\n"}):
             made = connection(None, None, None, False, ())
         self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.header))
+        with mock.patch.dict("os.environ", {"EASEL_ADDR": "", "EASEL_API_KEY": ""}):
+            made = connection(None, None, None, False, ())
+        self.assertEqual(("localhost:50051", None), (made.target, made.header))
 
 
 class ValueTest(unittest.TestCase):

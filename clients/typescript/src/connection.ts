@@ -21,7 +21,7 @@ export interface Place {
 }
 
 /** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
-export function endpoint({ address = process.env["EASEL_ADDR"] ?? "localhost:50051", apiKey, allowPlaintext }: Place): { baseUrl: string; secret: string } {
+export function endpoint({ address = process.env["EASEL_ADDR"] || "localhost:50051", apiKey, allowPlaintext }: Place): { baseUrl: string; secret: string } {
   const secret = (apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim();
   const [found, scheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
   const port = Number(digits ?? { http: 80, https: 443 }[scheme ?? ""] ?? 0);
@@ -29,7 +29,7 @@ export function endpoint({ address = process.env["EASEL_ADDR"] ?? "localhost:500
     const shown = address.includes("@") ? "" : `, not "${address}"`;
     throw new TypeError(`the address must be host:port, http://host:port or https://host:port${shown}`);
   }
-  const loopback = /^(localhost|.*\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(host);
+  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i.test(host);
   const plaintext = scheme ? scheme === "http" : loopback;
   if (plaintext && secret && !loopback && !allowPlaintext) {
     throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext where the way is safe`);

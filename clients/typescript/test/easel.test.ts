@@ -540,7 +540,8 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     const other = join(directory, "other");
     writeFileSync(other, "mine");
     symlinkSync(other, join(directory, "file.part")); // is not followed
-    await script().easel.download("gen_1", join(directory, "file"));
+    const { easel: twice } = script();
+    await Promise.all([1, 2].map(() => twice.download("gen_1", join(directory, "file"))));
     assert.deepEqual(readdirSync(directory).sort(), ["file", "file.part", "other"]);
     assert.equal(readFileSync(other, "utf8"), "mine");
     assert.deepEqual(new Uint8Array(readFileSync(join(directory, "file"))), whole);

@@ -39,7 +39,7 @@ def connection(
     allow_plaintext: bool, options: Sequence[tuple[str, Any]],
 ) -> Connection:  # fmt: skip
     """Reads what a caller says of a server. What no attempt could mend is a ValueError."""
-    address = os.environ.get("EASEL_ADDR", "localhost:50051") if address is None else address
+    address = os.environ.get("EASEL_ADDR") or "localhost:50051" if address is None else address
     api_key = (os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key).strip()
     scheme, host, port = _parts(address)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
@@ -68,4 +68,4 @@ def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return host.lower() == "localhost"
