@@ -30,7 +30,7 @@ type doctorCmd struct {
 func (*doctorCmd) Help() string {
 	return `Reads a catalog directly, without a server between, and says how it spells what its specification leaves open: which shapes were met, what could not be read, and which line of the reading rules would cure it.
 
-It asks for the account, the models, one model, a quote, the list, one render, and one render that does not exist. All of it is free, and nothing else is sent: an order or a deletion can't leave. The key and values of records are never printed.
+It asks for the account, the models, one model, a quote and the list. All of it is free, and nothing else is sent: an order or a deletion can't leave. The key and values of records are never printed.
 
 It ends with 0 where all of it could be read, with 1 where not, and with 5 or 6 where the catalog did not let it look.
 

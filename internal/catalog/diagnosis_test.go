@@ -15,7 +15,6 @@ const (
 	routeModel       = "GET /models/detail"
 	routeQuote       = "POST /quote"
 	routeGenerations = "GET /generations"
-	routeGeneration  = "GET /generations/{id}"
 )
 
 func faultsOf(found []doctor.Finding) []doctor.Finding {
@@ -38,15 +37,14 @@ func TestTheLinesThatADiagnosisNamesMakeTheRulesReadIt(t *testing.T) {
 		{"a list of models under two arrays", routeModels, `{"paints": [{"id": "m"}], "brushes": [1]}`, `modelListNames "paints"`},
 		{"an unknown status", routeGenerations, `[{"id": "a", "status": "Baking Hot"}]`, `states "baking_hot": StateRunning`},
 		{"an unknown status with a result", routeGenerations, `[{"id": "a", "status": "baked", "contentUrl": "https://x/y"}]`, `states "baked": StateSucceeded`},
-		{"an unknown status with a reason", routeGeneration, `{"id": "a", "status": "burnt", "error": "too hot"}`, `states "burnt": StateFailed`},
+		{"an unknown status with a reason", routeGenerations, `[{"id": "a", "status": "burnt", "error": "too hot"}]`, `states "burnt": StateFailed`},
 		{"a status under an unknown name", routeGenerations, `[{"id": "a", "lifecyclePhase": "queued"}]`, `statusNames "lifecyclePhase"`},
 		{"an id under an unknown name", routeGenerations, `[{"ticketNo": 17, "status": "queued"}]`, `generationIDNames "ticketNo"`},
-		{"a render under an unknown wrapper", routeGeneration, `{"picture": {"id": "a", "status": "queued"}}`, `generationWrappers "picture"`},
 		{"a model id under an unknown name", routeModels, `[{"modelRef": "m", "fields": []}]`, `modelIDNames "modelRef"`},
 		{"fields under an unknown name", routeModel, `{"id": "m", "knobs": [{"name": "prompt", "type": "string"}]}`, `fieldListNames "knobs"`},
 		{"a model under an unknown wrapper", routeModel, `{"engine": {"modelId": "m", "fields": [{"name": "prompt"}]}}`, `modelWrappers "engine"`},
-		{"a cost under an unknown name", routeGeneration, `{"id": "a", "status": "queued", "paidCents": 4}`, `costNames "paidCents"`},
-		{"a time under an unknown name", routeGeneration, `{"id": "a", "status": "queued", "orderedOn": "2026-01-02T03:04:05Z"}`, `createTimeNames "orderedOn"`},
+		{"a cost under an unknown name", routeGenerations, `[{"id": "a", "status": "queued", "paidCents": 4}]`, `costNames "paidCents"`},
+		{"a time under an unknown name", routeGenerations, `[{"id": "a", "status": "queued", "orderedOn": "2026-01-02T03:04:05Z"}]`, `createTimeNames "orderedOn"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			faults := faultsOf(doctor.Diagnose(test.route, []byte(test.body), catalog.Credential{}))

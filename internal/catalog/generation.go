@@ -14,16 +14,16 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	if err != nil {
 		return Generation{}, err
 	}
-	if r.score(generationWeights) == 0 || IsEnvelope(r) {
+	if r.score(generationWeights) == 0 || isEnvelope(r) {
 		return Generation{}, a.malformed("no record with a status or an identifier")
 	}
 	g, _ := newGeneration(a, r, requestedID)
 	return g, nil
 }
 
-// IsEnvelope reports whether an object that has only a status is the wrapper of a
+// isEnvelope reports whether an object that has only a status is the wrapper of a
 // missing record: its status is that of the request, not of a generation.
-func IsEnvelope(r *Record) bool {
+func isEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
 	}

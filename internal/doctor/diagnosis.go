@@ -48,21 +48,19 @@ func parts(route string, r catalog.RuleSet) []part {
 		{r.ModelDescription, "model description", "a text", "descr about summary", false},
 		{r.InputFields, "input fields", "a list or an object of fields", "field input param arg knob option setting schema", true},
 	}
-	renders := []part{
-		{r.Status, "status", "a word", "stat phase stage progress condition", true},
-		{r.GenerationID, "render id", id, "id ref uuid ticket number", true},
-		{r.ModelOf, "model of a render", id, "model engine", false},
-		{r.Cost, "cost", cents, "cost cent charge price paid", false},
-		{r.CreateTime, "order time", "a time that timeLayouts has", "creat submit order queued born added", false},
-		{r.Inputs, "inputs", "an object", "input param arg", false},
-	}
 	return map[string][]part{
-		routeAccount:     {{r.Balance, "balance", cents, "balanc credit fund cent remain wallet money", true}},
-		routeQuote:       {{r.Price, "price", cents, "price cost cent amount total fee charge quote sum", true}},
-		routeModels:      models[:3],
-		routeModel:       models,
-		routeGeneration:  renders,
-		routeGenerations: renders,
+		routeAccount: {{r.Balance, "balance", cents, "balanc credit fund cent remain wallet money", true}},
+		routeQuote:   {{r.Price, "price", cents, "price cost cent amount total fee charge quote sum", true}},
+		routeModels:  models[:3],
+		routeModel:   models,
+		routeGenerations: {
+			{r.Status, "status", "a word", "stat phase stage progress condition", true},
+			{r.GenerationID, "render id", id, "id ref uuid ticket number", true},
+			{r.ModelOf, "model of a render", id, "model engine", false},
+			{r.Cost, "cost", cents, "cost cent charge price paid", false},
+			{r.CreateTime, "order time", "a time that timeLayouts has", "creat submit order queued born added", false},
+			{r.Inputs, "inputs", "an object", "input param arg", false},
+		},
 	}[route]
 }
 
@@ -98,8 +96,6 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 		d.record("model", rules.Model)
 	case routeGenerations:
 		d.list("list of renders", rules.Generation)
-	case routeGeneration:
-		d.record("render", rules.Generation)
 	}
 	return d.found
 }
@@ -111,7 +107,7 @@ func (d *diagnosis) record(name string, form catalog.Form) {
 		return
 	}
 	r, ok := form.Record(d.body)
-	if ok && form.Fits(r) && (name != "render" || !catalog.IsEnvelope(r)) {
+	if ok && form.Fits(r) {
 		d.inspect(r, "")
 		return
 	}

@@ -25,7 +25,6 @@ func TestWhereNoLineHelpsADiagnosisSaysSo(t *testing.T) {
 		{routeAccount, `{}`, ""},
 		{routeGenerations, `{"a": 1}`, ""},
 		{routeGenerations, `17`, ""},
-		{routeGeneration, `[]`, ""},
 		{routeModel, `{}`, ""},
 	} {
 		faults := faultsOf(Diagnose(test.route, []byte(test.body), catalog.Credential{}), false)
@@ -56,7 +55,7 @@ func FuzzADiagnosisOfAnyBodyEnds(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(_ *testing.T, body string) {
-		for _, route := range []string{routeAccount, routeModels, routeModel, routeQuote, routeGenerations, routeGeneration, "GET /generations/{id}/content"} {
+		for _, route := range []string{routeAccount, routeModels, routeModel, routeQuote, routeGenerations, "GET /generations/{id}"} {
 			Diagnose(route, []byte(body), catalog.Credential{})
 		}
 	})

@@ -24,7 +24,6 @@ const (
 	routeModel       = "GET /models/detail"
 	routeQuote       = "POST /quote"
 	routeGenerations = "GET /generations"
-	routeGeneration  = "GET /generations/{id}"
 )
 
 // Config says which catalog to examine, and how.
@@ -60,10 +59,8 @@ type examination struct {
 	ctx       context.Context
 	client    *catalog.Client
 	transport *readOnlyTransport
-
-	fields     []catalog.InputField // of the model
-	generation string               // one that the list has shown
-	checks     []Check
+	fields    []catalog.InputField // of the model
+	checks    []Check
 }
 
 // examine asks one thing after the other, unless the catalog does not let it look at all.
@@ -76,24 +73,18 @@ func (d *examination) examine() {
 		{"models", routeModels, d.models},
 		{"model", routeModel, d.model},
 		{"quote", routeQuote, d.quote},
-		{"list", routeGenerations, d.list},
-		{"render", routeGeneration, d.render},
-		{"an error", routeGeneration, d.missing},
+		{"list", routeGenerations, func() error { _, err := d.client.List(d.ctx, d.Credential, time.Now()); return err }},
 	} {
 		d.transport.body = nil
 		err := question.ask()
-		c := Check{Name: question.name, Route: question.route, kind: catalog.KindOf(err), OK: err == nil}
-		switch {
-		case errors.As(err, new(skipped)):
-			c.OK, c.Skipped, c.kind = true, true, 0
-			fallthrough
-		case err != nil:
+		c := Check{Name: question.name, Route: question.route, kind: catalog.KindOf(err), Skipped: errors.Is(err, errNoModel)}
+		if err != nil {
 			c.Error = terminal.OneLine(err.Error())
 		}
-		if d.transport.body != nil && !c.Skipped {
+		if d.transport.body != nil {
 			c.Findings = Diagnose(question.route, d.transport.body, d.Credential)
-			c.OK = c.OK && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
 		}
+		c.OK = c.Skipped || err == nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
 		d.checks = append(d.checks, c)
 		if c.kind == catalog.KindCredentialRejected || c.kind == catalog.KindUnavailable || d.ctx.Err() != nil {
 			return
@@ -101,12 +92,7 @@ func (d *examination) examine() {
 	}
 }
 
-// skipped is why something is not asked.
-type skipped string
-
-func (s skipped) Error() string { return string(s) }
-
-const noModel = skipped("no model is known: name one with --model")
+var errNoModel = errors.New("no model is known: name one with --model")
 
 func (d *examination) models() error {
 	models, err := d.client.Models(d.ctx, d.Credential)
@@ -118,7 +104,7 @@ func (d *examination) models() error {
 
 func (d *examination) model() error {
 	if d.Model == "" {
-		return noModel
+		return errNoModel
 	}
 	m, err := d.client.Model(d.ctx, d.Credential, d.Model)
 	d.fields = m.Fields
@@ -127,7 +113,7 @@ func (d *examination) model() error {
 
 func (d *examination) quote() error {
 	if d.Model == "" {
-		return noModel
+		return errNoModel
 	}
 	inputs := sampleInputs(d.fields)
 	if d.Inputs != nil {
@@ -166,34 +152,6 @@ func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	}
 	text, _ := json.Marshal(inputs) // values that came from JSON
 	return text
-}
-
-func (d *examination) list() error {
-	listed, err := d.client.List(d.ctx, d.Credential, time.Now())
-	if err == nil && len(listed.Records) > 0 {
-		d.generation = listed.Records[0].ID
-	}
-	return err
-}
-
-func (d *examination) render() error {
-	if d.generation == "" {
-		return skipped("the list shows no render to look at")
-	}
-	_, err := d.client.Generation(d.ctx, d.Credential, d.generation)
-	return err
-}
-
-// missing asks for a generation that is not there: an error is the right answer.
-func (d *examination) missing() error {
-	_, err := d.client.Generation(d.ctx, d.Credential, "easel-doctor-no-such-render")
-	switch kind := catalog.KindOf(err); {
-	case err == nil:
-		return errors.New("a render that can't exist is answered with a 2xx")
-	case kind == catalog.KindNotFound || kind == catalog.KindInvalidInput:
-		return nil
-	}
-	return err
 }
 
 // readOnlyTransport lets nothing through that could cost or change anything, and keeps the bodies
