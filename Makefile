@@ -257,7 +257,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(ALONE_GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/gen'
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
-	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
+	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
 	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
 	@# where it has changed: another gzip makes other bytes of the same.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js

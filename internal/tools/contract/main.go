@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"os"
@@ -19,20 +20,26 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: contract IMAGE CONTRACT ERRORS")
+	if len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: contract IMAGE REASONS CONTRACT ERRORS")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "contract:", err)
 		os.Exit(1)
 	}
 }
 
-func write(image, contract, errors string) error {
+func write(image, reasons, contract, errors string) error {
 	files, err := read(image)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", image, err)
+	}
+	var table errorTable
+	if text, err := os.ReadFile(reasons); err != nil {
+		return err
+	} else if err := json.Unmarshal(text, &table); err != nil {
+		return fmt.Errorf("read %s: %w", reasons, err)
 	}
 	d := newDocument(files)
 	d.services()
@@ -42,7 +49,7 @@ func write(image, contract, errors string) error {
 		return err
 	}
 	d = newDocument(files)
-	if err := d.writeErrors(); err != nil {
+	if err := d.writeErrors(table); err != nil {
 		return err
 	}
 	return os.WriteFile(errors, []byte(d.out.String()), 0o644)
