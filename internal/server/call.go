@@ -323,10 +323,8 @@ func (c ended) log() {
 		if c.cause != errPanicked { //nolint:errorlint // which is in the log
 			attrs = append(attrs, slog.String("error", c.cause.Error()))
 		}
-	case code == codes.OK:
-		if public(c.method) { // probes come every few seconds and say nothing
-			level = slog.LevelDebug
-		}
+	case public(c.method) && (code == codes.OK || code == codes.Canceled): // probes, and what clients watch, say nothing
+		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)
 }
