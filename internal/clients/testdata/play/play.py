@@ -7,7 +7,7 @@ from pathlib import Path
 
 import easel
 
-
+sys.stdout = open(1, "w", buffering=1)  # a line at once, as the log goes to the same place
 timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
 
 
