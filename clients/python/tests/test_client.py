@@ -629,7 +629,14 @@ class ClientTest(unittest.TestCase):
         )
         with self.assertRaises(easel.RenderFailed) as caught:
             client.call("run", *ORDER, key="key-1")
-        self.assertEqual(State.REFUNDED, caught.exception.render.state)
+        self.assertEqual((State.REFUNDED, "key-1"), (caught.exception.render.state, caught.exception.key))
+
+    def test_run_tells_its_key_where_its_watch_fails(self) -> None:
+        answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
+        _, client = self.play(lambda _: answer, failing("UNAUTHENTICATED"))
+        with self.assertRaises(easel.Unauthenticated) as caught:
+            client.call("run", *ORDER, key="key-1")
+        self.assertEqual("key-1", caught.exception.key)
 
     def test_download_goes_on_where_it_broke_off(self) -> None:
         script, client = self.play(

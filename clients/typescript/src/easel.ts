@@ -126,10 +126,12 @@ export class Easel {
 
   /** Orders, watches to the end, and gives the render: its text, or what to download. One that came to nothing is a RenderFailed. */
   async run(model: string, inputs: Inputs, options: RunOptions = {}): Promise<Render> {
-    let { render } = await this.order(model, inputs, options);
+    const { key, ...placed } = await this.order(model, inputs, options);
+    let { render } = placed;
     options.onUpdate?.(render);
-    for await (render of this.watch(render, { ...options, knownEtag: render.etag })) options.onUpdate?.(render);
-    if (render.state !== "SUCCEEDED") throw new RenderFailed(render);
+    const request = create(v1.WatchGenerationRequestSchema, { generationId: render.generationId, knownEtag: render.etag });
+    for await (render of watchOne(this.generations, request, this.#attempts(options, key))) options.onUpdate?.(render);
+    if (render.state !== "SUCCEEDED") throw new RenderFailed(render, key);
     return render;
   }
 

@@ -105,8 +105,11 @@ export class Timeout extends EaselError {
 }
 /** The render was paid and came to nothing, or was deleted. */
 export class RenderFailed extends EaselError {
-  constructor(readonly render: Render) {
-    super(`${render.state}: ${render.failureMessage}`);
+  constructor(
+    readonly render: Render,
+    key: string,
+  ) {
+    super(`${render.state}: ${render.failureMessage}`, { key });
   }
 }
 /** Bytes of a download are not those that the server has sent. */

@@ -518,7 +518,9 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   test("run tells a render that came to nothing", async () => {
     const { easel } = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), told(update("e1", State.REFUNDED)));
-    await assert.rejects(easel.run(...order), (error) => error instanceof RenderFailed && error.render.state === "REFUNDED");
+    await assert.rejects(easel.run(...order), (error) => error instanceof RenderFailed && error.render.state === "REFUNDED" && error.key === "key-1");
+    const revoked = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), failing(Code.Unauthenticated));
+    await assert.rejects(revoked.easel.run(...order), { name: "Unauthenticated", key: "key-1" });
   });
 
   test("download goes on where it broke off", async () => {

@@ -90,11 +90,12 @@ class Client:
     ) -> Render:  # fmt: skip
         """Is Client.run of easel."""
         attempts = self._attempts(timeout)
-        render = (await self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)).render
-        async for render in self.watch(render, timeout=attempts.left()):
+        order = await self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
+        attempts.key, render = order.key, order.render
+        async for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
         if render.state != State.SUCCEEDED:
-            raise errors.failed(render)
+            raise errors.failed(render, order.key)
         return render
 
     async def get(self, render: Which, *, timeout: float | None = None) -> Render:

@@ -91,11 +91,12 @@ class Client:
         A render that did not succeed is a RenderFailed.
         """
         attempts = self._attempts(timeout)
-        render = self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout).render
-        for render in self.watch(render, timeout=attempts.left()):
+        order = self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
+        attempts.key, render = order.key, order.render
+        for render in Watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
         if render.state != State.SUCCEEDED:
-            raise errors.failed(render)
+            raise errors.failed(render, order.key)
         return render
 
     def get(self, render: Which, *, timeout: float | None = None) -> Render:

@@ -178,9 +178,9 @@ def of(error: BaseException, key: str = "") -> Error:
     return made
 
 
-def failed(render: Render) -> RenderFailed:
+def failed(render: Render, key: str) -> RenderFailed:
     """Makes the error of a render that came to nothing."""
-    error = RenderFailed(f"{render.state}: {render.failure_message}")
+    error = RenderFailed(f"{render.state}: {render.failure_message}", key=key)
     error.render = render
     return error
 

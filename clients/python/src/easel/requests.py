@@ -28,7 +28,7 @@ def key_of(key: Key) -> str:
     return str(key)
 
 
-def watch(which: Which, until: WatchUntil, known_etag: str, heartbeat: float) -> v1.WatchGenerationRequest:
+def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10) -> v1.WatchGenerationRequest:
     request = v1.WatchGenerationRequest(generation_id=id_of(which), until=v1.WatchUntil.ValueType(until), known_etag=known_etag)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
     return request
