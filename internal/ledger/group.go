@@ -170,7 +170,7 @@ func (m *member) step(ctx context.Context, s session, several bool) error {
 		m.err = m.run()
 		return nil
 	}
-	if err := s.before(own, `SAVEPOINT one`); err != nil {
+	if err := s.before(ctx, `SAVEPOINT one`); err != nil {
 		return err
 	}
 	if m.err = m.run(); m.err != nil {
@@ -178,5 +178,5 @@ func (m *member) step(ctx context.Context, s session, several bool) error {
 			return err
 		}
 	}
-	return s.before(own, `RELEASE one`)
+	return s.before(ctx, `RELEASE one`)
 }

@@ -78,7 +78,7 @@ func (s *sqlSession) send(ctx context.Context, statements []*statement) (err err
 
 func (s *sqlSession) exec(ctx context.Context, one *statement) (err error) {
 	var result sql.Result
-	if prepared, words := s.statement(one.text); prepared != nil {
+	if prepared, words := s.statement(one.text); prepared != nil { //nolint:sqlclosecheck // the pool closes it
 		result, err = prepared.ExecContext(ctx, one.args...)
 	} else {
 		result, err = s.ExecContext(ctx, words, one.args...)
@@ -91,7 +91,7 @@ func (s *sqlSession) exec(ctx context.Context, one *statement) (err error) {
 
 func (s *sqlSession) query(ctx context.Context, one *statement) (err error) {
 	var rows *sql.Rows
-	if prepared, words := s.statement(one.text); prepared != nil {
+	if prepared, words := s.statement(one.text); prepared != nil { //nolint:sqlclosecheck // the pool closes it
 		rows, err = prepared.QueryContext(ctx, one.args...)
 	} else {
 		rows, err = s.QueryContext(ctx, words, one.args...)

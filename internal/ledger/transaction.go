@@ -52,7 +52,7 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 	t := &transaction{ctx: ctx, l: l}
 	if name, grouped := l.groupOf(ctx); grouped {
-		return l.groups.once(t, name, do)
+		return l.groups.once(t, name, do) //nolint:contextcheck // the transaction has it
 	}
 	turn, err := l.writes.turn(ctx)
 	if err != nil {
