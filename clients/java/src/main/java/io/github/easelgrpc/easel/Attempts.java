@@ -13,12 +13,15 @@ import java.util.concurrent.TimeUnit;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // of back-off, before jitter
   private final Easel easel;
+  private final String key;
   private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
   private int failures;
   private Heartbeat last; // null before the first
 
-  Attempts(Easel easel) {
+  /** The key is that of the order that the call is about, or "". */
+  Attempts(Easel easel, String key) {
     this.easel = easel;
+    this.key = key;
   }
 
   /** Begins the back-off anew. */
@@ -40,8 +43,8 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Makes the exception of an error of gRPC. The key is that of an order, or "". */
-  EaselException exception(StatusRuntimeException error, String key) {
+  /** Makes the exception of an error of gRPC. */
+  EaselException exception(StatusRuntimeException error) {
     var late = error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED && easel.isOverWithin(1000);
     return late ? new TimeoutException(Failure.of(error, key), last) : Failure.exception(error, key);
   }

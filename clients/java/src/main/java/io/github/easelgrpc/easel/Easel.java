@@ -190,7 +190,7 @@ public final class Easel implements AutoCloseable {
 
   /** Watches a render from known_etag to the goal of the request, over as many streams as it takes. */
   public Watch<Render> watch(WatchGenerationRequest request) {
-    return new GenerationWatch(this, request);
+    return new GenerationWatch(this, "", request);
   }
 
   /** Watches renders until all have ended: of none, it is over. The states whose etags are known, by id, are not told again. */
@@ -265,7 +265,7 @@ public final class Easel implements AutoCloseable {
   /** Fetches the file of a render into a stream, which has the bytes as they come and is not closed. */
   public ContentInfo download(String generationId, OutputStream to) throws IOException {
     var download = new Download(generationId, to);
-    for (var attempts = new Attempts(this); ; ) {
+    for (var attempts = new Attempts(this, ""); ; ) {
       var before = download.offset();
       try {
         return download.once(this);
@@ -273,7 +273,7 @@ public final class Easel implements AutoCloseable {
         if (download.offset() > before) {
           attempts.progress();
         }
-        var error = attempts.exception(e, "");
+        var error = attempts.exception(e);
         attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }
@@ -289,13 +289,13 @@ public final class Easel implements AutoCloseable {
 
   /** Makes a call until it has an answer, or an error that a repeat can't mend. The key is that of an order, or "". */
   <T> T call(String key, Supplier<T> call) {
-    for (var attempts = new Attempts(this); ; ) {
+    for (var attempts = new Attempts(this, key); ; ) {
       try {
         var answer = call.get();
         hooks.answered();
         return answer;
       } catch (StatusRuntimeException e) {
-        var error = attempts.exception(e, key);
+        var error = attempts.exception(e);
         attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }

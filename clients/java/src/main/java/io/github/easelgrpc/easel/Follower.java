@@ -27,9 +27,9 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private boolean silent; // the stream was given up
   private T next;
 
-  Follower(Easel easel, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
+  Follower(Easel easel, String key, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
     this.easel = easel;
-    this.attempts = new Attempts(easel);
+    this.attempts = new Attempts(easel, key);
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
     // The server refuses an interval that is too short, and is given the time to say so.
@@ -107,7 +107,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       attempts.progress(); // a stream that has lived so long is no failure in a row
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("nothing has come for " + silence.toSeconds() + " s").asRuntimeException() : error;
-    var failure = attempts.exception(told, "");
+    var failure = attempts.exception(told);
     attempts.pause(failure, !failure.failure().endsAWatch(), asked);
   }
 

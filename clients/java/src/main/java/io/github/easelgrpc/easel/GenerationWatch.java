@@ -9,8 +9,8 @@ import java.util.Iterator;
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // what is left to see
 
-  GenerationWatch(Easel easel, WatchGenerationRequest request) {
-    super(easel, request.getHeartbeatInterval(), true);
+  GenerationWatch(Easel easel, String key, WatchGenerationRequest request) {
+    super(easel, key, request.getHeartbeatInterval(), true);
     this.request = request.toBuilder().setIncludeContent(false); // a download resumes
   }
 

@@ -1,6 +1,7 @@
 package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
+import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import java.util.Map;
 import java.util.UUID;
 
@@ -62,7 +63,8 @@ public final class OrderRequest {
   public Render run() {
     var order = send();
     var render = order.render();
-    for (var newer : easel.watch(order.generationId())) {
+    var watch = WatchGenerationRequest.newBuilder().setGenerationId(order.generationId()).build();
+    for (var newer : new GenerationWatch(easel, order.key(), watch)) {
       render = newer;
     }
     if (render.state() != RenderState.SUCCEEDED) {
