@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,9 +86,14 @@ func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
 			}
 			return nil
 		}}}
-		placed, err := play(t, s).Order(t.Context(), easel.Order{OnKey: func(key string) { handed = key }})
+		placed, err := play(t, s).Order(t.Context(), easel.Order{OnKey: func(key string) error { handed = key; return nil }})
 		if err != nil || placed.Key != sent || len(sent) < 20 {
 			t.Errorf("got %+v, %v", placed, err)
+		}
+		full := errors.New("the disk is full")
+		_, err = play(t, s).Order(t.Context(), easel.Order{OnKey: func(string) error { return full }})
+		if !errors.Is(err, full) || len(s.calls) != 1 {
+			t.Errorf("it ordered %d times under a key that nobody kept: %v", len(s.calls)-1, err)
 		}
 	})
 }
@@ -112,6 +118,69 @@ func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
 					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The attempt that the deadline cuts may be taken, whatever the one before it was told.
+func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken := make(chan struct{})
+		defer close(taken)
+		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
+			func(*easelv1.CreateGenerationRequest) error {
+				return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "not_placed", time.Second)
+			},
+			func(*easelv1.CreateGenerationRequest) error {
+				<-taken
+				return nil
+			},
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
+		timeout := (*easel.TimeoutError)(nil)
+		if !errors.As(err, &timeout) || timeout.OrderOutcome != easel.OutcomeUnknown || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.IdempotencyKey != "k" {
+			t.Errorf("after %d calls: %v", len(s.calls), err)
+		}
+	})
+}
+
+// A program that runs again with the key of its error does not pay again.
+func TestEveryErrorOfARunHasItsKey(t *testing.T) {
+	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
+		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
+			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
+		},
+		"the time runs out": func(*easelv1.WatchGenerationRequest, watchStream) error {
+			return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0)
+		},
+		"the render fails": func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+			last := update(easelv1.State_STATE_FAILED, "e1")
+			last.GetUpdate().GetGeneration().Terminal = true
+			return send(stream, last)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{
+					creates: []func(*easelv1.CreateGenerationRequest) error{func(*easelv1.CreateGenerationRequest) error { return nil }},
+					watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{end},
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				made := ""
+				retries := easel.WithRetryHook(func(r easel.Retry) {
+					if r.IdempotencyKey != made || r.GenerationID != "gen_1" {
+						t.Errorf("the retry is of %+v", r)
+					}
+				})
+				_, err := play(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
+				base := &easel.Error{}
+				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order stands as gen_1") {
+					t.Errorf("the key %s is not in: %v", made, err)
 				}
 			})
 		})

@@ -31,6 +31,7 @@ type Error struct {
 	Message         string
 	OrderOutcome    Outcome // of an order, over all of its attempts; else ""
 	IdempotencyKey  string  // of an order
+	GenerationID    string  // of the render that was watched or downloaded
 	RetryAfter      time.Duration
 	ResetTime       time.Time // when a budget begins anew
 	RemainingCents  *int64    // of a budget
@@ -54,7 +55,10 @@ func (e *Error) Error() string {
 	for _, field := range e.FieldViolations {
 		text += "; " + field.Field + ": " + field.Description
 	}
-	if e.IdempotencyKey != "" {
+	switch {
+	case e.IdempotencyKey != "" && e.GenerationID != "":
+		text += fmt.Sprintf("; the order stands as %s, idempotency key %s", e.GenerationID, e.IdempotencyKey)
+	case e.IdempotencyKey != "":
 		text += fmt.Sprintf("; order outcome %s, idempotency key %s", e.OrderOutcome, e.IdempotencyKey)
 	}
 	return text
@@ -135,6 +139,16 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	if cents, err := strconv.ParseInt(e.Metadata["remaining_cents"], 10, 64); err == nil {
 		e.RemainingCents = &cents
 	}
+}
+
+// named puts into an error which render or order it is of.
+func named(err error, generationID, key string) *Error {
+	e := (*Error)(nil)
+	if errors.As(err, &e) {
+		e.GenerationID, e.IdempotencyKey = generationID, key
+		return e
+	}
+	return &Error{} // of nobody's
 }
 
 // ended is the error of a call whose context has ended after another error.

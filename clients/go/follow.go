@@ -46,6 +46,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 		case errors.Is(end.err, io.EOF):
 			end.err = classed(&Error{Code: codes.Unavailable, Message: "the stream ended"})
 		case isFinal(end.err):
+			named(end.err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, end.err)
 			return
 		}
@@ -53,6 +54,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 			w.Attempt = 0
 		}
 		if err := w.pause(ctx, end.delay, end.err); err != nil {
+			named(err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, err)
 			return
 		}
@@ -61,7 +63,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 
 var (
 	errStopped = errors.New("the caller has left the loop")
-	errSilent  = classed(&Error{Code: codes.Unavailable, Message: "the server was silent for three heartbeats"})
+	errSilent  = errors.New("the server was silent for three heartbeats")
 )
 
 // ending says how a stream ended.
@@ -94,7 +96,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 		}
 	}
 	if errors.Is(context.Cause(ctx), errSilent) && !errors.Is(err, errStopped) {
-		err = errSilent
+		err = classed(&Error{Code: codes.Unavailable, Message: errSilent.Error()})
 	}
 	end.err = typed(err)
 	return end

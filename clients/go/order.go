@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -21,7 +20,7 @@ type Order struct {
 	// Key is the idempotency key: whoever sends the same order with it again gets the same render, and it is paid once.
 	// Write it down before. Without one Order makes one, and hands it to OnKey, else to the logger, before it sends.
 	Key   string
-	OnKey func(key string)
+	OnKey func(key string) error // an error stops the order before it is sent
 
 	MaxCostCents *int64 // refuses a higher price
 	Labels       map[string]string
@@ -46,10 +45,8 @@ func (c *Client) Order(ctx context.Context, order Order) (*Placed, error) {
 	}
 	if request.IdempotencyKey == "" {
 		request.IdempotencyKey = rand.Text()
-		if order.OnKey != nil {
-			order.OnKey(request.IdempotencyKey)
-		} else {
-			c.logger.Info("ordering", "idempotency_key", request.IdempotencyKey)
+		if err := c.tellKey(order.OnKey, request.IdempotencyKey); err != nil {
+			return nil, fmt.Errorf("easel: nothing was ordered, because its idempotency key was not kept: %w", err)
 		}
 	}
 	a, known := c.attempt("CreateGeneration", "", request.IdempotencyKey), OutcomeNotPlacedByThisCall
@@ -63,11 +60,20 @@ func (c *Client) Order(ctx context.Context, order Order) (*Placed, error) {
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil {
-			ofOrder(err, request.IdempotencyKey, known)
+		if err := a.pause(ctx, 0, err); err != nil { // it may be that of an attempt before the last
+			named(err, "", request.IdempotencyKey).OrderOutcome = known
 			return nil, err
 		}
 	}
+}
+
+// tellKey hands over a key that Order has made.
+func (c *Client) tellKey(hook func(string) error, key string) error {
+	if hook != nil {
+		return hook(key)
+	}
+	c.logger.Info("ordering", "idempotency_key", key)
+	return nil
 }
 
 func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
@@ -89,11 +95,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 // ofOrder puts into an error what is known of its order after all attempts so far. Only a durable ledger knows that no
 // earlier one has placed it.
 func ofOrder(err error, key string, before Outcome) Outcome {
-	e := (*Error)(nil)
-	if !errors.As(err, &e) {
-		return OutcomeUnknown
-	}
-	e.IdempotencyKey = key
+	e := named(err, "", key)
 	if e.OrderOutcome == "" || e.OrderOutcome == OutcomeNotPlacedByThisCall && before == OutcomeUnknown {
 		e.OrderOutcome = OutcomeUnknown
 	}
@@ -101,20 +103,24 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 }
 
 // Run orders, watches until the render is finished, and gives it: its text, or what to Download. A render that did not
-// succeed comes with a *RenderFailedError.
+// succeed comes with a *RenderFailedError. Every error has the key: with it the same order again is not paid again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {
 		return nil, err
 	}
 	render := placed.Render
-	for newer, err := range c.Watch(ctx, render.GenerationID) {
+	for newer, err := range c.watch(ctx, render.GenerationID, placed.Key) {
 		if err != nil {
 			return render, err
 		}
 		render = newer
 	}
-	return render, render.Failed()
+	if err := render.Failed(); err != nil {
+		named(err, render.GenerationID, placed.Key)
+		return render, err
+	}
+	return render, nil
 }
 
 // Failed gives a *RenderFailedError of a render that has ended without a result, else nil.
@@ -126,5 +132,5 @@ func (r *Render) Failed() error {
 	if r.FailureMessage != "" {
 		text += ": " + r.FailureMessage
 	}
-	return &RenderFailedError{&Error{Code: codes.FailedPrecondition, Message: text}, r}
+	return &RenderFailedError{&Error{Code: codes.FailedPrecondition, Message: text, GenerationID: r.GenerationID}, r}
 }

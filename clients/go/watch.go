@@ -46,12 +46,17 @@ func optionsOf(options []WatchOption) (o watchOptions) {
 // The watch goes on through everything else, a server that restarts or falls silent for three heartbeats among it, and
 // repeats no state.
 func (c *Client) Watch(ctx context.Context, generationID string, options ...WatchOption) iter.Seq2[*Render, error] {
+	return c.watch(ctx, generationID, "", options...)
+}
+
+// watch is Watch, with the key of the order where that is known.
+func (c *Client) watch(ctx context.Context, generationID, key string, options ...WatchOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		o := optionsOf(options)
 		next := &easelv1.WatchGenerationRequest{
 			GenerationId: generationID, Until: o.until, KnownEtag: o.known[generationID], HeartbeatInterval: durationpb.New(c.heartbeat),
 		}
-		w := watch[*easelv1.WatchGenerationResponse, Render]{attempts: c.attempt("WatchGeneration", generationID, "")}
+		w := watch[*easelv1.WatchGenerationResponse, Render]{attempts: c.attempt("WatchGeneration", generationID, key)}
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationResponse], error) {
 			return c.Generations.WatchGeneration(ctx, next)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +34,13 @@ type counter struct {
 func (c *counter) serve(t *testing.T) dialer {
 	return (&scripted{
 		model:  func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-		create: c.create,
+		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			g, err := c.create(r)
+			if errors.Is(err, errHangs) {
+				<-t.Context().Done()
+			}
+			return g, err
+		},
 		watch: func(r *easelv1.WatchGenerationRequest, s oneStream) error {
 			if c.hold.Load() {
 				<-s.Context().Done()
@@ -245,6 +252,7 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 	bad := failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	notAway := notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE")
 	for name, test := range map[string]struct {
 		refuse func(n int) error
 		flags  []string
@@ -256,6 +264,7 @@ func TestOnlyWhatIsCertainIsSaidOfOrdersThatFailed(t *testing.T) {
 		"unknown in between":                  {func(n int) error { return []error{unknown, unknown, away, away}[min(n, 4)-1] }, []string{"--timeout", "3300ms"}, "2 may be ordered"},
 		"nothing could be sent":               {func(int) error { return away }, []string{"--timeout", "3300ms"}, "2 not ordered"},
 		"nothing sent, under a key that was":  {func(int) error { return away }, []string{"--timeout", "3300ms", "--idempotency-key", "k"}, "2 may be ordered"},
+		"not placed, then no answer in time":  {func(n int) error { return []error{notAway, notAway, errHangs, errHangs}[n-1] }, []string{"--timeout", "9s"}, "2 may be ordered"},
 		"unknown until there is no more time": {func(int) error { return unknown }, []string{"--timeout", "3300ms"}, "2 may be ordered"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,9 @@ type orders struct {
 	at     []time.Time
 }
 
+// errHangs is of an order that was taken, and whose answer does not come.
+var errHangs = errors.New("no answer comes")
+
 func (o *orders) serve(t *testing.T) dialer {
 	return (&scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
@@ -36,6 +40,9 @@ func (o *orders) serve(t *testing.T) dialer {
 			if len(o.errors) > 0 {
 				err := o.errors[0]
 				o.errors = o.errors[1:]
+				if errors.Is(err, errHangs) {
+					<-t.Context().Done()
+				}
 				return nil, err
 			}
 			return render("gen_1", queued), nil
@@ -158,6 +165,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		"a budget under an older key":         {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
 		"a refusal that the ledger has":       {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
 		"a ledger that is away":               {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
+		"not placed, then no answer":          {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
 		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 func order(key string) easel.Order {
 	return easel.Order{
 		Model: "studio/landscape", Inputs: map[string]any{"prompt": "rain"}, Key: strings.TrimPrefix(key, "-"),
-		OnKey:        func(string) { fmt.Println("key made") },
+		OnKey:        func(string) error { fmt.Println("key made"); return nil },
 		MaxCostCents: easel.Cents(50), Labels: map[string]string{"campaign": "winter"},
 	}
 }
