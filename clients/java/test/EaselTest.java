@@ -6,6 +6,7 @@ import com.google.protobuf.Struct;
 import com.google.protobuf.Timestamp;
 import com.google.protobuf.Value;
 import com.google.rpc.ErrorInfo;
+import com.google.rpc.RequestInfo;
 import com.google.rpc.RetryInfo;
 import io.github.easelgrpc.easel.*;
 import io.github.easelgrpc.easel.v1.*;
@@ -58,6 +59,11 @@ public final class EaselTest implements AutoCloseable {
 
       @Override
       public void watchGenerations(WatchGenerationsRequest request, StreamObserver<WatchGenerationsResponse> to) {
+        answer(request, to);
+      }
+
+      @Override
+      public void listGenerations(ListGenerationsRequest request, StreamObserver<ListGenerationsResponse> to) {
         answer(request, to);
       }
 
@@ -184,6 +190,112 @@ public final class EaselTest implements AutoCloseable {
         caller.interrupt();
         equal(ErrorReason.LEDGER_UNAVAILABLE, ends.get(30, TimeUnit.SECONDS));
       }
+    }
+  }
+
+  private static final CreateGenerationResponse PLACED =
+      CreateGenerationResponse.newBuilder().setGeneration(Generation.newBuilder().setGenerationId("gen_1").setState(State.STATE_QUEUED)).build();
+
+  private static Answer failing(String reason, String outcome) {
+    return request -> List.of(failure(Status.Code.UNAVAILABLE, reason, -1, outcome));
+  }
+
+  /** What is known of an order covers all attempts at it. */
+  private static void theOutcomeOfAnOrderIsThatOfAllAttempts() throws IOException {
+    var mayExist = failing("LEDGER_UNAVAILABLE", "unknown");
+    var thisDidNot = failing("UPSTREAM_UNAVAILABLE", "not_placed_by_this_call");
+    var noneDid = failing("UPSTREAM_UNAVAILABLE", "not_placed");
+    var end = failing("PRICE_ABOVE_LIMIT", "not_placed_by_this_call");
+    var endOfAll = failing("PRICE_ABOVE_LIMIT", "not_placed");
+    var wants = Map.of(
+        List.of(end), EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL,
+        List.of(thisDidNot, end), EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL,
+        List.of(mayExist, end), EaselException.OrderOutcome.UNKNOWN,
+        List.of(mayExist, thisDidNot, end), EaselException.OrderOutcome.UNKNOWN,
+        List.of(mayExist, endOfAll), EaselException.OrderOutcome.NOT_PLACED,
+        List.of(noneDid, failing("PRICE_ABOVE_LIMIT", "")), EaselException.OrderOutcome.UNKNOWN);
+    for (var want : wants.entrySet()) {
+      try (var test = new EaselTest(want.getKey().toArray(new Answer[0]))) {
+        equal(want.getValue(), fails(PriceAboveLimitException.class, () -> order(test.easel)).orderOutcome());
+        equal(want.getKey().size(), test.requests.size());
+      }
+    }
+  }
+
+  private static void anOrderThatATimeoutCutsMayExist() throws IOException {
+    try (var test = new EaselTest(failing("UPSTREAM_UNAVAILABLE", "not_placed"), request -> List.of(SILENCE))) {
+      var error = fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(test.easel.withTimeout(java.time.Duration.ofSeconds(12))));
+      equal(2, test.requests.size());
+      equal(EaselException.OrderOutcome.UNKNOWN, error.orderOutcome());
+      equal(ErrorReason.UPSTREAM_UNAVAILABLE, error.reason());
+      equal(Optional.of("key-1"), error.idempotencyKey());
+      equal(false, error.isRetryable());
+    }
+  }
+
+  private static void aRunThatBreaksOffTellsOfItsOrder() throws IOException {
+    for (var end : List.of(failing("CALLER_UNKNOWN", ""), (Answer) request -> List.of(SILENCE))) {
+      try (var test = new EaselTest(request -> List.of(PLACED), end)) {
+        var error = fails(EaselException.class, () -> test.easel.withTimeout(java.time.Duration.ofSeconds(12)).order("studio/haiku", Map.of()).run());
+        equal(Optional.of(((CreateGenerationRequest) test.requests.get(0)).getIdempotencyKey()), error.idempotencyKey()); // it was made
+        equal(Optional.of("gen_1"), error.generationId());
+        equal(true, error.getMessage().contains(error.idempotencyKey().get()));
+      }
+    }
+  }
+
+  private static void eachAttemptIsToldBeforeTheNextOne() throws IOException {
+    var away = failing(Status.Code.UNAVAILABLE, "", -1);
+    try (var test = new EaselTest(away, away, request -> List.of(PLACED))) {
+      var calls = new ArrayList<Integer>();
+      try (var easel = test.client().onRetry((error, delay) -> calls.add(test.requests.size())).build()) {
+        equal("gen_1", order(easel).generationId());
+      }
+      equal(List.of(1, 2), calls);
+    }
+  }
+
+  private static void aReadIsSentFiveTimes() throws IOException {
+    try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "", -1))) {
+      fails(UnavailableException.class, () -> test.easel.list(Map.of()).iterator().next());
+      equal(5, test.requests.size());
+      equal(4, test.delays.size());
+    }
+  }
+
+  private static void aServerThatAsksForMoreThanAnHourIsNotWaitedFor() throws IOException {
+    for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next())) {
+      for (var seconds : List.of(3601, Integer.MAX_VALUE)) {
+        try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", seconds))) {
+          equal(Optional.of(java.time.Duration.ofSeconds(seconds)), fails(UnavailableException.class, () -> call.apply(test.easel)).retryAfter());
+          equal(1, test.requests.size());
+        }
+      }
+    }
+  }
+
+  private static void anErrorWithOddDetailsIsReadAsFarAsItGoes() throws IOException {
+    var odd = com.google.rpc.Status.newBuilder().setCode(Status.Code.PERMISSION_DENIED.value()).setMessage("scripted")
+        .addDetails(Any.pack(ErrorInfo.newBuilder().setDomain("easel").setReason("OF_A_NEWER_SERVER")
+            .putMetadata("reset_time", "soon").putMetadata("remaining_cents", "few").putMetadata("order_outcome", "odd").build()))
+        .addDetails(Any.pack(RequestInfo.newBuilder().setRequestId("request-1").build()))
+        .addDetails(Any.pack(RetryInfo.newBuilder().setRetryDelay(Duration.newBuilder().setSeconds(-1)).build())).build();
+    var unreadable = new Metadata();
+    unreadable.put(Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER), new byte[] {-1});
+    try (var test = new EaselTest(request -> List.of(StatusProto.toStatusRuntimeException(odd)),
+        request -> List.of(Status.NOT_FOUND.withDescription("scripted").asRuntimeException(unreadable)))) {
+      var error = fails(EaselException.class, () -> order(test.easel));
+      equal("OF_A_NEWER_SERVER", error.reasonName());
+      equal(Optional.of("request-1"), error.requestId());
+      equal(List.of(Optional.empty(), Optional.empty(), OptionalLong.empty()), List.of(error.resetTime(), error.retryAfter(), error.remainingCents()));
+      fails(NotFoundException.class, () -> order(test.easel));
+    }
+  }
+
+  private static void theCloseOfAClientWithATimeoutLeavesTheOther() throws IOException {
+    try (var test = new EaselTest(request -> List.of(PLACED))) {
+      test.easel.withTimeout(java.time.Duration.ofSeconds(30)).close();
+      equal("gen_1", order(test.easel).generationId());
     }
   }
 
@@ -384,7 +496,7 @@ public final class EaselTest implements AutoCloseable {
           retries.incrementAndGet();
           own.get().close();
         }).build());
-        fails(UnavailableException.class, () -> call.apply(own.get()));
+        equal(false, fails(UnavailableException.class, () -> call.apply(own.get())).isRetryable());
         fails(UnavailableException.class, () -> call.apply(own.get()));
         equal(1, retries.get());
       }
@@ -500,6 +612,14 @@ public final class EaselTest implements AutoCloseable {
   /** Runs all cases side by side: most of the time they wait. */
   public static void main(String[] args) throws Exception {
     var runs = Stream.<Case>of(
+        EaselTest::theOutcomeOfAnOrderIsThatOfAllAttempts,
+        EaselTest::anOrderThatATimeoutCutsMayExist,
+        EaselTest::aRunThatBreaksOffTellsOfItsOrder,
+        EaselTest::eachAttemptIsToldBeforeTheNextOne,
+        EaselTest::aReadIsSentFiveTimes,
+        EaselTest::aServerThatAsksForMoreThanAnHourIsNotWaitedFor,
+        EaselTest::anErrorWithOddDetailsIsReadAsFarAsItGoes,
+        EaselTest::theCloseOfAClientWithATimeoutLeavesTheOther,
         EaselTest::watchManySendsTheEtagsUpdatedLast,
         EaselTest::watchManyRepeatsNoneOfThe10000ThatChangedLast,
         EaselTest::watchManySendsNoEtagOfWhatIsFinished,

@@ -12,7 +12,7 @@ final class AccountWatch extends Follower<WatchAccountResponse, Account> {
   private Account last; // null before the first; only what can change
 
   AccountWatch(Easel easel, WatchAccountRequest request) {
-    super(easel, "", request.getHeartbeatInterval(), false);
+    super(easel, new Attempts(easel, "", ""), request.getHeartbeatInterval(), false);
     this.request = request;
   }
 

@@ -12,16 +12,22 @@ import java.util.concurrent.TimeUnit;
 /** The attempts of one call that goes on through what a repeat may mend. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // of back-off, before jitter
+  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // a server that asks for more is not waited for
+  private static final int MOST = 5; // of a read
+  private static final int MOST_ASKED = 10; // of a read, where the server says when
   private final Easel easel;
-  private final String key;
   private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
+  private Failure.Subject subject;
+  private Failure before; // of the newest attempt that the timeout has not ended; null before the first
   private int failures;
+  private int unasked;
+  private int asked;
   private Heartbeat last; // null before the first
 
-  /** The key is that of the order that the call is about, or "". */
-  Attempts(Easel easel, String key) {
+  /** Those of an order begin with the outcome that it is not placed by them. The texts are "" where there are none. */
+  Attempts(Easel easel, String key, String generationId) {
     this.easel = easel;
-    this.key = key;
+    this.subject = new Failure.Subject(key, generationId, EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL);
   }
 
   /** Begins the back-off anew. */
@@ -43,10 +49,20 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Makes the exception of an error of gRPC. */
+  /** Makes the exception of an error of gRPC. A timeout has the error before it, which says more. */
   EaselException exception(StatusRuntimeException error) {
-    var late = error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED && easel.isOverWithin(1000);
-    return late ? new TimeoutException(Failure.of(error, key), last) : Failure.exception(error, key);
+    var failure = Failure.of(error);
+    subject = subject.after(failure.metadata("order_outcome"));
+    if (failure.code() == Status.Code.DEADLINE_EXCEEDED && easel.isOverWithin(1000)) {
+      return new TimeoutException((before == null ? failure : before).about(subject), last);
+    }
+    before = failure.about(subject);
+    return before.exception();
+  }
+
+  /** Reports whether a read that has failed so is sent again. */
+  boolean areLeft(EaselException error) {
+    return error.retryAfter().isPresent() ? ++asked < MOST_ASKED : ++unasked < MOST;
   }
 
   /**
@@ -54,12 +70,15 @@ final class Attempts {
    * attempt is worth it.
    */
   void pause(EaselException error, boolean worth, Duration least) {
-    var backOff = Math.min(500L << Math.min(failures++, 8), LONGEST.toMillis()) * ThreadLocalRandom.current().nextDouble(0.5, 1.5);
-    var asked = Math.max(least.toMillis(), error.retryAfter().orElse(Duration.ZERO).toMillis());
-    var delay = Math.max((long) backOff, asked);
-    if (!worth || isOver()) {
+    if (isOver()) {
+      throw end(error);
+    }
+    var told = error.retryAfter().filter(delay -> delay.compareTo(least) > 0).orElse(least);
+    if (!worth || told.compareTo(LONGEST_ASKED) > 0) {
       throw error;
     }
+    var backOff = Math.min(500L << Math.min(failures++, 8), LONGEST.toMillis()) * ThreadLocalRandom.current().nextDouble(0.5, 1.5);
+    var delay = Math.max((long) backOff, told.toMillis());
     if (easel.isOverWithin(delay)) {
       throw new TimeoutException(error.failure(), last);
     }
@@ -70,14 +89,19 @@ final class Attempts {
     try {
       ended.await(delay, TimeUnit.MILLISECONDS);
       if (isOver()) {
-        throw error;
+        throw end(error);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw error;
+      throw end(error);
     } finally {
       context.removeListener(end);
     }
+  }
+
+  /** The error of a call that its caller has ended, which no repeat mends. */
+  private static EaselException end(EaselException error) {
+    return error instanceof TimeoutException ? error : error.failure().asLast().exception();
   }
 
   private boolean isOver() {

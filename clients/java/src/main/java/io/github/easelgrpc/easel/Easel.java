@@ -2,24 +2,23 @@ package io.github.easelgrpc.easel;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
-import com.google.gson.reflect.TypeToken;
 import io.github.easelgrpc.easel.v1.*;
 import io.grpc.*;
 import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * A robust client of Easel: its calls go on through whatever a repeat may mend, for as long as they are let. They end with {@link
@@ -28,16 +27,22 @@ import java.util.stream.Collectors;
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
+  /** Spreads calls, and leaves out servers that say that they do not serve, where grpc-services is there to ask. */
+  private static final Map<String, ?> SERVICE_CONFIG =
+      Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
+
   private final ManagedChannel own; // null where the channel is the caller's
   private final Channel channel;
   private final Hooks hooks;
   private final Deadline deadline; // null: none
+  private final boolean derived; // so that the connection is another's to close
 
-  private Easel(ManagedChannel own, Channel channel, Hooks hooks, Deadline deadline) {
+  private Easel(ManagedChannel own, Channel channel, Hooks hooks, Deadline deadline, boolean derived) {
     this.own = own;
     this.channel = channel;
     this.hooks = hooks;
     this.deadline = deadline;
+    this.derived = derived;
   }
 
   /** A client of the server at EASEL_ADDR, localhost:50051 where that is empty, with the API key or service token in EASEL_API_KEY. */
@@ -115,7 +120,7 @@ public final class Easel implements AutoCloseable {
     public Easel build() {
       var hooks = new Hooks(onRetry, onHeartbeat, onKey);
       if (channel != null) {
-        return new Easel(null, channel, hooks, null);
+        return new Easel(null, channel, hooks, null, false);
       }
       var where = new Address(address);
       var plaintext = credentials == null ? where.plaintext : credentials instanceof InsecureChannelCredentials;
@@ -127,16 +132,16 @@ public final class Easel implements AutoCloseable {
       }
       var security = credentials != null ? credentials : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
       var own = connect(where.target, security);
-      return new Easel(own, authorized(own, apiKey), hooks, null);
+      return new Easel(own, authorized(own, apiKey), hooks, null, false);
     }
   }
 
-  /** A channel that retries unary calls by the service config, spreads calls, and finds out by pings when a server is gone. */
+  /** A channel that spreads calls, and finds out by pings when a server is gone. */
   private static ManagedChannel connect(String target, ChannelCredentials credentials) {
-    var config = new InputStreamReader(Easel.class.getResourceAsStream("/easel/v1/service_config.json"), StandardCharsets.UTF_8);
     return Grpc.newChannelBuilder(target, credentials)
-        .defaultServiceConfig(JSON.fromJson(config, new TypeToken<Map<String, ?>>() {}))
-        .defaultLoadBalancingPolicy("round_robin")
+        .disableRetry() // what is sent again is sent by this package, which tells of it
+        .disableServiceConfigLookUp()
+        .defaultServiceConfig(SERVICE_CONFIG)
         .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
@@ -152,9 +157,9 @@ public final class Easel implements AutoCloseable {
     return ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers));
   }
 
-  /** The same client, all of whose calls end so long from now. */
+  /** The same client, all of whose calls end so long from now. It needs no close. */
   public Easel withTimeout(Duration timeout) {
-    return new Easel(own, channel, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS));
+    return new Easel(own, channel, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), true);
   }
 
   /** The calls of GenerationService by its messages. They fail as gRPC's own do. */
@@ -175,7 +180,7 @@ public final class Easel implements AutoCloseable {
   /** What a render would cost now, which no order of it is bound to. */
   public Quote quote(String modelId, Map<String, ?> inputs) {
     var request = QuoteGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)).build();
-    return call("", () -> generations().quoteGeneration(request)).getQuote();
+    return read(() -> generations().quoteGeneration(request)).getQuote();
   }
 
   /** Begins an order of one render. The inputs are what the model names them, as JSON has them: texts, numbers, lists, maps. */
@@ -190,7 +195,12 @@ public final class Easel implements AutoCloseable {
 
   /** Watches a render from known_etag to the goal of the request, over as many streams as it takes. */
   public Watch<Render> watch(WatchGenerationRequest request) {
-    return new GenerationWatch(this, "", request);
+    return new GenerationWatch(this, request, "");
+  }
+
+  /** Watches the render of an order, whose key is in each error. */
+  Watch<Render> watch(Order order) {
+    return new GenerationWatch(this, WatchGenerationRequest.newBuilder().setGenerationId(order.generationId()).build(), order.key());
   }
 
   /** Watches renders until all have ended: of none, it is over. The states whose etags are known, by id, are not told again. */
@@ -230,7 +240,7 @@ public final class Easel implements AutoCloseable {
   public Iterable<Render> list(GenerationFilter filter) {
     var request = ListGenerationsRequest.newBuilder().setFilter(filter).build();
     return () -> new Pages<ListGenerationsResponse, Render>(
-        token -> call("", () -> generations().listGenerations(request.toBuilder().setPageToken(token).build())),
+        token -> read(() -> generations().listGenerations(request.toBuilder().setPageToken(token).build())),
         page -> page.getGenerationsList().stream().map(Render::new).collect(Collectors.toList()), ListGenerationsResponse::getNextPageToken);
   }
 
@@ -242,7 +252,7 @@ public final class Easel implements AutoCloseable {
   /** What was spent between the times of a request. */
   public Iterable<UsageRow> usage(ListUsageRequest request) {
     return () -> new Pages<ListUsageResponse, UsageRow>(
-        token -> call("", () -> accounts().listUsage(request.toBuilder().setPageToken(token).build())),
+        token -> read(() -> accounts().listUsage(request.toBuilder().setPageToken(token).build())),
         ListUsageResponse::getRowsList, ListUsageResponse::getNextPageToken);
   }
 
@@ -265,7 +275,7 @@ public final class Easel implements AutoCloseable {
   /** Fetches the file of a render into a stream, which has the bytes as they come and is not closed. */
   public ContentInfo download(String generationId, OutputStream to) throws IOException {
     var download = new Download(generationId, to);
-    for (var attempts = new Attempts(this, ""); ; ) {
+    for (var attempts = new Attempts(this, "", generationId); ; ) {
       var before = download.offset();
       try {
         return download.once(this);
@@ -279,24 +289,29 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Ends what the client has connected, and every call of it. */
+  /** Ends what the client has connected, and every call of it and of those {@link #withTimeout}. Closing one of those ends nothing. */
   @Override
   public void close() {
-    if (own != null) {
+    if (own != null && !derived) {
       own.shutdownNow();
     }
   }
 
-  /** Makes a call until it has an answer, or an error that a repeat can't mend. The key is that of an order, or "". */
-  <T> T call(String key, Supplier<T> call) {
-    for (var attempts = new Attempts(this, key); ; ) {
+  private <T> T read(Supplier<T> call) {
+    var attempts = new Attempts(this, "", "");
+    return call(attempts, attempts::areLeft, call);
+  }
+
+  /** Makes a call until it has an answer, an error that a repeat can't mend, or no attempts left. */
+  <T> T call(Attempts attempts, Predicate<EaselException> areLeft, Supplier<T> call) {
+    for (;;) {
       try {
         var answer = call.get();
         hooks.answered();
         return answer;
       } catch (StatusRuntimeException e) {
         var error = attempts.exception(e);
-        attempts.pause(error, error.isRetryable(), Duration.ZERO);
+        attempts.pause(error, error.isRetryable() && areLeft.test(error), Duration.ZERO);
       }
     }
   }
@@ -309,8 +324,9 @@ public final class Easel implements AutoCloseable {
     return own != null && own.isShutdown();
   }
 
-  /** Reports whether the timeout comes before so many milliseconds. */
+  /** Reports whether the timeout, or that of the caller's Context, comes before so many milliseconds. */
   boolean isOverWithin(long millis) {
-    return deadline != null && deadline.timeRemaining(TimeUnit.MILLISECONDS) < millis;
+    return Stream.of(Optional.ofNullable(deadline), Optional.ofNullable(Context.current().getDeadline())).flatMap(Optional::stream)
+        .anyMatch(end -> end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }
 }

@@ -1,11 +1,12 @@
 package io.github.easelgrpc.easel;
 
 import com.google.rpc.BadRequest;
-import com.google.rpc.RetryInfo;
+import com.google.rpc.RequestInfo;
 import io.github.easelgrpc.easel.v1.ErrorReason;
 import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.format.DateTimeParseException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -30,12 +31,20 @@ public class EaselException extends RuntimeException {
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
+  /** The name of the reason, that of a newer server too, or "". */
+  public String reasonName() {
+    return failure.info.getReason();
+  }
+
   /** The gRPC code. */
   public Status.Code code() {
     return failure.code();
   }
 
-  /** Whether the same call again may mend the error. The calls of {@link Easel} have done so as long as they were let. */
+  /**
+   * Whether the same call again may mend the error. The calls of {@link Easel} have done so as long as they were let: where the caller
+   * has ended them, it is false.
+   */
   public boolean isRetryable() {
     return failure.isRetryable();
   }
@@ -44,31 +53,45 @@ public class EaselException extends RuntimeException {
     return failure;
   }
 
-  /** What is known of an order that has failed. Any error may leave it UNKNOWN: then the order may exist, and its key is to be kept. */
+  /**
+   * What is known of an order after all attempts at it. Any error may leave it UNKNOWN: then the order may exist, and its key is to be
+   * kept.
+   */
   public OrderOutcome orderOutcome() {
-    switch (failure.metadata("order_outcome")) {
-      case "not_placed":
-        return OrderOutcome.NOT_PLACED;
-      case "not_placed_by_this_call":
-        return OrderOutcome.NOT_PLACED_BY_THIS_CALL;
-      default:
-        return OrderOutcome.UNKNOWN;
-    }
+    return failure.subject.outcome;
   }
 
-  /** The idempotency key of the order that has failed. */
+  /** The idempotency key of the order that has failed, or of the one whose render could not be watched. */
   public Optional<String> idempotencyKey() {
-    return Optional.of(failure.key).filter(key -> !key.isEmpty());
+    return text(failure.subject.key);
+  }
+
+  /** The render that the call was about. From {@link OrderRequest#run} it says that the order stands. */
+  public Optional<String> generationId() {
+    return text(failure.subject.generationId);
+  }
+
+  /** What the log of the server has of the call. */
+  public Optional<String> requestId() {
+    return failure.detail(RequestInfo.class).flatMap(info -> text(info.getRequestId()));
+  }
+
+  private static Optional<String> text(String text) {
+    return Optional.of(text).filter(some -> !some.isEmpty());
   }
 
   /** How long to wait before the next attempt, where the server has said so. */
   public Optional<Duration> retryAfter() {
-    return failure.detail(RetryInfo.class).map(info -> Times.duration(info.getRetryDelay()));
+    return failure.retryAfter();
   }
 
   /** When a budget is reset. */
   public Optional<Instant> resetTime() {
-    return Optional.of(failure.metadata("reset_time")).filter(text -> !text.isEmpty()).map(Instant::parse);
+    try {
+      return Optional.of(Instant.parse(failure.metadata("reset_time")));
+    } catch (DateTimeParseException e) {
+      return Optional.empty(); // as if it were not there
+    }
   }
 
   /** What a budget has left. */

@@ -5,11 +5,13 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Message;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
+import io.github.easelgrpc.easel.EaselException.OrderOutcome;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -21,9 +23,38 @@ final class Failure {
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
 
   final com.google.rpc.Status status;
-  final String key; // of the order, "" of anything else
   final Throwable cause; // null of what the helper says itself
   final ErrorInfo info;
+  final Subject subject;
+  private final boolean last; // no attempt may follow
+
+  /** What a call is about. Unknown texts are "". */
+  static final class Subject {
+    static final Subject NONE = new Subject("", "", OrderOutcome.UNKNOWN);
+    final String key; // of the order
+    final String generationId;
+    final OrderOutcome outcome; // of the order, after all attempts so far
+
+    Subject(String key, String generationId, OrderOutcome outcome) {
+      this.key = key;
+      this.generationId = generationId;
+      this.outcome = outcome;
+    }
+
+    /**
+     * The same after another attempt has failed. Any may have placed the order unless its answer says that none has; that only itself
+     * did not, it may say.
+     */
+    Subject after(String answer) {
+      var now = OrderOutcome.UNKNOWN;
+      if (answer.equals("not_placed")) {
+        now = OrderOutcome.NOT_PLACED;
+      } else if (answer.equals("not_placed_by_this_call") && outcome != OrderOutcome.UNKNOWN) {
+        now = OrderOutcome.NOT_PLACED_BY_THIS_CALL;
+      }
+      return new Subject(key, generationId, now);
+    }
+  }
 
   /** What clients/reasons.json says. */
   private static final class Table {
@@ -39,31 +70,53 @@ final class Failure {
     String again;
   }
 
-  private Failure(com.google.rpc.Status status, String key, Throwable cause) {
+  private Failure(com.google.rpc.Status status, Throwable cause, Subject subject, boolean last) {
     this.status = status;
-    this.key = key;
     this.cause = cause;
+    this.subject = subject;
+    this.last = last;
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** Makes the exception of an error of gRPC. */
-  static EaselException exception(StatusRuntimeException error, String key) {
-    var failure = of(error, key);
-    return Classes.of(failure.row().name, failure);
+  static Failure of(StatusRuntimeException error) {
+    return new Failure(status(error), error, Subject.NONE, false);
   }
 
-  static Failure of(StatusRuntimeException error, String key) {
-    return new Failure(StatusProto.fromThrowable(error), key, error);
+  private static com.google.rpc.Status status(StatusRuntimeException error) {
+    try {
+      return StatusProto.fromThrowable(error);
+    } catch (IllegalArgumentException e) { // its details can't be read
+      return status(error.getStatus().getCode(), Optional.ofNullable(error.getStatus().getDescription()).orElse(""));
+    }
+  }
+
+  private static com.google.rpc.Status status(Status.Code code, String message) {
+    return com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(message).build();
   }
 
   /** What the helper finds itself. */
-  static Failure of(Status.Code code, String message, String key) {
-    return new Failure(com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(message).build(), key, null);
+  static Failure of(Status.Code code, String message, Subject subject) {
+    return new Failure(status(code, message), null, subject, true);
+  }
+
+  Failure about(Subject subject) {
+    return new Failure(status, cause, subject, last);
+  }
+
+  /** The same, after which no attempt may follow. */
+  Failure asLast() {
+    return new Failure(status, cause, subject, true);
+  }
+
+  /** Makes the exception of its class. */
+  EaselException exception() {
+    return Classes.of(row().name, this);
   }
 
   String message() {
-    var why = info.getReason().isEmpty() ? code().name() : info.getReason();
-    return why + ": " + status.getMessage() + (key.isEmpty() ? "" : " (idempotency key " + key + ")");
+    var text = (info.getReason().isEmpty() ? code().name() : info.getReason()) + ": " + status.getMessage();
+    text += subject.generationId.isEmpty() ? "" : " (render " + subject.generationId + ")";
+    return text + (subject.key.isEmpty() ? "" : " (idempotency key " + subject.key + ")");
   }
 
   Status.Code code() {
@@ -72,7 +125,11 @@ final class Failure {
 
   boolean isRetryable() {
     var again = row().again;
-    return again.equals("yes") || again.equals("if_told") && detail(RetryInfo.class).isPresent();
+    return !last && (again.equals("yes") || again.equals("if_told") && retryAfter().isPresent());
+  }
+
+  Optional<Duration> retryAfter() {
+    return detail(RetryInfo.class).map(told -> Times.duration(told.getRetryDelay())).filter(delay -> delay.compareTo(Duration.ZERO) > 0);
   }
 
   /** Reports whether a watch that is opened again would meet the same. */
@@ -86,7 +143,11 @@ final class Failure {
 
   OptionalLong cents(String name) {
     var text = metadata(name);
-    return text.isEmpty() ? OptionalLong.empty() : OptionalLong.of(Long.parseLong(text));
+    try {
+      return OptionalLong.of(Long.parseLong(text));
+    } catch (NumberFormatException e) {
+      return OptionalLong.empty(); // as if it were not there
+    }
   }
 
   <T extends Message> Optional<T> detail(Class<T> type) {

@@ -27,9 +27,9 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private boolean silent; // the stream was given up
   private T next;
 
-  Follower(Easel easel, String key, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
+  Follower(Easel easel, Attempts attempts, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
     this.easel = easel;
-    this.attempts = new Attempts(easel, key);
+    this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
     // The server refuses an interval that is too short, and is given the time to say so.

@@ -9,8 +9,9 @@ import java.util.Iterator;
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // what is left to see
 
-  GenerationWatch(Easel easel, String key, WatchGenerationRequest request) {
-    super(easel, key, request.getHeartbeatInterval(), true);
+  /** The key is that of its order, or "". */
+  GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
+    super(easel, new Attempts(easel, key, request.getGenerationId()), request.getHeartbeatInterval(), true);
     this.request = request.toBuilder().setIncludeContent(false); // a download resumes
   }
 

@@ -11,7 +11,7 @@ final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> 
   private final Etags etags;
 
   GenerationsWatch(Easel easel, WatchGenerationsRequest request) {
-    super(easel, "", request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
+    super(easel, new Attempts(easel, "", ""), request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
     this.request = request;
     this.etags = new Etags(request);
   }

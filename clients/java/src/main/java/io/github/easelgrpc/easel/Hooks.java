@@ -1,9 +1,9 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.ErrorReason;
 import io.github.easelgrpc.easel.v1.Heartbeat;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -24,8 +24,10 @@ final class Hooks {
 
   /** Another attempt follows. The first of an outage is logged. */
   void retry(EaselException error, Duration delay) {
-    var gone = error.reason() == ErrorReason.ERROR_REASON_UNSPECIFIED || error.reason() == ErrorReason.SERVER_DRAINING;
-    if (gone && error.code() == Status.Code.UNAVAILABLE && away.compareAndSet(false, true)) {
+    var gone = error.code() == Status.Code.UNAVAILABLE && Set.of("", "UNAVAILABLE", "SERVER_DRAINING").contains(error.reasonName());
+    if (!gone) {
+      answered();
+    } else if (away.compareAndSet(false, true)) {
       LOG.log(System.Logger.Level.WARNING, "Easel is away, and is tried again: {0}", error.getMessage());
     }
     onRetry.accept(error, delay);

@@ -1,7 +1,6 @@
 package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
-import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import java.util.Map;
 import java.util.UUID;
 
@@ -55,7 +54,7 @@ public final class OrderRequest {
       easel.hooks().key(request.getIdempotencyKey());
     }
     var key = request.getIdempotencyKey();
-    var placed = easel.call(key, () -> easel.generations().createGeneration(request.build()));
+    var placed = easel.call(new Attempts(easel, key, ""), error -> true, () -> easel.generations().createGeneration(request.build()));
     return new Order(new Render(placed.getGeneration()), key, placed.getReplayed());
   }
 
@@ -63,8 +62,7 @@ public final class OrderRequest {
   public Render run() {
     var order = send();
     var render = order.render();
-    var watch = WatchGenerationRequest.newBuilder().setGenerationId(order.generationId()).build();
-    for (var newer : new GenerationWatch(easel, order.key(), watch)) {
+    for (var newer : easel.watch(order)) {
       render = newer;
     }
     if (render.state() != RenderState.SUCCEEDED) {

@@ -8,7 +8,8 @@ public final class RenderFailedException extends EaselException {
   private final transient Render render;
 
   RenderFailedException(Render render, String key) {
-    super(Failure.of(Status.Code.FAILED_PRECONDITION, render.state() + " " + render.failureMessage(), key));
+    super(Failure.of(Status.Code.FAILED_PRECONDITION, render.state() + " " + render.failureMessage(),
+        new Failure.Subject(key, render.generationId(), OrderOutcome.UNKNOWN)));
     this.render = render;
   }
 

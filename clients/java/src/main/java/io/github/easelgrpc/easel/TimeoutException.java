@@ -9,7 +9,7 @@ public final class TimeoutException extends EaselException {
   private final transient Heartbeat last;
 
   TimeoutException(Failure failure, Heartbeat last) {
-    super(failure);
+    super(failure.asLast());
     this.last = last;
   }
 

@@ -6,10 +6,13 @@ import java.time.Instant;
 
 /** Java's own times of those of the contract. */
 final class Times {
+  private static final long LONGEST = 315_576_000_000L; // that a duration of the contract may be, in seconds
+
   private Times() {}
 
   static Duration duration(com.google.protobuf.Duration duration) {
-    return Duration.ofSeconds(duration.getSeconds(), duration.getNanos());
+    var seconds = Math.max(-LONGEST, Math.min(duration.getSeconds(), LONGEST));
+    return Duration.ofSeconds(seconds, duration.getNanos());
   }
 
   static Instant instant(Timestamp time) {
