@@ -2,28 +2,27 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
-import { serviceConfig } from "./easel/v1/index.js";
-import { errorOf } from "./errors.js";
 
 /** The version of this package. */
 export const version = "0.1.0";
 
 /** Where a server is. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port; without it EASEL_ADDR, else localhost:50051. */
+  /** host:port, http://host:port or https://host:port; without it EASEL_ADDR, else localhost:50051. Without a scheme it is https, except for this machine. */
   address?: string;
   /** An API key or a service token; without it EASEL_API_KEY. */
   apiKey?: string;
-  /** Whether an API key may go to another host in the clear, where something else protects the way. */
+  /** Whether an API key may go to another host in the clear, where something else protects the way. So does EASEL_ALLOW_PLAINTEXT=true. */
   allowPlaintext?: boolean;
   /** More of the connection, such as the certificates that it trusts: `{ nodeOptions: { ca } }`. */
-  grpc?: Partial<GrpcTransportOptions>;
+  grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
 /** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
-export function endpoint({ address = process.env["EASEL_ADDR"] || "localhost:50051", apiKey, allowPlaintext }: Place): { baseUrl: string; secret: string } {
+export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true" }: Place): { baseUrl: string; secret: string } {
   const secret = (apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim();
-  const [found, scheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
+  const [found, anyScheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
+  const scheme = anyScheme?.toLowerCase();
   const port = Number(digits ?? { http: 80, https: 443 }[scheme ?? ""] ?? 0);
   if (!found || port < 1 || port > 65_535) {
     const shown = address.includes("@") ? "" : `, not "${address}"`;
@@ -32,22 +31,22 @@ export function endpoint({ address = process.env["EASEL_ADDR"] || "localhost:500
   const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i.test(host);
   const plaintext = scheme ? scheme === "http" : loopback;
   if (plaintext && secret && !loopback && !allowPlaintext) {
-    throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext where the way is safe`);
+    throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true where something else encrypts`);
   }
   if (!/^[!-~]*$/.test(secret)) throw new TypeError("the API key has a character that no header may have");
   return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret };
 }
 
-/** Connects. The connection finds out by pings when it is dead, and retries unary calls by the service config. */
-export function connection(baseUrl: string, secret: string, options: Partial<GrpcTransportOptions> = {}): Transport {
+/** Connects. The connection finds out by pings when it is dead. It repeats no call. */
+export function connection(baseUrl: string, secret: string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
     if (secret) request.header.set("authorization", "Bearer " + secret);
     request.header.set("user-agent", "easel-typescript/" + version);
     return next(request);
   };
-  const interceptors = [...(options.interceptors ?? []), retryUnary, sign];
+  const interceptors = [...(options.interceptors ?? []), sign];
   const sessionManager = new Connection(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
-  return createGrpcTransport({ sessionManager, readMaxBytes: 8 << 20, ...options, baseUrl, interceptors });
+  return createGrpcTransport({ readMaxBytes: 8 << 20, ...options, sessionManager, baseUrl, interceptors });
 }
 
 /**
@@ -86,28 +85,3 @@ class Connection {
     this.#newest.notifyResponseByteRead(...read);
   }
 }
-
-/** What Connect says of a connection that is lost. */
-const lost = [Code.Canceled, Code.Aborted];
-
-/** Retries as the service config says, which Connect does not read. */
-const retryUnary: Interceptor = (next) => async (request) => {
-  const { service, method } = request;
-  const config = serviceConfig.methodConfig.find(({ name }) => name.some((n) => n.service === service.typeName && n.method === method.name));
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await next(request);
-    } catch (error) {
-      if (!config || !(error instanceof ConnectError) || attempt === config.retryPolicy.maxAttempts) throw error;
-      const { retryableStatusCodes, initialBackoff, backoffMultiplier, maxBackoff } = config.retryPolicy;
-      const { code, reason, retryAfter = 0 } = errorOf(error);
-      const pushback = error.metadata.get("grpc-retry-pushback-ms");
-      if (!retryableStatusCodes.includes(lost.includes(error.code) && !reason ? "UNAVAILABLE" : code) || Number(pushback ?? 0) < 0) throw error;
-      const delay = Math.min(parseFloat(initialBackoff) * backoffMultiplier ** (attempt - 1), parseFloat(maxBackoff));
-      const ms = Math.max(1000 * delay * (0.8 + 0.4 * Math.random()), retryAfter);
-      await sleep(ms, undefined, { signal: request.signal }).catch(() => {
-        throw error;
-      });
-    }
-  }
-};

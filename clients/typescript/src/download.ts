@@ -12,26 +12,32 @@ import { values, type ContentInfo } from "./values.js";
 type Generations = Client<typeof v1.GenerationService>;
 
 /** Writes a file that has its name when it is whole and on the disk. A stream is the caller's own. */
-export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo | undefined> {
+export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
-    return fetch(generations, generationId, write, attempts);
+    return fetch(generations, generationId, { write }, attempts);
   }
   const part = join(dirname(to), `.${basename(to)}.${randomBytes(8).toString("hex")}.part`);
-  const file = await open(part, "wx"); // a new file: a link that somebody has put there is not followed
+  const file = await open(part, "ax"); // a new file: a link that somebody has put there is not followed
   try {
-    const info = await fetch(generations, generationId, (data) => file.writeFile(data), attempts);
+    const info = await fetch(generations, generationId, { write: (data) => file.writeFile(data), restart: () => file.truncate() }, attempts);
     await file.sync();
     await rename(part, to);
     return info;
   } finally {
-    await file.close();
-    await rm(part, { force: true });
+    await file.close().finally(() => rm(part, { force: true }));
   }
 }
 
-async function fetch(generations: Generations, generationId: string, write: (data: Uint8Array) => Promise<void>, attempts: Attempts): Promise<ContentInfo | undefined> {
-  const digest = createHash("sha256");
+/** Takes the bytes. */
+interface Target {
+  write: (data: Uint8Array) => Promise<void>;
+  /** Forgets them, where it can. */
+  restart?: () => Promise<void>;
+}
+
+async function fetch(generations: Generations, generationId: string, target: Target, attempts: Attempts): Promise<ContentInfo> {
+  let digest = createHash("sha256");
   let readOffset = 0n;
   let info: v1.ContentInfo | undefined;
   for (;;) {
@@ -39,17 +45,22 @@ async function fetch(generations: Generations, generationId: string, write: (dat
       const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the rest must be of the same bytes
       for await (const { chunk } of generations.downloadGeneration(request, attempts.options)) {
         if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("bytes arrived damaged");
-        await write(chunk.data);
+        await target.write(chunk.data);
         digest.update(chunk.data);
         readOffset += BigInt(chunk.data.length);
         info ??= chunk.info;
         attempts.answered();
         if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the file is not that of the server");
       }
-      if (readOffset !== (info?.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info?.sizeBytes}`);
-      return info && values.contentInfo(info);
+      if (!info) throw new Damaged("the server has sent nothing");
+      if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info.sizeBytes}`);
+      return values.contentInfo(info);
     } catch (error) {
-      await attempts.pause(error);
+      const lost = !info?.etag && readOffset > 0n; // nothing tells whether the rest belongs to what is there
+      await attempts.pause(error, { last: lost && !target.restart });
+      if (!lost) continue;
+      await target.restart?.();
+      [readOffset, info, digest] = [0n, undefined, createHash("sha256")];
     }
   }
 }

@@ -8,7 +8,7 @@ import { Attempts, Presence, type Hooks } from "./attempts.js";
 import { connection, endpoint, type Place } from "./connection.js";
 import { download } from "./download.js";
 import * as v1 from "./easel/v1/index.js";
-import { RenderFailed } from "./errors.js";
+import { RenderFailed, type About } from "./errors.js";
 import { values, type Account, type ContentInfo, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
 import { defaultHeartbeatMs, watchAccount, watchMany, watchOne, type Watch } from "./watch.js";
 
@@ -88,7 +88,7 @@ export interface UsageOptions extends CallOptions {
   label?: string;
 }
 
-/** A client. The calls of the contract are accounts, generations and models; they throw the errors of Connect. */
+/** A client. The calls of the contract are accounts, generations and models; they throw the errors of Connect, and repeat nothing. */
 export class Easel {
   readonly accounts;
   readonly generations;
@@ -116,10 +116,10 @@ export class Easel {
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, labels = {} } = options;
-    if (options.key === "") throw new TypeError("an empty key can't find its order again");
+    if ("key" in options && (options.key ?? "") === "") throw new TypeError("a key that is empty or undefined can't find its order again: leave it out to have one made");
     const key = String(options.key ?? (await this.#makeKey()));
     const request = { modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels, ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }) };
-    const raw = await this.#call(this.generations.createGeneration, request, this.#attempts(options, key));
+    const raw = await this.#call(this.generations.createGeneration, request, this.#attempts(options, { key }));
     const render = values.render(raw.generation);
     return { generationId: render.generationId, key, replayed: raw.replayed, render, raw };
   }
@@ -130,14 +130,14 @@ export class Easel {
     let { render } = placed;
     options.onUpdate?.(render);
     const request = create(v1.WatchGenerationRequestSchema, { generationId: render.generationId, knownEtag: render.etag });
-    for await (render of watchOne(this.generations, request, this.#attempts(options, key))) options.onUpdate?.(render);
+    for await (render of watchOne(this.generations, request, this.#attempts(options, { key, generationId: render.generationId }))) options.onUpdate?.(render);
     if (render.state !== "SUCCEEDED") throw new RenderFailed(render, key);
     return render;
   }
 
   /** Reads a render once. */
   async get(render: Which, options: CallOptions = {}): Promise<Render> {
-    return values.render((await this.#call(this.generations.getGeneration, { generationId: idOf(render) }, this.#attempts(options))).generation);
+    return values.render((await this.#call(this.generations.getGeneration, { generationId: idOf(render) }, this.#attempts(options, { generationId: idOf(render) }))).generation);
   }
 
   /** Yields the renders that match, the newest first, over all pages. */
@@ -159,7 +159,7 @@ export class Easel {
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
     const request = create(v1.WatchGenerationRequestSchema, { generationId: idOf(render), until: v1.WatchUntil[until], knownEtag, heartbeatInterval });
-    return watchOne(this.generations, request, this.#attempts(options));
+    return watchOne(this.generations, request, this.#attempts(options, { generationId: idOf(render) }));
   }
 
   /**
@@ -202,12 +202,12 @@ export class Easel {
    * Fetches the file of a render, going on where it broke off. A path has its name when all bytes are there and right, and on the
    * disk; a stream gets them as they come, and is not ended.
    */
-  async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo | undefined> {
-    return download(this.generations, idOf(render), to, this.#attempts(options));
+  async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
+    return download(this.generations, idOf(render), to, this.#attempts(options, { generationId: idOf(render) }));
   }
 
-  #attempts({ signal }: CallOptions, key?: string): Attempts {
-    return new Attempts(this.#presence, signal, key);
+  #attempts({ signal }: CallOptions, about?: About): Attempts {
+    return new Attempts(this.#presence, signal, about);
   }
 
   async #makeKey(): Promise<string> {
@@ -218,7 +218,7 @@ export class Easel {
     return key;
   }
 
-  /** Calls until there is an answer. */
+  /** Calls until there is an answer. A read, which has no key, is made a few times. */
   async #call<I, O>(method: (request: I, options: CallOptions) => Promise<O>, request: I, attempts: Attempts): Promise<O> {
     for (;;) {
       try {
@@ -226,7 +226,7 @@ export class Easel {
         attempts.answered();
         return answer;
       } catch (error) {
-        await attempts.pause(error);
+        await attempts.pause(error, { read: attempts.about.key === undefined });
       }
     }
   }

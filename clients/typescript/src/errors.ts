@@ -9,12 +9,17 @@ import type { Heartbeat, Render } from "./values.js";
 /** What is known of an order that has failed: see CreateGeneration. Only after "not_placed" may its key be forgotten. */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
-/** What an error is made of. */
-interface Parts {
-  code?: string;
-  cause?: unknown;
+/** What an error is about. */
+export interface About {
   /** The idempotency key of its order. */
   key?: string;
+  generationId?: string;
+}
+
+/** What an error is made of. */
+interface Parts extends About {
+  code?: string;
+  cause?: unknown;
 }
 
 /** The base of all errors of this package. */
@@ -24,6 +29,7 @@ export class EaselError extends Error {
   /** A name of the contract's ErrorReason, or of a newer one; empty where the failure is not of Easel. */
   readonly reason: string;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Of an order, over all of its attempts. */
   readonly orderOutcome: OrderOutcome;
   /** How many milliseconds the server asks to wait. */
   readonly retryAfter?: number;
@@ -31,21 +37,25 @@ export class EaselError extends Error {
   readonly requestId: string;
   /** The idempotency key, where the error is about an order. */
   readonly key: string;
+  /** The id of the render, where the error is about one that is there. */
+  readonly generationId: string;
   /** Whether the same call again may mend it. */
   readonly isRetryable: boolean = false;
 
-  constructor(message: string, { code = "UNKNOWN", cause, key = "" }: Parts = {}) {
+  constructor(message: string, { code = "UNKNOWN", cause, key = "", generationId = "" }: Parts = {}) {
     super(message, { cause });
     this.name = new.target.name;
     this.code = code;
     this.key = key;
+    this.generationId = generationId;
     const sent = cause instanceof ConnectError ? cause : new ConnectError("");
     const info = sent.findDetails(ErrorInfoSchema).find(({ domain }) => domain === "easel");
     this.reason = info?.reason ?? "";
     this.metadata = info?.metadata ?? {};
     this.orderOutcome = (this.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
-    const delay = sent.findDetails(RetryInfoSchema)[0]?.retryDelay;
-    if (delay) this.retryAfter = durationMs(delay);
+    const { retryDelay } = sent.findDetails(RetryInfoSchema)[0] ?? {};
+    const delay = retryDelay ? durationMs(retryDelay) : 0;
+    if (delay > 0) this.retryAfter = delay;
     this.fieldViolations = sent.findDetails(BadRequestSchema).flatMap((one) => one.fieldViolations);
     this.requestId = sent.findDetails(RequestInfoSchema)[0]?.requestId ?? "";
   }
@@ -103,13 +113,15 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
+/** The caller's signal has ended it before its time was over. The cause is the last failure. */
+export class Stopped extends EaselError {}
 /** The render was paid and came to nothing, or was deleted. */
 export class RenderFailed extends EaselError {
   constructor(
     readonly render: Render,
     key: string,
   ) {
-    super(`${render.state}: ${render.failureMessage}`, { key });
+    super(`${render.state}: ${render.failureMessage}`, { key, generationId: render.generationId });
   }
 }
 /** Bytes of a download are not those that the server has sent. */
@@ -125,11 +137,11 @@ const classes: Record<string, typeof EaselError> = {
 };
 
 /** Gives an error of Connect its class. */
-export function errorOf(cause: ConnectError, key = ""): EaselError {
+export function errorOf(cause: ConnectError, about: About): EaselError {
   const code = Code[cause.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { cause });
   const row = errorTable.reasons[reason] ?? errorTable.codes[code] ?? { class: "Unavailable", again: "if_told" };
-  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${cause.rawMessage}`, { code, cause, key });
+  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${cause.rawMessage}`, { code, cause, ...about });
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 

@@ -147,8 +147,8 @@ type WatchEvent<U> =
 /** Yields what is new on one stream after another, until the goal or an error that watching again can't help. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
   const { presence } = attempts;
-  // The server refuses an interval that is too short, and is given the time to say so.
-  const limitMs = 3 * Math.max(watched.heartbeatMs, shortestHeartbeatMs);
+  // The server refuses an interval that is too short or too long, and is given the time to say so.
+  const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
     let asked = 0; // how long the closing server asks to stay away
@@ -190,5 +190,6 @@ async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>
 
 export const defaultHeartbeatMs = 10_000;
 const shortestHeartbeatMs = 1000; // that the contract allows
+const longestHeartbeatMs = 60_000; // that it allows
 const mostKnownEtags = 1000; // that a request may have
 const mostEtags = 10_000; // that a watch remembers

@@ -10,11 +10,12 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 import { type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { BudgetExceeded, Damaged, Easel, EaselError, RenderFailed, Timeout, version, type Hooks, type Render, type Watch } from "@easel-grpc/easel";
+import { BudgetExceeded, Damaged, Easel, EaselError, RenderFailed, Stopped, Timeout, version, type Hooks, type Render, type Watch } from "@easel-grpc/easel";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "@easel-grpc/easel/errors";
 import {
   AccountService,
@@ -147,7 +148,7 @@ function crc32c(data: Uint8Array): number {
 }
 
 test("calls go on after a connection was lost while a ping was on its way", { timeout: 20_000 }, async (t) => {
-  const routes = ({ service }: ConnectRouter) => service(AccountService, { getAccount: () => ({ account: { balanceCents: 500n } }) });
+  const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => ({ generation: { costCents: 5n } }) });
   const server = http2.createServer(connectNodeAdapter({ routes }));
   await once(server.listen(0, "127.0.0.1"), "listening");
   let frozen = false;
@@ -162,33 +163,44 @@ test("calls go on after a connection was lost while a ping was on its way", { ti
   t.after(() => [...wires].map((wire) => wire.destroy()) && [proxy, server].map((one) => one.close()));
   const address = `http://127.0.0.1:${(proxy.address() as net.AddressInfo).port}`;
   const easel = new Easel({ address, apiKey: "", grpc: { pingIntervalMs: 50, pingTimeoutMs: 200 } });
-  const balance = async () => (await easel.accounts.getAccount({})).account?.balanceCents;
+  const cost = async () => (await easel.get("gen_1")).costCents;
 
-  assert.equal(await balance(), 500n);
+  assert.equal(await cost(), 5);
   await sleep(100);
   frozen = true;
-  const first = balance(); // it waits for the ping
+  const first = cost(); // it waits for the ping
   await sleep(50);
   for (const wire of wires) wire.end();
   frozen = false;
-  assert.equal(await first, 500n);
+  assert.equal(await first, 5);
   await sleep(100);
-  assert.equal(await balance(), 500n);
+  assert.equal(await cost(), 5);
 });
 
 test("an address that is none is refused at once", () => {
   for (const address of ["", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1"]) {
     assert.throws(() => new Easel({ address }), ({ message }: Error) => /^the address must be host:port/.test(message) && !message.includes("secret"));
   }
-  for (const address of ["localhost:1", "[::1]:1", "easel.example:1", "https://easel.example", "http://localhost:1/"]) new Easel({ address, apiKey: "secret\n" });
+  for (const address of ["localhost:1", "[::1]:1", "easel.example:1", "https://easel.example", "http://localhost:1/", "localhost:1/", " HTTP://localhost:1 ", "easel_app:1"]) new Easel({ address, apiKey: "secret\n" });
 });
 
 test("an API key goes to another host in the clear only where that is allowed", () => {
   const place = { address: "http://easel.example", apiKey: "secret" };
-  assert.throws(() => new Easel(place), ({ message }: Error) => /not sent to easel.example in the clear/.test(message) && !message.includes("secret"));
+  for (const address of [place.address, "HTTP://easel.example:1"]) {
+    const shown = /not sent to easel.example in the clear.*EASEL_ALLOW_PLAINTEXT=true/;
+    assert.throws(() => new Easel({ ...place, address }), ({ message }: Error) => shown.test(message) && !message.includes("secret"));
+  }
+  process.env["EASEL_ALLOW_PLAINTEXT"] = "true";
+  new Easel(place);
+  delete process.env["EASEL_ALLOW_PLAINTEXT"];
   new Easel({ ...place, allowPlaintext: true });
   new Easel({ ...place, apiKey: "" });
   assert.throws(() => new Easel({ apiKey: "secret\nother" }), ({ message }: Error) => /no header may have/.test(message) && !message.includes("secret"));
+});
+
+test("a client does not show its API key", () => {
+  const easel = new Easel({ address: "localhost:1", apiKey: "secret" });
+  assert.doesNotMatch(inspect(easel, { depth: Infinity, showHidden: true }) + JSON.stringify(easel), /secret/);
 });
 
 test("the version is that of the package", () => {
@@ -250,7 +262,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     };
     const error = await easel.order("studio/haiku", "{}").catch((caught: unknown) => caught);
     assert.deepEqual([(error as EaselError).key, requests[0]!.idempotencyKey], [made[0], made[0]]);
-    await assert.rejects(easel.order("studio/haiku", "{}", { key: "" }), TypeError);
+    for (const none of ["", undefined, null]) await assert.rejects(easel.order("studio/haiku", "{}", { key: none as string }), TypeError);
     await assert.rejects(easel.order("studio/haiku", { size: NaN }, { key: "key-1" }), TypeError);
     assert.equal(requests.length, 1);
   });
@@ -268,7 +280,43 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     const { easel, hooks } = play(failing(Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", 600));
     const ended = new AbortController();
     hooks.onRetry = () => ended.abort();
-    await assert.rejects(easel.order("studio/haiku", "{}", { key: "key-1", signal: ended.signal }), { name: "OutcomeUnknown", retryAfter: 600_000, isRetryable: true });
+    await assert.rejects(easel.order("studio/haiku", "{}", { key: "key-1", signal: ended.signal }), (error) => {
+      assert.ok(error instanceof Stopped);
+      const { code, reason, orderOutcome, key, isRetryable, retryAfter } = error;
+      assert.deepEqual([code, reason, orderOutcome, key, isRetryable, retryAfter], ["CANCELLED", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "key-1", false, 600_000]);
+      return true;
+    });
+  });
+
+  test("an order that was cut may stand, whatever was said before", async () => {
+    const { easel, requests } = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", undefined, "not_placed"), (_, { signal }) => sleep(60_000, undefined, { signal }));
+    const cut = { name: "Timeout", reason: "UPSTREAM_UNAVAILABLE", orderOutcome: "unknown", key: "key-1", isRetryable: false };
+    await assert.rejects(easel.order("studio/haiku", "{}", { key: "key-1", signal: AbortSignal.timeout(2000) }), cut);
+    assert.equal(requests.length, 2);
+    const early = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", 600, "not_placed")).easel;
+    await assert.rejects(early.order("studio/haiku", "{}", { key: "key-1", signal: AbortSignal.timeout(500) }), { ...cut, orderOutcome: "not_placed" });
+  });
+
+  test("an order that may stand is not taken for one that this call has not placed", async () => {
+    for (const [last, known] of [["not_placed_by_this_call", "unknown"], ["not_placed", "not_placed"]]) {
+      const { easel } = play(failing(Code.Aborted, "SUBMISSION_IN_PROGRESS"), failing(Code.InvalidArgument, "INVALID_REQUEST", undefined, last));
+      await assert.rejects(easel.order(...order), { name: "InvalidRequest", orderOutcome: known });
+    }
+  });
+
+  test("a read has an end", async () => {
+    const { easel, requests } = play(failing(Code.Unavailable, "LEDGER_UNAVAILABLE"));
+    await assert.rejects(easel.list().next(), { name: "Unavailable", isRetryable: true });
+    assert.equal(requests.length, 5);
+  });
+
+  test("a server that asks for more than an hour is not waited for", async () => {
+    const { easel, requests } = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", 3_000_000));
+    await assert.rejects(easel.order(...order), { name: "Unavailable", retryAfter: 3_000_000_000 });
+    await assert.rejects(easel.watch("gen_1").next(), { name: "Unavailable", generationId: "gen_1" });
+    assert.equal(requests.length, 2);
+    const ago = play<object, unknown>(failing(Code.InvalidArgument, "", -5));
+    await assert.rejects(ago.easel.order(...order), { isRetryable: false, retryAfter: undefined });
   });
 
   test("a timeout tells what the last heartbeat said", async () => {
@@ -520,7 +568,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     const { easel } = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), told(update("e1", State.REFUNDED)));
     await assert.rejects(easel.run(...order), (error) => error instanceof RenderFailed && error.render.state === "REFUNDED" && error.key === "key-1");
     const revoked = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), failing(Code.Unauthenticated));
-    await assert.rejects(revoked.easel.run(...order), { name: "Unauthenticated", key: "key-1" });
+    await assert.rejects(revoked.easel.run(...order), { name: "Unauthenticated", key: "key-1", generationId: "gen_1" });
   });
 
   test("download goes on where it broke off", async () => {
@@ -550,7 +598,22 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     rmSync(directory, { recursive: true });
   });
 
+  test("download begins anew where no etag tells whether the rest belongs to it", async () => {
+    const nameless = (chunk: Chunk) => chunk.info && (chunk.info.etag = "");
+    const script = () => play<DownloadGenerationRequest, unknown>(pieces(1500, nameless, failure(Code.Unavailable)), pieces(whole.length, nameless));
+    const { easel, requests } = script();
+    const directory = mkdtempSync(join(tmpdir(), "easel-"));
+    await easel.download("gen_1", join(directory, "file"));
+    assert.deepEqual(new Uint8Array(readFileSync(join(directory, "file"))), whole);
+    rmSync(directory, { recursive: true });
+    assert.deepEqual(requests.map(({ readOffset }) => readOffset), [0n, 0n]);
+    const stream = script();
+    await assert.rejects(stream.easel.download("gen_1", new Writable({ write: (_, __, done) => done() })), { name: "Unavailable", generationId: "gen_1" });
+    assert.equal(stream.requests.length, 1);
+  });
+
   for (const [name, answer] of Object.entries({
+    "no chunk": told(),
     "another checksum": pieces(whole.length, (chunk) => (chunk.crc32c ^= 1)),
     "another place": pieces(whole.length, (chunk) => (chunk.offset += 1n)),
     "missing bytes": pieces(4990),
