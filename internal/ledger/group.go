@@ -9,12 +9,12 @@ import (
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// groups carry transactions out together, in one: those that come while the one before is under way. A file of SQLite waits
-// for the disk once for all of them, and PostgreSQL once for the orders of an owner, which would else wait for each other's
-// row of a budget. What fails is taken back alone.
-type groups struct {
+// group carries transactions of a file of SQLite out together, in one: those that come while the one before is under way.
+// The disk is waited for once for all of them. What fails is taken back alone.
+type group struct {
 	mu      sync.Mutex
-	waiting map[string][]*member // by group; a group that is led is there
+	led     bool // somebody carries transactions out
+	waiting []*member
 }
 
 // groupMost is how many transactions of an owner are carried out together.
@@ -49,45 +49,32 @@ func (m *member) run() (err error) {
 	return m.do(m.transaction)
 }
 
-// groupOf names the group of a transaction.
-func (l *Ledger) groupOf(ctx context.Context) (name string, grouped bool) {
-	asked := turnOf(ctx)
-	switch {
-	case l.IsShared():
-		return asked.Owner, asked.Class == forOrder && asked.Owner != ""
-	default:
-		return "", l.IsDurable()
-	}
-}
-
 // once carries a transaction out.
-func (g *groups) once(t *transaction, name string, do func(*transaction) error) error {
+func (g *group) once(t *transaction, do func(*transaction) error) error {
 	ctx := t.ctx
 	m := &member{transaction: t, do: do, ended: make(chan struct{})}
 	g.mu.Lock()
-	if g.waiting == nil {
-		g.waiting = map[string][]*member{}
-	}
-	_, led := g.waiting[name]
-	g.waiting[name] = append(g.waiting[name], m)
+	leads := !g.led
+	g.led = true
+	g.waiting = append(g.waiting, m)
 	g.mu.Unlock()
-	if !led {
-		g.lead(name)
+	if leads {
+		g.lead()
 	}
 	select {
 	case <-m.ended:
 		return m.wait()
 	case <-ctx.Done():
-		return g.leave(name, m)
+		return g.leave(m)
 	}
 }
 
 // leave ends the wait of a transaction that has not begun.
-func (g *groups) leave(name string, m *member) error {
+func (g *group) leave(m *member) error {
 	g.mu.Lock()
-	n := slices.Index(g.waiting[name], m)
+	n := slices.Index(g.waiting, m)
 	if n >= 0 {
-		g.waiting[name] = slices.Delete(g.waiting[name], n, n+1)
+		g.waiting = slices.Delete(g.waiting, n, n+1)
 	}
 	g.mu.Unlock()
 	if n >= 0 {
@@ -97,8 +84,8 @@ func (g *groups) leave(name string, m *member) error {
 }
 
 // lead carries out what waits, and has another goroutine lead what has come meanwhile.
-func (g *groups) lead(name string) {
-	members := g.take(name)
+func (g *group) lead() {
+	members := g.take()
 	if len(members) == 0 {
 		return
 	}
@@ -113,15 +100,15 @@ func (g *groups) lead(name string) {
 		}
 		close(m.ended)
 	}
-	go g.lead(name)
+	go g.lead()
 }
 
-// take takes the next transactions of a group, so many of each owner.
-func (g *groups) take(name string) (members []*member) {
+// take takes the next transactions, so many of each owner.
+func (g *group) take() (members []*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of, rest := map[string]int{}, []*member{}
-	for _, m := range g.waiting[name] {
+	for _, m := range g.waiting {
 		owner := turnOf(m.ctx).Owner
 		if of[owner]++; of[owner] <= groupMost {
 			members = append(members, m)
@@ -129,9 +116,7 @@ func (g *groups) take(name string) (members []*member) {
 			rest = append(rest, m)
 		}
 	}
-	if g.waiting[name] = rest; len(members) == 0 {
-		delete(g.waiting, name)
-	}
+	g.waiting, g.led = rest, len(members) > 0
 	return members
 }
 
@@ -170,7 +155,7 @@ func (m *member) step(ctx context.Context, s session, several bool) error {
 		m.err = m.run()
 		return nil
 	}
-	if err := s.before(ctx, `SAVEPOINT one`); err != nil {
+	if _, err := m.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
 	if m.err = m.run(); m.err != nil {
@@ -178,5 +163,6 @@ func (m *member) step(ctx context.Context, s session, several bool) error {
 			return err
 		}
 	}
-	return s.before(ctx, `RELEASE one`)
+	_, err := m.exec(`RELEASE one`)
+	return err
 }

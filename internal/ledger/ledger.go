@@ -59,7 +59,7 @@ type Ledger struct {
 	address string // of the database, for connections beside the pools
 	outbox  *Outbox
 	written chan struct{} // has a value after an event was written
-	groups  groups        // of transactions
+	group   group         // of transactions
 	cleaned atomic.Bool   // the log of a file of SQLite has nothing of what was erased
 
 	commits  atomic.Int64 // to a file of SQLite

@@ -28,8 +28,6 @@ type scanner interface{ Scan(into ...any) error }
 type session interface {
 	// send carries some out, one after the other. Where one fails, those behind it are not carried out.
 	send(ctx context.Context, statements []*statement) error
-	// before carries a statement out that gives nothing, with the next ones at the latest.
-	before(ctx context.Context, text string) error
 	commit(ctx context.Context) error
 }
 
@@ -60,10 +58,6 @@ type sqlSession struct {
 }
 
 func (s *sqlSession) commit(context.Context) error { return s.tx.Commit() }
-
-func (s *sqlSession) before(ctx context.Context, text string) error {
-	return s.exec(ctx, &statement{text: text})
-}
 
 func (s *sqlSession) send(ctx context.Context, statements []*statement) (err error) {
 	for _, one := range statements {
@@ -119,9 +113,9 @@ func (s *sqlSession) statement(text string) (prepared *sql.Stmt, words string) {
 
 // pipeline sends statements to PostgreSQL together, in one round trip. The first ones of a transaction begin it.
 type pipeline struct {
-	pool *pool
-	conn *pgx.Conn
-	next []string // are sent before the next statements
+	pool  *pool
+	conn  *pgx.Conn
+	begin bool // with the first statements
 }
 
 // The states of a transaction in PostgreSQL that are looked at.
@@ -143,10 +137,7 @@ func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(sessi
 		return err
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
-	s := &pipeline{pool: p}
-	if transaction {
-		s.next = []string{beginTransaction}
-	}
+	s := &pipeline{pool: p, begin: transaction}
 	_ = conn.Raw(func(raw any) error {
 		s.conn = pgxOf(raw)
 		err = do(s)
@@ -174,10 +165,9 @@ func (s *pipeline) send(ctx context.Context, statements []*statement) error {
 		defer span.End()
 	}
 	batch := &pgx.Batch{}
-	for _, text := range s.next {
-		batch.Queue(text)
+	if s.begin && s.conn.PgConn().TxStatus() == noTransaction {
+		batch.Queue(beginTransaction)
 	}
-	s.next = nil
 	for _, one := range statements {
 		queued := batch.Queue(s.pool.words.Replace(one.text), one.args...)
 		if one.each == nil {
@@ -197,11 +187,6 @@ func (s *pipeline) send(ctx context.Context, statements []*statement) error {
 		})
 	}
 	return s.conn.SendBatch(ctx, batch).Close()
-}
-
-func (s *pipeline) before(_ context.Context, text string) error {
-	s.next = append(s.next, text)
-	return nil
 }
 
 func (s *pipeline) commit(ctx context.Context) error {

@@ -51,8 +51,8 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 // once carries a transaction out once.
 func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
 	t := &transaction{ctx: ctx, l: l}
-	if name, grouped := l.groupOf(ctx); grouped {
-		return l.groups.once(t, name, do) //nolint:contextcheck // the transaction has it
+	if l.IsDurable() && !l.IsShared() {
+		return l.group.once(t, do) //nolint:contextcheck // the transaction has it
 	}
 	turn, err := l.writes.turn(ctx)
 	if err != nil {
