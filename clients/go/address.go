@@ -23,8 +23,8 @@ type endpoint struct {
 // parseAddress reads host:port, http://host:port or https://host:port. A web address may leave its usual port out.
 func parseAddress(address string) (endpoint, error) {
 	address = cmp.Or(strings.TrimSpace(address), DefaultAddress)
-	hostPort, usual := address, ""
-	scheme, _, web := strings.Cut(address, "://")
+	hostPort, usual := strings.TrimSuffix(address, "/"), ""
+	scheme, _, web := strings.Cut(strings.ToLower(address), "://")
 	if web {
 		at, err := url.Parse(address)
 		usual = map[string]string{"http": "80", "https": "443"}[scheme]
@@ -34,19 +34,23 @@ func parseAddress(address string) (endpoint, error) {
 		hostPort = net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), usual))
 	}
 	host, port, err := net.SplitHostPort(hostPort)
-	if err != nil && strings.Contains(err.Error(), "missing port") && !strings.ContainsAny(address, "/ ") {
+	if err != nil && strings.Contains(err.Error(), "missing port") && !strings.ContainsAny(address, "/@ ") {
 		return endpoint{}, fmt.Errorf("easel: the address %q has no port: mostly it is %q", address, address+":50051")
 	}
 	number, wrong := strconv.Atoi(port)
-	if err != nil || wrong != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/?#@ ") || web && host == "" {
+	if err != nil || wrong != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/?#@ ") || host == "" {
 		return endpoint{}, noAddress(address)
 	}
-	host = cmp.Or(host, "localhost")
 	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
 }
 
+// noAddress shows no user and password.
 func noAddress(address string) error {
-	return fmt.Errorf("easel: %q is no address of Easel: write host:port, http://host:port or https://host:port", address)
+	text := strconv.Quote(address)
+	if strings.Contains(address, "@") {
+		text = "what stands there"
+	}
+	return fmt.Errorf("easel: %s is no address of Easel: write host:port, http://host:port or https://host:port", text)
 }
 
 // isLoopback reports whether a host is this machine and nothing else.

@@ -5,11 +5,14 @@ package easel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	easel "github.com/easel-grpc/easel/clients/go"
@@ -18,27 +21,33 @@ import (
 
 func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 	for address, want := range map[string]string{
-		"":                         "localhost:50051",
-		"easel:50051":              "easel:50051",
-		":50051":                   "localhost:50051",
-		"[::1]:50051":              "[::1]:50051",
-		"http://localhost:50051":   "localhost:50051",
-		"http://127.0.0.1":         "127.0.0.1:80",
-		"https://easel.example":    "easel.example:443",
-		"https://easel.example/":   "easel.example:443",
-		"https://[2001:db8::1]:7":  "[2001:db8::1]:7",
-		"easel":                    "!has no port: mostly it is \"easel:50051\"",
-		"easel:http":               "!host:port",
-		"easel:0":                  "!host:port",
-		"easel:99999":              "!host:port",
-		"ftp://easel:1":            "!host:port",
-		"https://easel:1/v1":       "!host:port",
-		"https://a:b@easel:1":      "!host:port",
-		"https://":                 "!host:port",
-		"dns:///easel:50051":       "!host:port",
-		"localhost:50051/v1":       "!host:port",
-		"two words:50051":          "!host:port",
-		"http://easel:1?key=value": "!host:port",
+		"":                          "localhost:50051",
+		"easel:50051":               "easel:50051",
+		"easel_app:50051":           "easel_app:50051",
+		" easel:50051/\n":           "easel:50051",
+		"HTTP://LOCALHOST:1":        "LOCALHOST:1",
+		":50051":                    "!host:port",
+		"[::1]:50051":               "[::1]:50051",
+		"http://localhost:50051":    "localhost:50051",
+		"http://127.0.0.1":          "127.0.0.1:80",
+		"https://easel.example":     "easel.example:443",
+		"https://easel.example/":    "easel.example:443",
+		"https://[2001:db8::1]:7":   "[2001:db8::1]:7",
+		"easel":                     "!has no port: mostly it is \"easel:50051\"",
+		"easel:http":                "!host:port",
+		"easel:0":                   "!host:port",
+		"easel:99999":               "!host:port",
+		"ftp://easel:1":             "!host:port",
+		"https://easel:1/v1":        "!host:port",
+		"https://a:hunter2@easel:1": "!host:port",
+		"a:hunter2@easel:1":         "!host:port",
+		"hunter2@easel":             "!host:port",
+		"easel:50051//":             "!host:port",
+		"https://":                  "!host:port",
+		"dns:///easel:50051":        "!host:port",
+		"localhost:50051/v1":        "!host:port",
+		"two words:50051":           "!host:port",
+		"http://easel:1?key=value":  "!host:port",
 	} {
 		dialled := make(chan string, 1)
 		client, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey(""), easel.WithAttempts(1), easel.WithDialer(func(_ context.Context, addr string) (net.Conn, error) {
@@ -49,7 +58,7 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 			return nil, errors.New("nobody is there")
 		}))
 		if part, refused := strings.CutPrefix(want, "!"); refused {
-			if err == nil || !strings.Contains(err.Error(), part) {
+			if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%q: %v", address, err)
 			}
 			continue
@@ -63,6 +72,25 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 		}
 		if got := <-dialled; got != want {
 			t.Errorf("%q: dialled %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestAClientThatIsPrintedShowsNoKey(t *testing.T) {
+	client, err := easel.New(t.Context(), easel.WithAddress("localhost:1"), easel.WithAPIKey("hunter2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("%+v %#v", client, client); strings.Contains(text, "hunter2") || !strings.Contains(text, "localhost:1") {
+		t.Error(text)
+	}
+}
+
+func TestAKeyDoesNotLeaveWhereADialOptionTakesTLSAway(t *testing.T) {
+	plain := easel.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()))
+	for address, refused := range map[string]bool{"easel.example:1": true, "https://localhost:1": true, "localhost:1": false} {
+		if _, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey("hunter2"), plain); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Client struct {
 	Models      easelv1.ModelServiceClient
 
 	conn     *grpc.ClientConn
+	forget   func() bool // the context of New
 	presence presence
 	settings
 }
@@ -129,13 +130,15 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	dial = append(dial, s.dial...)
+	s.apiKey, s.dial = "", nil // else whoever prints a Client prints its key
 	c := &Client{settings: s}
-	c.conn, err = grpc.NewClient(target, append(append(dial, grpc.WithChainUnaryInterceptor(c.unary)), s.dial...)...)
+	c.conn, err = grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary)}, dial...)...)
 	if err != nil {
 		return nil, err
 	}
 	c.Accounts, c.Generations, c.Models = easelv1.NewAccountServiceClient(c.conn), easelv1.NewGenerationServiceClient(c.conn), easelv1.NewModelServiceClient(c.conn)
-	context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+	c.forget = context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	return c, nil
 }
 
@@ -143,7 +146,10 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Close ends the connection and all calls before the context of New does.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	c.forget()
+	return c.conn.Close()
+}
 
 // dialOptions are the target of the connection and all that the settings say of it.
 func (s *settings) dialOptions() (target string, options []grpc.DialOption, err error) {
@@ -155,8 +161,8 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	if err := s.check(at); err != nil {
 		return "", nil, err
 	}
-	transport := insecure.NewCredentials()
-	if s.tls != nil || !at.http && (at.https || !at.loopback) {
+	transport, encrypted := insecure.NewCredentials(), s.tls != nil || !at.http && (at.https || !at.loopback)
+	if encrypted {
 		transport = credentials.NewTLS(s.tls)
 	}
 	options = []grpc.DialOption{
@@ -171,7 +177,7 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 		}),
 	}
 	if s.apiKey != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(s.apiKey)))
+		options = append(options, grpc.WithPerRPCCredentials(bearer{s.apiKey, encrypted}))
 	}
 	if s.dialer != nil {
 		return "passthrough:///" + at.hostPort, append(options, grpc.WithContextDialer(s.dialer)), nil
@@ -193,15 +199,18 @@ func (s *settings) check(at endpoint) error {
 }
 
 // bearer goes with every call, over the transport that the settings allow.
-type bearer string
+type bearer struct {
+	apiKey    string
+	encrypted bool
+}
 
 // GetRequestMetadata is the API key as a call carries it.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+	return map[string]string{"authorization": "Bearer " + b.apiKey}, nil
 }
 
-// RequireTransportSecurity is false: the settings decide.
-func (bearer) RequireTransportSecurity() bool { return false }
+// RequireTransportSecurity keeps the key where the settings chose TLS, whatever a dial option says.
+func (b bearer) RequireTransportSecurity() bool { return b.encrypted }
 
 // version is that of this module in the program that uses it.
 func version() string {

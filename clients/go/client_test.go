@@ -198,11 +198,33 @@ func TestOrderEndsWithItsContextAndTellsTheLastError(t *testing.T) {
 		defer cancel()
 		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
 		timeout := (*easel.TimeoutError)(nil)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.OrderOutcome != easel.OutcomeUnknown {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.OrderOutcome != easel.OutcomeUnknown || easel.IsRetryable(err) {
 			t.Errorf("got %v", err)
 		}
 		if n := len(s.calls); n < 5 || n > 20 {
 			t.Errorf("%d calls in a minute", n)
 		}
 	})
+}
+
+func TestNobodyWaitsForADelayThatCanNotBeMeant(t *testing.T) {
+	for name, test := range map[string]struct{ delay, kept time.Duration }{
+		"too long":    {10000 * time.Hour, 10000 * time.Hour},
+		"in the past": {-time.Second, 0}, // as if there were none
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
+					func(*easelv1.CreateGenerationRequest) error {
+						return failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", test.delay)
+					},
+				}}
+				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
+				unknown := (*easel.OutcomeUnknownError)(nil)
+				if !errors.As(err, &unknown) || unknown.RetryAfter != test.kept || unknown.IdempotencyKey != "k" || unknown.OrderOutcome != easel.OutcomeUnknown || len(s.calls) != 1 {
+					t.Errorf("%d calls: %v", len(s.calls), err)
+				}
+			})
+		})
+	}
 }

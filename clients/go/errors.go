@@ -87,19 +87,15 @@ func (e *Error) GRPCStatus() *status.Status {
 }
 
 // ReasonOf says why a call has failed: "" where the error is not of Easel.
-func ReasonOf(err error) string {
-	if e := (*Error)(nil); errors.As(err, &e) {
-		return e.Reason
-	}
-	return ""
-}
+func ReasonOf(err error) string { return baseOf(err).Reason }
 
-// IsRetryable reports whether the same call again may mend an error. A reason outranks its code.
+// IsRetryable reports whether the same call again may mend an error. A reason outranks its code, and the end of the
+// caller's own context outranks both.
 func IsRetryable(err error) bool {
-	e := (*Error)(nil)
-	if !errors.As(err, &e) || errors.As(err, new(*StoppedError)) {
+	if errors.As(err, new(*StoppedError)) || errors.As(err, new(*TimeoutError)) {
 		return false
 	}
+	e := baseOf(err)
 	again := e.remedy().Again
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
@@ -118,7 +114,7 @@ func typed(err error) error {
 				e.readInfo(d)
 			}
 		case *errdetails.RetryInfo:
-			e.RetryAfter = d.GetRetryDelay().AsDuration()
+			e.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0)
 		case *errdetails.ResourceInfo:
 			e.Resource = d.GetResourceName()
 		case *errdetails.RequestInfo:
@@ -141,22 +137,23 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	}
 }
 
-// named puts into an error which render or order it is of.
-func named(err error, generationID, key string) *Error {
-	e := (*Error)(nil)
-	if errors.As(err, &e) {
-		e.GenerationID, e.IdempotencyKey = generationID, key
+// baseOf is the base of an error, and an empty one where it has none.
+func baseOf(err error) *Error {
+	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
 	}
-	return &Error{} // of nobody's
+	return &Error{}
+}
+
+// named puts into an error which render or order it is of.
+func named(err error, generationID, key string) {
+	e := baseOf(err)
+	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
 // ended is the error of a call whose context has ended after another error.
 func ended(ctx context.Context, after error, last *Heartbeat) error {
-	e, before, cause := Error{}, (*Error)(nil), context.Cause(ctx)
-	if errors.As(after, &before) {
-		e = *before
-	}
+	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		e.Message = cause.Error() + ", after: " + e.Message

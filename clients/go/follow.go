@@ -118,6 +118,5 @@ func (w watch[M, S]) took(message M, end *ending) (state *S, progress bool) {
 
 // isFinal says whether watching again can't mend an error.
 func isFinal(err error) bool {
-	e := (*Error)(nil)
-	return errors.As(err, &e) && slices.Contains(remedies().WatchEnds, code.Code(e.Code).String())
+	return slices.Contains(remedies().WatchEnds, code.Code(baseOf(err).Code).String())
 }

@@ -61,7 +61,8 @@ func (c *Client) Order(ctx context.Context, order Order) (*Placed, error) {
 			return nil, err
 		}
 		if err := a.pause(ctx, 0, err); err != nil { // it may be that of an attempt before the last
-			named(err, "", request.IdempotencyKey).OrderOutcome = known
+			e := baseOf(err)
+			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
 		}
 	}
@@ -95,7 +96,8 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 // ofOrder puts into an error what is known of its order after all attempts so far. Only a durable ledger knows that no
 // earlier one has placed it.
 func ofOrder(err error, key string, before Outcome) Outcome {
-	e := named(err, "", key)
+	e := baseOf(err)
+	e.IdempotencyKey = key
 	if e.OrderOutcome == "" || e.OrderOutcome == OutcomeNotPlacedByThisCall && before == OutcomeUnknown {
 		e.OrderOutcome = OutcomeUnknown
 	}

@@ -25,6 +25,9 @@ type Retry struct {
 	Err            error
 }
 
+// tooLong is the delay after which nobody waits any more: the error is the caller's.
+const tooLong = time.Hour
+
 // longest is the most that back-off comes to, before jitter.
 const longest = 10 * time.Second
 
@@ -41,7 +44,7 @@ func (c *Client) attempt(method, generationID, key string) *attempts {
 }
 
 // pause waits before the next attempt: as long as the server asks for, and no less than back-off. It gives an error where
-// the context ends first, or the client is closed.
+// the context ends first, the server asks for too long, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
 	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // its code alone can't be told from one that a repeat mends
 		return err
@@ -52,8 +55,12 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	if ctx.Err() != nil {
 		return ended(ctx, a.last, a.heartbeat)
 	}
+	told = max(told, baseOf(err).RetryAfter)
+	if told > tooLong {
+		return err
+	}
 	delay := min(time.Second/2<<min(a.Attempt, 8), longest)
-	a.Delay = max(delay/2+rand.N(delay), retryAfter(err), told) //nolint:gosec // it spreads callers
+	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // it spreads callers
 	a.Attempt, a.Err = a.Attempt+1, err
 	a.failed(a.Retry)
 	a.onRetry(a.Retry)
@@ -67,13 +74,6 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
-}
-
-func retryAfter(err error) time.Duration {
-	if e := (*Error)(nil); errors.As(err, &e) {
-		return e.RetryAfter
-	}
-	return 0
 }
 
 // maxAsked is how often a read is sent again because the server says so.
@@ -91,7 +91,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 			return nil
 		case !isRead(method) || !IsRetryable(err):
 			return err
-		case retryAfter(err) > 0:
+		case baseOf(err).RetryAfter > 0:
 			asked++
 		default:
 			unasked++
@@ -131,8 +131,8 @@ func (p *presence) change(away bool) (since time.Time, changed bool) {
 
 // failed logs that Easel is away, once. An error with a reason is an answer.
 func (c *Client) failed(r Retry) {
-	e := (*Error)(nil)
-	if away := errors.As(r.Err, &e) && (e.Reason == "" && e.Code == codes.Unavailable || e.Reason == "SERVER_DRAINING" || e.Reason == "UNAVAILABLE"); !away {
+	e := baseOf(r.Err)
+	if away := e.Reason == "" && e.Code == codes.Unavailable || e.Reason == "SERVER_DRAINING" || e.Reason == "UNAVAILABLE"; !away {
 		c.answered()
 	} else if _, changed := c.presence.change(true); changed {
 		c.logger.Warn("Easel is away; the calls go on", "method", r.Method, "error", e.Message, "next_attempt_in", r.Delay)

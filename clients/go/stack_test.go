@@ -111,7 +111,7 @@ func failed(code codes.Code, reason, outcome string, delay time.Duration) error 
 
 func failedWith(code codes.Code, reason string, metadata map[string]string, delay time.Duration) error {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: metadata}}
-	if delay > 0 {
+	if delay != 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
 	st, err := status.New(code, "scripted").WithDetails(details...)

@@ -33,7 +33,7 @@ type counter struct {
 
 func (c *counter) serve(t *testing.T) dialer {
 	return (&scripted{
-		model:  func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
 		create: func(r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 			g, err := c.create(r)
 			if errors.Is(err, errHangs) {

@@ -108,6 +108,6 @@ func sentNothing(err error) bool {
 // is said of the next.
 func turnedAway(err error) bool {
 	e := baseOf(err)
-	return e != nil && e.Reason != "" && !easel.IsRetryable(err) && !errors.As(err, new(*easel.StoppedError)) &&
+	return e != nil && e.Reason != "" && !easel.IsRetryable(err) && !errors.As(err, new(*easel.StoppedError)) && !errors.As(err, new(*easel.TimeoutError)) &&
 		!errors.As(err, new(*easel.OutcomeUnknownError)) && !errors.As(err, new(*easel.ServerFaultError)) && !errors.As(err, new(*easel.IdempotencyKeyReusedError))
 }
