@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -224,4 +225,42 @@ func TestDownloadEndsWhereItCanNotWrite(t *testing.T) {
 			t.Errorf("%d calls, %v", len(s.calls), err)
 		}
 	})
+}
+
+func TestAWrittenFileIsWholeOrTheOldOne(t *testing.T) {
+	dir := t.TempDir()
+	for name, test := range map[string]struct {
+		name  string
+		keep  bool
+		want  string
+		fails bool
+	}{
+		"new":                     {"a.txt", true, "whole", false},
+		"in place of the old one": {"b.txt", false, "whole", false},
+		"beside one that stays":   {"c.txt", true, "old", true},
+		"where none can be made":  {strings.Repeat("d", 255), false, "old", true},
+		"in place of a link":      {"link", false, "whole", false},
+	} {
+		path := filepath.Join(dir, test.name)
+		if name != "new" && test.name != "link" {
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if test.name == "link" {
+			if err := os.Symlink("nowhere", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := easel.WriteFile(path, []byte("whole"), test.keep)
+		if got, _ := os.ReadFile(path); (err != nil) != test.fails || string(got) != test.want || test.keep && test.fails && !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if exists, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
+		t.Errorf("it followed a link to %v", exists.Name())
+	}
 }

@@ -31,7 +31,7 @@ type Error struct {
 	Message         string
 	OrderOutcome    Outcome // of an order, over all of its attempts; else ""
 	IdempotencyKey  string  // of an order
-	GenerationID    string  // of the render that was watched or downloaded
+	GenerationID    string  // of the render that was watched
 	RetryAfter      time.Duration
 	ResetTime       time.Time // when a budget begins anew
 	RemainingCents  *int64    // of a budget

@@ -25,20 +25,22 @@ func (c *Client) Fetch(ctx context.Context, generationID, path string, options F
 	content, err := c.fetch(ctx, generationID, options, func(fileName string) (io.Writer, error) {
 		return part.open(path, fileName, options.Keep)
 	})
-	if part.File == nil {
-		return nil, err
-	}
-	if err == nil {
-		err = part.finish(options.Keep)
-	} else {
-		_ = part.Close() // it is not wanted any more
-	}
-	if err != nil {
-		_ = os.Remove(part.Name())
+	if err = part.end(err, options.Keep); err != nil {
 		return nil, err
 	}
 	content.Path = part.target
 	return content, nil
+}
+
+// WriteFile writes a file as DownloadFile does: it has its name when it is whole. With keep a file that is there stays,
+// and the error is fs.ErrExist.
+func WriteFile(path string, data []byte, keep bool) error {
+	part := &partFile{}
+	w, err := part.open(path, "", keep)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return part.end(err, keep)
 }
 
 // partFile is a file in the making.
@@ -73,6 +75,22 @@ func targetOf(path, fileName string) (string, error) {
 		return "", fmt.Errorf("easel: the server suggests the unsafe file name %q", fileName)
 	}
 	return filepath.Join(path, fileName), nil
+}
+
+// end gives a whole file its name, and takes any other one away.
+func (p *partFile) end(err error, keep bool) error {
+	if p.File == nil {
+		return err
+	}
+	if err == nil {
+		err = p.finish(keep)
+	} else {
+		_ = p.Close() // it is not wanted any more
+	}
+	if err != nil {
+		_ = os.Remove(p.Name())
+	}
+	return err
 }
 
 // finish gives the whole file its name. With keep an existing file is never replaced, even where it has appeared

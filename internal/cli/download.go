@@ -243,16 +243,9 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 		}
 		path = filepath.Join(out, name)
 	}
-	if force {
-		_ = os.Remove(path) // what can't be removed is in the way of the next step
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the user says where, and the umask who may read
+	err := easel.WriteFile(path, []byte(text), !force)
 	if errors.Is(err, fs.ErrExist) {
 		return saved{}, isThere(path)
-	}
-	if err == nil {
-		_, err = file.WriteString(text)
-		err = errors.Join(err, file.Sync(), file.Close())
 	}
 	sum := sha256.Sum256([]byte(text))
 	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}, err

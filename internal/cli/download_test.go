@@ -308,6 +308,17 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 	}
 }
 
+func TestATextThatCanNotBeWrittenLeavesTheOldFile(t *testing.T) {
+	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // beside it there is room for no longer name
+	if err := os.WriteFile(old, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := easelRun(t.Context(), poem(t, succeeded), "download", "gen_1", "--out", old, "--force"); got.exit == ExitOK {
+		t.Errorf("it was written: %s", got.stdout)
+	}
+	wantFile(t, old, []byte("mine"))
+}
+
 func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	got := easelRun(t.Context(), poem(t, failed), "download", "gen_1", "--out", dir)
