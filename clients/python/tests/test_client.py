@@ -31,7 +31,6 @@ from easel.watch import GenerationProgress, GenerationsProgress
 Answer = Callable[[Any], Any]
 ORDER = ("studio/haiku", {"prompt": "rain"})
 WHOLE = b"easel" * 1000
-ONCE = [("grpc.enable_retries", 0)]  # gRPC's own attempts are not in the script
 STAY = object()  # in place of a message: the stream is quiet until the client leaves it
 
 
@@ -59,9 +58,15 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers
         self.requests: list[Any] = []
+        self.called = threading.Semaphore(0)
+
+    def await_calls(self, count: int) -> None:
+        for _ in range(count):
+            assert self.called.acquire(timeout=10)
 
     def next(self, request: Any, context: Any) -> Any:
         self.requests.append(request)
+        self.called.release()
         answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
         try:
             return answer(request)
@@ -82,6 +87,8 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
             yield message
 
     CreateGeneration = next
+    QuoteGeneration = next
+    GetGeneration = next
     ListGenerations = next
     ListUsage = next
     WatchGeneration = each
@@ -167,6 +174,7 @@ class Threads:
         self.script = script
         self.now = 0.0
         self.hooks: dict[str, Any] = {}
+        self.paused_once = threading.Event()
 
     def pass_time(self, seconds: float, stopped: Any = None) -> None:
         self.now += seconds
@@ -196,7 +204,7 @@ class Threads:
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
         """Gives all that is yielded; or the first few, and then sees that the stream has ended."""
-        with self.clock(), easel.Client(self.addr, "", options=ONCE, **self.hooks) as client:
+        with self.clock(), easel.Client(self.addr, "", **self.hooks) as client:
             found = getattr(client, name)(*args, **named)
             if not isinstance(found, Iterator):
                 return found
@@ -231,9 +239,36 @@ class Threads:
             client.close()
             try:
                 next(watch)
-            except (easel.Error, ValueError):
+            except easel.Error as error:
+                assert str(error) == "the client is closed", error
                 return
             raise AssertionError("the watch goes on")
+
+    def close_under(self, name: str, *args: Any, calls: int, **named: Any) -> easel.Error:
+        """Closes the client once a call has come so far, and gives the error."""
+        with easel.Client(self.addr, "", on_retry=lambda *_: self.paused_once.set()) as client, futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(getattr(client, name), *args, **named)
+            self.script.await_calls(calls)
+            self.paused_once.wait(0.2)
+            client.close()
+            error = running.exception(10)
+            assert isinstance(error, easel.Error), error
+            return error
+
+    def call_closed(self, name: str, *args: Any) -> None:
+        client = easel.Client(self.addr, "")
+        client.close()
+        found = getattr(client, name)(*args)
+        if isinstance(found, Iterator):
+            next(found)
+
+    def leave_block(self, name: str, *args: Any) -> None:
+        """Leaves the block of a watch, which is still there, after its first state."""
+        with easel.Client(self.addr, "") as client:
+            with getattr(client, name)(*args) as watch:
+                next(watch)
+            assert self.script.left.wait(10)
+            assert list(watch) == []
 
     def take(self, watch: Iterator[Any], first: int) -> list[Any]:
         states = []
@@ -256,7 +291,7 @@ class Tasks(Threads):
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
         async def go() -> Any:
             self.loop = asyncio.get_running_loop()
-            async with aio.Client(self.addr, "", options=ONCE, **self.hooks) as client:
+            async with aio.Client(self.addr, "", **self.hooks) as client:
                 found = getattr(client, name)(*args, **named)
                 if not isinstance(found, AsyncIterator):
                     return await found
@@ -299,12 +334,46 @@ class Tasks(Threads):
                 await client.close()
                 try:
                     await coming
-                except grpc.aio.UsageError:
+                except easel.Error as error:
+                    assert str(error) == "the client is closed", error
                     return
                 raise AssertionError("the watch goes on")
 
         with self.clock():
             asyncio.run(go())
+
+    def close_under(self, name: str, *args: Any, calls: int, **named: Any) -> easel.Error:
+        async def go() -> easel.Error:
+            async with aio.Client(self.addr, "", on_retry=lambda *_: self.paused_once.set()) as client:
+                running = asyncio.ensure_future(getattr(client, name)(*args, **named))
+                await asyncio.to_thread(self.script.await_calls, calls)
+                await asyncio.to_thread(self.paused_once.wait, 0.2)
+                await client.close()
+                await asyncio.wait((running,), timeout=10)
+                error = running.exception()
+                assert isinstance(error, easel.Error), error
+                return error
+
+        return asyncio.run(go())
+
+    def call_closed(self, name: str, *args: Any) -> None:
+        async def go() -> None:
+            client = aio.Client(self.addr, "")
+            await client.close()
+            found = getattr(client, name)(*args)
+            await (anext(found) if isinstance(found, AsyncIterator) else found)
+
+        asyncio.run(go())
+
+    def leave_block(self, name: str, *args: Any) -> None:
+        async def go() -> None:
+            async with aio.Client(self.addr, "") as client:
+                async with getattr(client, name)(*args) as watch:
+                    await anext(watch)
+                assert await asyncio.to_thread(self.script.left.wait, 10)
+                assert [state async for state in watch] == []
+
+        asyncio.run(go())
 
     async def take_async(self, watch: AsyncIterator[Any], first: int) -> list[Any]:
         states = []
@@ -316,7 +385,7 @@ class Tasks(Threads):
 
 
 def hooks() -> attempts.Hooks:
-    return attempts.Hooks("here", None, None, None, logging.getLogger("easel"))
+    return attempts.Hooks("here", None, None, None, logging.getLogger("easel"), threading.Event())
 
 
 class ClientTest(unittest.TestCase):
@@ -383,9 +452,90 @@ class ClientTest(unittest.TestCase):
         self.assertIn(caught.exception.key, logged.output[0])
 
     def test_order_takes_no_empty_key(self) -> None:
-        _, client = self.play()
-        with self.assertRaises(ValueError):
-            client.call("order", *ORDER, key="")
+        script, client = self.play()
+        for key in ("", None):  # None is the id of a row that was not written yet
+            for name in ("order", "run"):
+                with self.subTest(name, key=key), self.assertRaisesRegex(ValueError, "an empty key"):
+                    client.call(name, *ORDER, key=key)
+        self.assertEqual([], script.requests)
+
+    def test_order_is_not_sent_where_its_key_can_not_be_written_down(self) -> None:
+        script, client = self.play()
+        client.hooks = {"on_key": mock.Mock(side_effect=OSError("the disk is full"))}
+        with self.assertRaisesRegex(OSError, "the disk is full"):
+            client.call("order", *ORDER)
+        self.assertEqual([], script.requests)
+
+    def test_an_error_of_an_order_tells_of_all_its_attempts(self) -> None:
+        lost, refused = failing("UNAVAILABLE"), ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED")
+        unsent = failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed_by_this_call")
+        for answers, outcome, known in (
+            ([lost], "not_placed_by_this_call", "unknown"),  # it was sent, and only then refused
+            ([lost, unsent], "not_placed_by_this_call", "unknown"),
+            ([unsent], "not_placed_by_this_call", "not_placed_by_this_call"),
+            ([lost], "not_placed", "not_placed"),  # the ledger knows of all attempts
+        ):
+            with self.subTest(outcome, known=known):
+                _, client = self.play(*answers, failing(*refused, order_outcome=outcome))
+                with self.assertRaises(easel.BudgetExceeded) as caught:
+                    client.call("order", *ORDER, key="key-1")
+                self.assertEqual((known, "key-1"), (caught.exception.order_outcome, caught.exception.key))
+
+    def test_an_order_that_is_cut_by_its_deadline_may_exist(self) -> None:
+        _, client = self.play(failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed"), failing("DEADLINE_EXCEEDED"))
+        with self.assertRaises(easel.Timeout) as caught:
+            client.call("order", *ORDER, key="key-1", timeout=1)
+        error = caught.exception
+        self.assertEqual(("unknown", "UPSTREAM_UNAVAILABLE", "key-1", False), (error.order_outcome, error.reason, error.key, error.is_retryable))
+
+    def test_order_waits_an_hour_at_most_and_never_less_than_nothing(self) -> None:
+        for delay in (3601, 1 << 40, (1 << 63) - 1):
+            script, client = self.play(failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=delay))
+            with self.assertRaises(easel.Unavailable) as caught:
+                client.call("order", *ORDER, key="key-1")
+            assert caught.exception.retry_after
+            self.assertEqual((True, 1, []), (caught.exception.retry_after > timedelta(hours=1), len(script.requests), client.waits()))
+        for delay in (0, -5):
+            _, client = self.play(failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=delay))
+            with self.assertRaises(easel.OutcomeUnknown) as outcome:
+                client.call("order", *ORDER, key="key-1")
+            self.assertEqual((None, False), (outcome.exception.retry_after, outcome.exception.is_retryable))
+
+    def test_a_read_is_tried_5_times_and_10_where_the_server_asks_for_it(self) -> None:
+        for name, args in (("get", ("gen_1",)), ("list", ()), ("quote", ORDER)):
+            for delay, times in ((None, 5), (1, 10)):
+                with self.subTest(name, delay=delay):
+                    script, client = self.play(failing("UNAVAILABLE", delay=delay))
+                    with self.assertRaises(easel.Unavailable) as caught:
+                        client.call(name, *args)
+                    self.assertEqual((times, times - 1), (len(script.requests), len(client.waits())))
+        self.assertTrue(caught.exception.is_retryable)
+
+    def test_what_a_closed_client_leaves_undone_ends_with_the_key(self) -> None:
+        answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
+        for name, answers, named, told in (
+            ("order", [self.waiting], {"key": "key-1"}, ("key-1", "", "unknown")),
+            ("order", [failing("UNAVAILABLE", delay=1000)], {"key": "key-1"}, ("key-1", "", "unknown")),
+            ("run", [lambda _: answer, sending(STAY)], {"key": "key-1"}, ("key-1", "gen_1", "unknown")),
+            ("download", [sending(STAY)], {"to": io.BytesIO()}, ("", "gen_1", "unknown")),
+        ):
+            with self.subTest(name, told=told):
+                script, client = self.play(*answers)
+                error = client.close_under(name, *(ORDER if "key" in named else ["gen_1"]), calls=len(answers), **named)
+                self.assertEqual(("the client is closed", told), (str(error), (error.key, error.generation_id, error.order_outcome)))
+                self.assertEqual((len(answers), False), (len(script.requests), error.is_retryable))
+
+    @staticmethod
+    def waiting(_: Any) -> v1.CreateGenerationResponse:
+        threading.Event().wait(1)
+        return v1.CreateGenerationResponse()
+
+    def test_a_closed_client_calls_nobody(self) -> None:
+        script, client = self.play()
+        for name, args in (("order", ORDER), ("get", ("gen_1",)), ("watch", ("gen_1",)), ("download", ("gen_1", io.BytesIO()))):
+            with self.subTest(name), self.assertRaisesRegex(easel.Error, "the client is closed"):
+                client.call_closed(name, *args)
+        self.assertEqual([], script.requests)
 
     def test_client_tells_when_easel_is_away_and_when_it_is_back(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
@@ -606,15 +756,24 @@ class ClientTest(unittest.TestCase):
 
     def test_order_that_has_no_time_for_the_delay_it_is_told_ends_with_what_it_was_told(self) -> None:
         _, client = self.play(failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=600))
-        with self.assertRaises(easel.OutcomeUnknown) as caught:
+        with self.assertRaises(easel.Timeout) as caught:
             client.call("order", *ORDER, key="key-1", timeout=20)
-        self.assertEqual((True, timedelta(minutes=10), []), (caught.exception.is_retryable, caught.exception.retry_after, client.waits()))
+        error = caught.exception
+        self.assertEqual(("SUBMISSION_OUTCOME_UNKNOWN", "unknown", timedelta(minutes=10)), (error.reason, error.order_outcome, error.retry_after))
+        self.assertEqual((False, []), (error.is_retryable, client.waits()))
 
     def test_watch_ends_without_an_error_where_it_is_stopped(self) -> None:
         for name, args, message in WATCHES:
             with self.subTest(name):
                 script, client = self.play(sending(message, STAY))
                 self.assertEqual(1, len(client.stop(name, *args)))
+                self.assertEqual(1, len(script.requests))
+
+    def test_watch_ends_with_its_block(self) -> None:
+        for name, args, message in WATCHES:
+            with self.subTest(name):
+                script, client = self.play(sending(message, STAY))
+                client.leave_block(name, *args)
                 self.assertEqual(1, len(script.requests))
 
     def test_watch_tells_how_long_such_renders_take(self) -> None:
@@ -630,13 +789,17 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(easel.RenderFailed) as caught:
             client.call("run", *ORDER, key="key-1")
         self.assertEqual((State.REFUNDED, "key-1"), (caught.exception.render.state, caught.exception.key))
+        self.assertEqual("gen_1", caught.exception.generation_id)
 
-    def test_run_tells_its_key_where_its_watch_fails(self) -> None:
+    def test_run_tells_its_key_and_render_where_its_watch_fails(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
-        _, client = self.play(lambda _: answer, failing("UNAUTHENTICATED"))
-        with self.assertRaises(easel.Unauthenticated) as caught:
-            client.call("run", *ORDER, key="key-1")
-        self.assertEqual("key-1", caught.exception.key)
+        for watch, timeout, kind in ((failing("UNAUTHENTICATED"), None, easel.Unauthenticated), (failing("UNAVAILABLE"), 3, easel.Timeout)):
+            made: list[str] = []
+            _, client = self.play(lambda _: answer, watch)
+            client.hooks = {"on_key": made.append}
+            with self.subTest(kind.__name__), self.assertRaises(kind) as caught:
+                client.call("run", *ORDER, timeout=timeout)
+            self.assertEqual((made, "gen_1"), ([caught.exception.key], caught.exception.generation_id))
 
     def test_download_goes_on_where_it_broke_off(self) -> None:
         script, client = self.play(
@@ -650,6 +813,34 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(WHOLE, file.getvalue())
         asked = [(request.read_offset, request.etag) for request in script.requests]
         self.assertEqual([(0, ""), (0, ""), (1500, "bytes-1"), (2500, "bytes-1")], asked)
+
+    def test_download_begins_anew_where_no_etag_tells_what_the_rest_belongs_to(self) -> None:
+        def bare(chunk: v1.ContentChunk) -> None:
+            chunk.info.etag = ""
+
+        with TemporaryDirectory() as directory:
+            for to in (io.BytesIO(), Path(directory, "file")):
+                script, client = self.play(pieces(1500, bare, end=Failure("UNAVAILABLE")), pieces(len(WHOLE), bare))
+                client.call("download", "gen_1", to)
+                self.assertEqual(WHOLE, to.read_bytes() if isinstance(to, Path) else to.getvalue())
+                self.assertEqual([0, 0], [request.read_offset for request in script.requests])
+        script, client = self.play(pieces(1500, bare, end=Failure("UNAVAILABLE")))
+        with self.assertRaisesRegex(easel.Damaged, "nothing tells"):
+            client.call("download", "gen_1", Pipe())
+        self.assertEqual(1, len(script.requests))
+
+    def test_download_leaves_nothing_on_a_full_disk(self) -> None:
+        _, client = self.play(pieces(len(WHOLE)))
+        full = mock.Mock(write=mock.Mock(side_effect=OSError("full")), close=mock.Mock(side_effect=OSError("full")))
+
+        def opened(part: Path, _: str) -> mock.Mock:
+            part.touch()
+            return full
+
+        with TemporaryDirectory() as directory, mock.patch.object(Path, "open", opened):
+            with self.assertRaisesRegex(OSError, "full"):
+                client.call("download", "gen_1", Path(directory, "file"))
+            self.assertEqual([], list(Path(directory).iterdir()))
 
     def test_download_follows_no_link_beside_its_file(self) -> None:
         _, client = self.play(pieces(len(WHOLE)))
@@ -676,13 +867,20 @@ class ClientTest(unittest.TestCase):
         def other(chunk: v1.ContentChunk) -> None:
             chunk.summary.sha256 = "0"
 
-        for answer in (pieces(len(WHOLE), spoil("crc32c")), pieces(len(WHOLE), spoil("offset")), pieces(4990), pieces(len(WHOLE), other)):
+        for answer in (sending(), pieces(len(WHOLE), spoil("crc32c")), pieces(len(WHOLE), spoil("offset")), pieces(4990), pieces(len(WHOLE), other)):
             script, client = self.play(answer)
             with TemporaryDirectory() as directory, self.subTest():
                 with self.assertRaises(easel.Damaged):
                     client.call("download", "gen_1", Path(directory, "file"))
                 self.assertEqual([], list(Path(directory).iterdir()))
                 self.assertEqual(1, len(script.requests))
+
+
+class Pipe(io.BytesIO):
+    """Is a file that can't go back."""
+
+    def seekable(self) -> bool:
+        return False
 
 
 class Cancelling:
@@ -696,6 +894,14 @@ class Cancelling:
 
     def cancel(self) -> None:
         pass
+
+
+class ThreadsTest(unittest.TestCase):
+    def test_order_awaits_no_coroutine_and_so_takes_none(self) -> None:
+        async def written(_: str) -> None: ...
+
+        with easel.Client("localhost:1", on_key=written) as client, self.assertRaisesRegex(TypeError, "on_key"):
+            client.order(*ORDER, timeout=0)
 
 
 class TasksTest(ClientTest):
@@ -739,6 +945,12 @@ class ErrorTest(unittest.TestCase):
         self.assertTrue(self.fail("NOT_FOUND", delay=1).is_retryable)
         self.assertEqual((timedelta(seconds=1), "A_NEWER_ONE"), (self.fail("NOT_FOUND", "A_NEWER_ONE", 1).retry_after, self.fail(reason="A_NEWER_ONE").reason))
 
+    def test_details_that_nobody_can_read_are_none(self) -> None:
+        for text in (b"\xff", status_pb2.Status(details=[{"type_url": "/google.rpc.ErrorInfo", "value": b"\xff"}]).SerializeToString()):
+            trailer = grpc.aio.Metadata(("grpc-status-details-bin", text))
+            error = errors.of(grpc.aio.AioRpcError(grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), trailer, "scripted"))
+            self.assertEqual((easel.NotFound, ()), (type(error), error.details))
+
     def test_fields_have_types(self) -> None:
         error = self.fail(reason="BUDGET_EXCEEDED", window="day", price_cents="7", remaining_cents="5", reset_time="2026-11-27T00:00:00Z")
         assert isinstance(error, easel.BudgetExceeded)
@@ -763,11 +975,16 @@ class ConnectionTest(unittest.TestCase):
             ("https://easel.example", "easel.example:443", True),
             ("https://localhost:50051/", "localhost:50051", True),
             ("http://localhost", "localhost:80", False),
+            (" HTTP://127.0.0.1:1\n", "127.0.0.1:1", False),
+            ("HTTPS://easel.example", "easel.example:443", True),
+            ("easel_app:50051/", "easel_app:50051", True),
         ):
             with self.subTest(address):
                 made = connection(address, "secret", None, False, ())
                 self.assertEqual((target, encrypted), (made.target, made.credentials is not None))
                 self.assertEqual(("authorization", "Bearer secret"), made.header)
+                near = target.startswith(("localhost:", "127.", "[::1]"))
+                self.assertEqual(near, ("grpc.enable_http_proxy", 0) in made.options)
 
     def test_an_address_that_is_none_is_refused_at_once(self) -> None:
         wrong = ("", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1")
@@ -792,7 +1009,11 @@ class ConnectionTest(unittest.TestCase):
         with mock.patch.dict("os.environ", {"EASEL_ADDR": "localhost:1", "EASEL_API_KEY": "secret\n"}):
             made = connection(None, None, None, False, ())
         self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.header))
-        with mock.patch.dict("os.environ", {"EASEL_ADDR": "", "EASEL_API_KEY": ""}):
+        with mock.patch.dict("os.environ", {"EASEL_ADDR": "http://easel.example:80", "EASEL_API_KEY": "secret", "EASEL_ALLOW_PLAINTEXT": "true"}):
+            self.assertIsNone(connection(None, None, None, None, ()).credentials)
+            with self.assertRaisesRegex(ValueError, "EASEL_ALLOW_PLAINTEXT=true"):
+                connection(None, None, None, False, ())
+        with mock.patch.dict("os.environ", {"EASEL_ADDR": " ", "EASEL_API_KEY": ""}):
             made = connection(None, None, None, False, ())
         self.assertEqual(("localhost:50051", None), (made.target, made.header))
 

@@ -1,10 +1,11 @@
 """The client for asyncio: what easel has, with async. A function ends with its task, too."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -15,11 +16,14 @@ from easel import errors, requests, v1
 from easel.attempts import Attempts, Hooks
 from easel.connection import connection
 from easel.download import Download, Target
-from easel.requests import Inputs, Key, Which
+from easel.requests import Inputs, Key, Made, Which
 from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
 from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
 
 T = TypeVar("T")
+
+# How a call ends without an answer. That of a closed client is cancelled, or can't begin.
+ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 class Client:
@@ -35,7 +39,7 @@ class Client:
         on_key: Callable[[str], object] | None = None,
         logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
         credentials: grpc.ChannelCredentials | None = None,
-        allow_plaintext: bool = False,
+        allow_plaintext: bool | None = None,
         options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         made = connection(address, api_key, credentials, allow_plaintext, options)
@@ -46,15 +50,16 @@ class Client:
             channel = grpc.aio.secure_channel(made.target, made.credentials, made.options, interceptors=bearers)
         self._channel = channel
         self._watches: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
-        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"))
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), asyncio.Event())
         self.accounts = v1.AccountServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
         self.models = v1.ModelServiceStub(channel)
 
     async def close(self) -> None:
-        """Ends every watch, with an error, and the connection."""
+        """Is Client.close of easel."""
+        self._hooks.closed.set()
         for watch in tuple(self._watches):
-            watch.fail(grpc.aio.UsageError("the client is closed"))
+            watch._close()
         await self._channel.close()
 
     async def __aenter__(self) -> "Client":
@@ -66,14 +71,14 @@ class Client:
     async def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
         """Is Client.quote of easel."""
         request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
-        return of(Quote, (await _call(self.generations.QuoteGeneration, request, self._attempts(timeout))).quote)
+        return of(Quote, (await _call(self.generations.QuoteGeneration, request, self._attempts(timeout, bounded=True))).quote)
 
     async def order(
-        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
         labels: Mapping[str, str] | None = None, timeout: float | None = None,
     ) -> Order:  # fmt: skip
         """Is Client.order of easel."""
-        if key is None:
+        if key is Made.KEY:
             key, written = self._hooks.made_key()
             if inspect.isawaitable(written):
                 await written
@@ -81,17 +86,17 @@ class Client:
         request = v1.CreateGenerationRequest(
             model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
         )
-        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, name))
+        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=name))
         return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
 
     async def run(
-        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
         labels: Mapping[str, str] | None = None, timeout: float | None = None,
     ) -> Render:  # fmt: skip
         """Is Client.run of easel."""
         attempts = self._attempts(timeout)
         order = await self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
-        attempts.key, render = order.key, order.render
+        attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
         async for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
         if render.state != State.SUCCEEDED:
@@ -101,7 +106,8 @@ class Client:
     async def get(self, render: Which, *, timeout: float | None = None) -> Render:
         """Is Client.get of easel."""
         request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
-        return of(Render, (await _call(self.generations.GetGeneration, request, self._attempts(timeout))).generation)
+        attempts = self._attempts(timeout, generation_id=request.generation_id, bounded=True)
+        return of(Render, (await _call(self.generations.GetGeneration, request, attempts)).generation)
 
     async def list(
         self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
@@ -109,7 +115,7 @@ class Client:
     ) -> AsyncIterator[Render]:  # fmt: skip
         """Is Client.list of easel."""
         request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
-        async for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout)):
+        async for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout, bounded=True)):
             for one in page.generations:
                 yield of(Render, one)
 
@@ -119,7 +125,8 @@ class Client:
     ) -> "Watch[Render]":  # fmt: skip
         """Is Client.watch of easel."""
         request = requests.watch(render, until, known_etag, heartbeat)
-        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, self._attempts(timeout)))
+        attempts = self._attempts(timeout, generation_id=request.generation_id)
+        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
 
     def watch_many(
         self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
@@ -140,30 +147,32 @@ class Client:
         label: str = "", timeout: float | None = None,
     ) -> AsyncIterator[UsageRow]:  # fmt: skip
         """Is Client.usage of easel."""
-        async for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout)):
+        async for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout, bounded=True)):
             for one in page.rows:
                 yield of(UsageRow, one)
 
     async def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
         """Is Client.download of easel."""
-        attempts = self._attempts(timeout)
-        with Download(requests.id_of(render), to) as rest:
+        attempts = self._attempts(timeout, generation_id=requests.id_of(render))
+        with Download(attempts.generation_id, to) as rest:
             while True:
                 try:
                     async for message in self.generations.DownloadGeneration(rest.request, timeout=attempts.left()):
                         await asyncio.to_thread(rest.take, message.chunk)
                         attempts.answered()
                     return await asyncio.to_thread(rest.finish)
-                except grpc.RpcError as error:
-                    await _pause(attempts.pause(error))
+                except ENDS as error:
+                    delay = attempts.pause(error)
+                await asyncio.to_thread(rest.resume)
+                await _pause(delay, self._hooks.closed)
 
     def _watch(self, call: Callable[..., Any], progress: Progress[T]) -> "Watch[T]":
         watch = Watch(call, progress)
         self._watches.add(watch)
         return watch
 
-    def _attempts(self, timeout: float | None, key: str = "") -> Attempts:
-        return Attempts(self._hooks, timeout, key)
+    def _attempts(self, timeout: float | None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> Attempts:
+        return Attempts(self._hooks, timeout, key=key, generation_id=generation_id, bounded=bounded)
 
 
 async def _call(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> T:
@@ -173,8 +182,8 @@ async def _call(method: Callable[..., Awaitable[T]], request: Any, attempts: Att
             answer = await method(request, timeout=attempts.left())
             attempts.answered()
             return answer
-        except grpc.RpcError as error:
-            await _pause(attempts.pause(error))
+        except ENDS as error:
+            await _pause(attempts.pause(error), attempts.hooks.closed)
 
 
 async def _pages(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> AsyncIterator[T]:
@@ -186,18 +195,20 @@ async def _pages(method: Callable[..., Awaitable[T]], request: Any, attempts: At
         request.page_token = page.next_page_token
 
 
-async def _pause(seconds: float, stopping: "asyncio.Future[Any] | None" = None) -> None:
-    if stopping is None:
-        await asyncio.sleep(seconds)
-    else:
+async def _pause(seconds: float, stopped: asyncio.Event) -> None:
+    stopping = asyncio.ensure_future(stopped.wait())
+    try:
         await asyncio.wait((stopping,), timeout=seconds)
+    finally:
+        stopping.cancel()
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """Yields states. Leaving the loop ends it, and so does stop, from any task."""
+    """Yields states. Leaving the loop ends it, and so does stop, from any task. Where it has a name, use async with, or stop it."""
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
-        self._end: BaseException | None = None
+        self._attempts = progress.attempts
+        self._by_close = False
         self._stopped = asyncio.Event()
         self._states = _follow(call, progress, self._stopped)
 
@@ -205,19 +216,28 @@ class Watch(Generic[T], AsyncIterator[T]):
         try:
             return await anext(self._states)
         except StopAsyncIteration:
-            raise self._end or StopAsyncIteration from None
+            if self._by_close:
+                raise self._attempts.closed() from None
+            raise
+
+    async def __aenter__(self) -> "Watch[T]":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+        with contextlib.suppress(RuntimeError):  # where another task reads it, which ends by itself
+            await self._states.aclose()
 
     def stop(self) -> None:
         """Ends the loop as if there were nothing more."""
         self._stopped.set()
 
-    def fail(self, error: BaseException) -> None:
-        """Ends the loop by an error."""
-        self._end = error
+    def _close(self) -> None:
+        self._by_close = not self._stopped.is_set()
         self._stopped.set()
 
 
-async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncIterator[T]:
+async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncGenerator[T, None]:
     """Yields what is new over as many streams as it takes."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
@@ -237,7 +257,7 @@ async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyn
                 delay = progress.pause(error)
             finally:
                 stream.cancel()
-            await _pause(delay, stopping)
+            await _pause(delay, stopped)
     finally:
         stopping.cancel()
 

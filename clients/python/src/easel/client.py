@@ -1,7 +1,9 @@
 """The client for threads."""
 
+import inspect
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -12,7 +14,7 @@ from easel import errors, requests, v1
 from easel.attempts import Attempts, Hooks
 from easel.connection import connection
 from easel.download import Download, Target
-from easel.requests import Inputs, Key, Which
+from easel.requests import Inputs, Key, Made, Which
 from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
 from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
 
@@ -38,7 +40,7 @@ class Client:
         on_key: Callable[[str], object] | None = None,
         logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
         credentials: grpc.ChannelCredentials | None = None,
-        allow_plaintext: bool = False,
+        allow_plaintext: bool | None = None,
         options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         made = connection(address, api_key, credentials, allow_plaintext, options)
@@ -46,13 +48,23 @@ class Client:
             channel = grpc.insecure_channel(made.target, made.options)
         else:
             channel = grpc.secure_channel(made.target, made.credentials, made.options)
-        self.close = channel.close
+        self._channel = channel
+        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         if made.header:
             channel = grpc.intercept_channel(channel, _Bearer(made.header))
-        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"))
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), threading.Event())
         self.accounts = v1.AccountServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
         self.models = v1.ModelServiceStub(channel)
+
+    def close(self) -> None:
+        """Ends every order, watch and download, with an error, and the connection."""
+        self._hooks.closed.set()
+        with self._hooks.lock:
+            streams = tuple(self._streams)
+        for stream in streams:
+            stream.stop(by_close=True)
+        self._channel.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -63,10 +75,10 @@ class Client:
     def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
         """Says what a render would cost."""
         request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
-        return of(Quote, _call(self.generations.QuoteGeneration, request, self._attempts(timeout)).quote)
+        return of(Quote, _call(self.generations.QuoteGeneration, request, self._attempts(timeout, bounded=True)).quote)
 
     def order(
-        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
         labels: Mapping[str, str] | None = None, timeout: float | None = None,
     ) -> Order:  # fmt: skip
         """Places an order, and sends it again with the same key until its outcome is known.
@@ -75,15 +87,20 @@ class Client:
         a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
         Where order_outcome of an error is "unknown", the order may exist: order again with its key.
         """
-        name = requests.key_of(self._hooks.made_key()[0] if key is None else key)
+        if key is Made.KEY:
+            key, written = self._hooks.made_key()
+            if inspect.iscoroutine(written):
+                written.close()
+                raise TypeError("nothing awaits a coroutine of on_key: take easel.aio, or a function that writes the key down by itself")
+        name = requests.key_of(key)
         request = v1.CreateGenerationRequest(
             model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
         )
-        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, name))
+        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=name))
         return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
 
     def run(
-        self, model: str, inputs: Inputs, *, key: Key | None = None, max_cost_cents: int | None = None,
+        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
         labels: Mapping[str, str] | None = None, timeout: float | None = None,
     ) -> Render:  # fmt: skip
         """Orders, watches until the render is finished, and gives it: its text, or what to download.
@@ -92,8 +109,8 @@ class Client:
         """
         attempts = self._attempts(timeout)
         order = self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
-        attempts.key, render = order.key, order.render
-        for render in Watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
+        attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
+        for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
         if render.state != State.SUCCEEDED:
             raise errors.failed(render, order.key)
@@ -102,7 +119,8 @@ class Client:
     def get(self, render: Which, *, timeout: float | None = None) -> Render:
         """Reads a render once."""
         request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
-        return of(Render, _call(self.generations.GetGeneration, request, self._attempts(timeout)).generation)
+        attempts = self._attempts(timeout, generation_id=request.generation_id, bounded=True)
+        return of(Render, _call(self.generations.GetGeneration, request, attempts).generation)
 
     def list(
         self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
@@ -110,7 +128,7 @@ class Client:
     ) -> Iterator[Render]:  # fmt: skip
         """Yields the renders that match, the newest first, over all pages."""
         request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
-        for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout)):
+        for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout, bounded=True)):
             yield from (of(Render, one) for one in page.generations)
 
     def watch(
@@ -123,7 +141,8 @@ class Client:
         watching again can't mend. A state whose etag is known_etag is left out.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
-        return Watch(self.generations.WatchGeneration, GenerationProgress(request, self._attempts(timeout)))
+        attempts = self._attempts(timeout, generation_id=request.generation_id)
+        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
 
     def watch_many(
         self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
@@ -136,20 +155,20 @@ class Client:
         changed last, nor of known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return Watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
 
     def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
         """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
         request = v1.WatchAccountRequest()
         request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return Watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
+        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", timeout: float | None = None,
     ) -> Iterator[UsageRow]:  # fmt: skip
         """Yields what was ordered and spent, over all pages. label is the name where it is told apart by LABEL."""
-        for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout)):
+        for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout, bounded=True)):
             yield from (of(UsageRow, one) for one in page.rows)
 
     def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
@@ -157,19 +176,27 @@ class Client:
 
         It goes on where it broke off. A path has its name when the file is whole and on the disk.
         """
-        attempts = self._attempts(timeout)
-        with Download(requests.id_of(render), to) as rest:
+        attempts = self._attempts(timeout, generation_id=requests.id_of(render))
+        with Download(attempts.generation_id, to) as rest:
             while True:
                 try:
                     for message in self.generations.DownloadGeneration(rest.request, timeout=attempts.left()):
                         rest.take(message.chunk)
                         attempts.answered()
                     return rest.finish()
-                except grpc.RpcError as error:
-                    _pause(attempts.pause(error))
+                except (grpc.RpcError, ValueError) as error:
+                    delay = attempts.pause(error)
+                rest.resume()
+                _pause(delay, self._hooks.closed)
 
-    def _attempts(self, timeout: float | None, key: str = "") -> Attempts:
-        return Attempts(self._hooks, timeout, key)
+    def _watch(self, call: Callable[..., Any], progress: Progress[T]) -> "Watch[T]":
+        stream = _Stream()
+        with self._hooks.lock:
+            self._streams.add(stream)
+        return Watch(stream, call, progress)
+
+    def _attempts(self, timeout: float | None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> Attempts:
+        return Attempts(self._hooks, timeout, key=key, generation_id=generation_id, bounded=bounded)
 
 
 def _call(method: Callable[..., T], request: Any, attempts: Attempts) -> T:
@@ -179,8 +206,8 @@ def _call(method: Callable[..., T], request: Any, attempts: Attempts) -> T:
             answer = method(request, timeout=attempts.left())
             attempts.answered()
             return answer
-        except grpc.RpcError as error:
-            _pause(attempts.pause(error))
+        except (grpc.RpcError, ValueError) as error:  # a ValueError is of a closed channel
+            _pause(attempts.pause(error), attempts.hooks.closed)
 
 
 def _pages(method: Callable[..., T], request: Any, attempts: Attempts) -> Iterator[T]:
@@ -192,16 +219,22 @@ def _pages(method: Callable[..., T], request: Any, attempts: Attempts) -> Iterat
         request.page_token = page.next_page_token
 
 
-def _pause(seconds: float, stopped: threading.Event | None = None) -> None:
-    (stopped or threading.Event()).wait(seconds)
+def _pause(seconds: float, stopped: threading.Event) -> None:
+    stopped.wait(seconds)
 
 
 class Watch(Generic[T], Iterator[T]):
-    """Yields states. Leaving the loop ends it, and so does stop, from any thread."""
+    """Yields states. Leaving the loop ends it, and so does stop, from any thread. Where it has a name, use with, or stop it."""
 
-    def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
-        self._stream = _Stream()
-        self._states = self._stream.follow(call, progress)
+    def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
+        self._stream = stream
+        self._states = stream.follow(call, progress)
+
+    def __enter__(self) -> "Watch[T]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def __next__(self) -> T:
         return next(self._states)
@@ -216,28 +249,37 @@ class _Stream:
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
+        self.by_close = False
         self.current: Any = None
 
-    def stop(self) -> None:
+    def stop(self, *, by_close: bool = False) -> None:
+        if not self.stopped.is_set():
+            self.by_close = by_close
         self.stopped.set()
         if self.current:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
         """Yields what is new over as many streams as it takes."""
+        yield from self.over(call, progress)
+        if self.by_close:
+            raise progress.attempts.closed()
+
+    def over(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
         while not (self.stopped.is_set() or progress.over):
-            self.current = call(progress.begin(), timeout=progress.attempts.left())
             try:
+                self.current = call(progress.begin(), timeout=progress.attempts.left())
                 for message in self.unless_silent(progress):
                     if (newer := progress.take(message)) is not None:
                         yield newer
                 if progress.has_goal:
                     return
                 delay = None if self.stopped.is_set() else progress.pause()
-            except (grpc.RpcError, errors.Unavailable) as error:
+            except (grpc.RpcError, errors.Unavailable, ValueError) as error:
                 delay = None if self.stopped.is_set() else progress.pause(error)
             finally:
-                self.current.cancel()
+                if self.current:
+                    self.current.cancel()
             if delay is not None:
                 _pause(delay, self.stopped)
 

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from easel import v1
-
 __version__ = "0.1.0"
 
-# The first retries unary calls, the pings find out when the server is gone.
+# A server that drains says so by its health, and the pings find out when it is gone. All attempts are this package's own.
 OPTIONS: tuple[tuple[str, Any], ...] = (
-    ("grpc.service_config", v1.SERVICE_CONFIG),
-    ("grpc.lb_policy_name", "round_robin"),
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}'),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -36,32 +34,38 @@ class Connection(NamedTuple):
 
 def connection(
     address: str | None, api_key: str | None, credentials: grpc.ChannelCredentials | None,
-    allow_plaintext: bool, options: Sequence[tuple[str, Any]],
+    allow_plaintext: bool | None, options: Sequence[tuple[str, Any]],
 ) -> Connection:  # fmt: skip
     """Reads what a caller says of a server. What no attempt could mend is a ValueError."""
-    address = os.environ.get("EASEL_ADDR") or "localhost:50051" if address is None else address
+    address = os.environ.get("EASEL_ADDR", "").strip() or "localhost:50051" if address is None else address
     api_key = (os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key).strip()
     scheme, host, port = _parts(address)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
     if plaintext and credentials is not None:
         raise ValueError("an address with http:// has no use for credentials: take https://")
+    if allow_plaintext is None:
+        allow_plaintext = os.environ.get("EASEL_ALLOW_PLAINTEXT") == "true"
     if plaintext and api_key and not (_is_loopback(host) or allow_plaintext):
-        raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or allow_plaintext=True where the way is safe")
+        allowing = "allow it by allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true where something else encrypts"
+        raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or {allowing}")
     if not re.fullmatch("[!-~]*", api_key):
         raise ValueError("the API key has a character that no header may have")
     header = ("authorization", "Bearer " + api_key) if api_key else None
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *options], header)
+    # gRPC would ask the proxy of the environment for this machine, too.
+    direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
+    return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], header)
 
 
 def _parts(address: str) -> tuple[str, str, int]:
-    parts = re.fullmatch(r"(?:(https?)://)?(?:\[([\da-fA-F:.]+)\]|([\w.-]+))(?::(\d{1,5}))?/?", address.strip())
+    parts = re.fullmatch(r"(?:((?i:https?))://)?(?:\[([\da-fA-F:.]+)\]|([\w.-]+))(?::(\d{1,5}))?/?", address.strip())
     scheme, six, name, port = parts.groups() if parts else ("", "", "", "")
-    number = int(port or {"http": 80, "https": 443}.get(scheme or "", 0))
+    scheme = (scheme or "").lower()
+    number = int(port or {"http": 80, "https": 443}.get(scheme, 0))
     if not 0 < number < 65536:
         shown = "" if "@" in address else f", not {address!r}"
         raise ValueError(f"the address must be host:port, http://host:port or https://host:port{shown}")
-    return scheme or "", six or name, number
+    return scheme, six or name, number
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,12 +22,15 @@ class Download:
         self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # of the rest
         self.digest = hashlib.sha256()
         self.size: int | None = None
+        self.started = False
         self.target: Path | None = None
         if not isinstance(to, (str, os.PathLike)):
             self.file = to
+            self.start = to.tell() if to.seekable() else None
             return
         self.target = Path(to)
         self.part = self.target.with_name(f".{self.target.name}.{secrets.token_hex(8)}.part")
+        self.start = 0
         self.file = self.part.open("xb")  # a new file: a link that somebody has put there is not followed
 
     def __enter__(self) -> "Download":
@@ -35,13 +38,16 @@ class Download:
 
     def __exit__(self, *_: object) -> None:
         if self.target:
-            self.file.close()
-            self.part.unlink(missing_ok=True)
+            try:
+                self.file.close()  # which writes what is left, and fails on a full disk
+            finally:
+                self.part.unlink(missing_ok=True)
 
     def take(self, chunk: v1.ContentChunk) -> None:
         """Writes the next bytes."""
         if chunk.offset != self.request.read_offset or google_crc32c.value(chunk.data) != chunk.crc32c:
             raise _damaged("bytes arrived damaged")
+        self.started = True
         self.file.write(chunk.data)
         self.digest.update(chunk.data)
         self.request.read_offset += len(chunk.data)
@@ -51,8 +57,22 @@ class Download:
         if chunk.HasField("summary") and chunk.summary.sha256 != self.digest.hexdigest():
             raise _damaged("the file is not that of the server")
 
+    def resume(self) -> None:
+        """Sees to it that the rest belongs to the bytes that are there: where no etag can tell, a file begins anew."""
+        if self.request.etag or not self.request.read_offset:
+            return
+        if self.start is None:
+            raise _damaged("the download broke off, and nothing tells whether the rest belongs to it")
+        self.file.seek(self.start)
+        self.file.truncate()
+        self.request.read_offset = 0
+        self.digest = hashlib.sha256()
+        self.size = None
+
     def finish(self) -> None:
         """Sees that all is there, and gives the file its name once the disk has it."""
+        if not self.started:
+            raise _damaged("nothing arrived")
         if self.size not in (None, self.request.read_offset):
             raise _damaged(f"{self.request.read_offset} bytes arrived of {self.size}")
         if self.target:

@@ -8,7 +8,8 @@ import google.rpc.error_details_pb2 as details_pb2  # type: ignore[import-untype
 import google.rpc.status_pb2 as status_pb2  # type: ignore[import-untyped]
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from easel.v1.reasons import CODES, REASONS
@@ -30,18 +31,20 @@ class Error(Exception):
     is_retryable = False  # whether the same call again may mend it
 
     def __init__(
-        self, message: str, *, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN, details: Iterable[Message] = (), key: str = ""
+        self, message: str, *, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN, details: Iterable[Message] = (), key: str = "", generation_id: str = ""
     ) -> None:
         super().__init__(message)
         self.code = code
         self.details = tuple(details)  # messages of google.rpc
         self.key = key  # the idempotency key, where it is about an order
+        self.generation_id = generation_id  # of the one render that it is about, where that is known
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
         self.reason: str = info.reason if ours else ""  # a name of the contract's ErrorReason, or of a newer one
         self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
         again = self._detail("RetryInfo")
-        self.retry_after: timedelta | None = again and again.retry_delay.ToTimedelta()
+        delay = seconds_of(again.retry_delay) if again else 0
+        self.retry_after = timedelta(seconds=delay) if delay > 0 else None
         bad = self._detail("BadRequest")
         self.field_violations = tuple(FieldViolation(one.field, one.description) for one in (bad.field_violations if bad else ()))
         request = self._detail("RequestInfo")
@@ -49,7 +52,7 @@ class Error(Exception):
 
     @property
     def order_outcome(self) -> OrderOutcome:
-        """Says what is known of an order. Only after "not_placed" may its key be forgotten."""
+        """Says what is known of an order after all attempts. Only after "not_placed" may its key be forgotten."""
         return cast(OrderOutcome, self.metadata.get("order_outcome", "unknown"))
 
     def _detail(self, name: str) -> Any:
@@ -146,7 +149,7 @@ class ServerFault(Error):
 
 
 class Timeout(Error, TimeoutError):
-    """The caller's own time is over. The cause is the last failure, and heartbeat says how the catalog was."""
+    """The caller's own time is over. The cause is the last failure, whose reason it has, and heartbeat says how the catalog was."""
 
     heartbeat: Heartbeat | None = None
 
@@ -164,28 +167,41 @@ class Damaged(Error):
 _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
-def of(error: BaseException, key: str = "") -> Error:
+def of(error: BaseException) -> Error:
     """Gives an error of gRPC its class."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
     if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
         code, text = error.code(), error.details() or ""
-    found = Error(text, code=code, details=_details(error), key=key)
+    found = Error(text, code=code, details=_details(error))
     row = REASONS.get(found.reason) or CODES[code.name]
-    made = _CLASSES[row["class"]](f"{found.reason or code.name}: {text}", code=code, details=found.details, key=key)
+    made = _CLASSES[row["class"]](f"{found.reason or code.name}: {text}", code=code, details=found.details)
     made.is_retryable = row["again"] == "yes" or (row["again"] == "if_told" and made.retry_after is not None)
     return made
 
 
 def failed(render: Render, key: str) -> RenderFailed:
     """Makes the error of a render that came to nothing."""
-    error = RenderFailed(f"{render.state}: {render.failure_message}", key=key)
+    error = RenderFailed(f"{render.state}: {render.failure_message}", key=key, generation_id=render.generation_id)
     error.render = render
     return error
 
 
-def _details(error: BaseException) -> Iterable[Message]:
+def seconds_of(duration: Duration) -> float:
+    """Reads a duration, of which a server may say more than a timedelta has room for."""
+    return min(duration.seconds + duration.nanos / 1e9, 1e12)
+
+
+def _details(error: BaseException) -> list[Message]:
+    """Reads the details, where they are some."""
+    try:
+        return [*_parsed(error)]
+    except DecodeError:
+        return []
+
+
+def _parsed(error: BaseException) -> Iterable[Message]:
     sent = error.trailing_metadata() if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)) else None
     packed = {name: value for name, value in sent or ()}.get("grpc-status-details-bin", b"")
     for one in status_pb2.Status.FromString(packed).details:

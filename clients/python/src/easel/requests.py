@@ -1,5 +1,6 @@
 """Requests, of plain values."""
 
+import enum
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -11,6 +12,14 @@ from easel.values import Order, Render, State, UsageDimension, WatchUntil
 
 Inputs = Mapping[str, Any] | str  # a text is JSON, and is sent as it is
 Key = str | int | UUID
+
+
+class Made(enum.Enum):
+    """Stands in place of a key: the client makes one."""
+
+    KEY = enum.auto()
+
+
 Which = str | Order | Render  # a text is the id
 
 
@@ -22,9 +31,9 @@ def text_of(inputs: Inputs) -> str:
     return inputs if isinstance(inputs, str) else json.dumps(inputs, allow_nan=False)
 
 
-def key_of(key: Key) -> str:
-    if key == "":
-        raise ValueError("an empty key can't find its order again")
+def key_of(key: Key | None) -> str:
+    if key is None or key == "":  # of a row that has no id yet, which types don't always tell
+        raise ValueError("an empty key can't find its order again: leave it out to have one made")
     return str(key)
 
 

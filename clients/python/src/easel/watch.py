@@ -8,7 +8,7 @@ import grpc
 
 from easel import v1
 from easel.attempts import LONGEST, Attempts
-from easel.errors import Unavailable
+from easel.errors import Unavailable, seconds_of
 from easel.v1.reasons import WATCH_ENDS
 from easel.values import Account, Heartbeat, Render, of
 
@@ -39,7 +39,7 @@ class Progress(Generic[T]):
     def take(self, message: Any) -> T | None:
         """Gives what a message brings, where it is new to the caller."""
         self.attempts.hooks.answered()
-        self.asked = message.closing.retry_delay.ToTimedelta().total_seconds()
+        self.asked = seconds_of(message.closing.retry_delay)
         if message.HasField("heartbeat"):
             self.attempts.heartbeat = of(Heartbeat, message.heartbeat)
             if self.attempts.hooks.on_heartbeat:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import easel
+from easel.requests import Made
 
 sys.stdout = open(1, "w", buffering=1)  # a line at once, as the log goes to the same place
 timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
@@ -22,7 +23,7 @@ def show(render: easel.Render) -> None:
 def order(client: easel.Client, key: str) -> None:
     try:
         placed = client.order(
-            "studio/landscape", {"prompt": "rain"}, key=None if key == "-" else key, max_cost_cents=50, labels={"campaign": "winter"}, timeout=timeout
+            "studio/landscape", {"prompt": "rain"}, key=Made.KEY if key == "-" else key, max_cost_cents=50, labels={"campaign": "winter"}, timeout=timeout
         )
         print("placed", placed.generation_id, placed.key, str(placed.replayed).lower())
     except easel.Error as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import easel
+from easel.requests import Made
 from play import fail, name, show, timeout
 
 ORDER: dict[str, Any] = {"max_cost_cents": 50, "labels": {"campaign": "winter"}, "timeout": timeout}
@@ -15,7 +16,7 @@ ORDER: dict[str, Any] = {"max_cost_cents": 50, "labels": {"campaign": "winter"},
 
 async def order(client: easel.aio.Client, key: str) -> None:
     try:
-        placed = await client.order("studio/landscape", {"prompt": "rain"}, key=None if key == "-" else key, **ORDER)
+        placed = await client.order("studio/landscape", {"prompt": "rain"}, key=Made.KEY if key == "-" else key, **ORDER)
         print("placed", placed.generation_id, placed.key, str(placed.replayed).lower())
     except easel.Error as error:
         fail(error)
