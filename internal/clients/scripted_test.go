@@ -14,6 +14,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -48,7 +50,8 @@ func newScripted(t *testing.T, s *script) *scripted {
 	served := &scripted{t: t, script: s, failed: map[string]bool{}}
 	server := grpc.NewServer(grpc.UnknownServiceHandler(served.answer),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
-	go func() { _ = server.Serve(listener) }() // until it is stopped
+	healthpb.RegisterHealthServer(server, health.NewServer()) // as Easel does, which the helpers ask for
+	go func() { _ = server.Serve(listener) }()                // until it is stopped
 	t.Cleanup(server.Stop)
 	served.wire = newWire(t, listener.Addr().String())
 	return served

@@ -97,6 +97,22 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
     DownloadGeneration = each
 
 
+class Health(grpc.GenericRpcHandler):
+    """Says of a server how it is, which is a message of grpc.health.v1."""
+
+    def __init__(self, message: bytes) -> None:
+        self.message = message
+
+    def service(self, handler_call_details: Any) -> Any:
+        return grpc.unary_stream_rpc_method_handler(self.watch) if handler_call_details.method == "/grpc.health.v1.Health/Watch" else None
+
+    def watch(self, _: bytes, context: Any) -> Iterator[bytes]:
+        left = threading.Event()
+        context.add_callback(left.set)
+        yield self.message
+        left.wait(30)
+
+
 def failing(*args: Any, **named: Any) -> Answer:
     def answer(_: Any) -> Any:
         raise Failure(*args, **named)
@@ -391,8 +407,8 @@ def hooks() -> attempts.Hooks:
 class ClientTest(unittest.TestCase):
     kind: type[Threads] = Threads
 
-    def play(self, *answers: Answer) -> tuple[Script, Threads]:
-        server = grpc.server(futures.ThreadPoolExecutor(4))
+    def play(self, *answers: Answer, serving: bool = True) -> tuple[Script, Threads]:
+        server = grpc.server(futures.ThreadPoolExecutor(8), handlers=[Health(b"\x08\x01" if serving else b"\x08\x02")])
         script = Script(*answers)  # type: ignore[abstract]
         v1.add_GenerationServiceServicer_to_server(script, server)
         v1.add_AccountServiceServicer_to_server(script, server)
@@ -500,6 +516,12 @@ class ClientTest(unittest.TestCase):
             with self.assertRaises(easel.OutcomeUnknown) as outcome:
                 client.call("order", *ORDER, key="key-1")
             self.assertEqual((None, False), (outcome.exception.retry_after, outcome.exception.is_retryable))
+
+    def test_a_server_that_does_not_serve_is_asked_nothing(self) -> None:
+        script, client = self.play(serving=False)
+        with self.assertRaises(easel.Unavailable):
+            client.call("get", "gen_1")
+        self.assertEqual([], script.requests)
 
     def test_a_read_is_tried_5_times_and_10_where_the_server_asks_for_it(self) -> None:
         for name, args in (("get", ("gen_1",)), ("list", ()), ("quote", ORDER)):
