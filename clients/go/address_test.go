@@ -121,3 +121,28 @@ func TestAKeyLeavesInTheClearForLoopbackAlone(t *testing.T) {
 		t.Errorf("where it is allowed: %v", err)
 	}
 }
+
+// observed is a context that counts who waits for its end.
+type observed struct {
+	context.Context
+	done    chan struct{}
+	waiting *int
+}
+
+func (o observed) Done() <-chan struct{} { return o.done }
+
+func (o observed) AfterFunc(func()) func() bool {
+	*o.waiting++
+	return func() bool { *o.waiting--; return true }
+}
+
+func TestAClosedClientLeavesNothingAtItsContext(t *testing.T) {
+	waiting := 0
+	client, err := easel.New(observed{context.Background(), make(chan struct{}), &waiting}, easel.WithAddress("localhost:1"))
+	if err != nil || waiting != 1 {
+		t.Fatal(waiting, err)
+	}
+	if err := client.Close(); err != nil || waiting != 0 {
+		t.Errorf("%d wait for the end of a context: %v", waiting, err)
+	}
+}

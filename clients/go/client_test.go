@@ -86,12 +86,13 @@ func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
 			}
 			return nil
 		}}}
-		placed, err := play(t, s).Order(t.Context(), easel.Order{OnKey: func(key string) error { handed = key; return nil }})
+		client := play(t, s)
+		placed, err := client.Order(t.Context(), easel.Order{OnKey: func(key string) error { handed = key; return nil }})
 		if err != nil || placed.Key != sent || len(sent) < 20 {
 			t.Errorf("got %+v, %v", placed, err)
 		}
 		full := errors.New("the disk is full")
-		_, err = play(t, s).Order(t.Context(), easel.Order{OnKey: func(string) error { return full }})
+		_, err = client.Order(t.Context(), easel.Order{OnKey: func(string) error { return full }})
 		if !errors.Is(err, full) || len(s.calls) != 1 {
 			t.Errorf("it ordered %d times under a key that nobody kept: %v", len(s.calls)-1, err)
 		}
