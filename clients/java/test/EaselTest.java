@@ -300,11 +300,28 @@ public final class EaselTest implements AutoCloseable {
   }
 
   private static void anAddressIsTakenOrRefusedAtOnce() {
-    for (var address : List.of("localhost:1", "127.0.0.1:50051", "[::1]:50051", "easel.example:443", "http://localhost", "https://easel.example/")) {
+    for (var address : List.of("localhost:1", "127.0.0.1:50051", "[::1]:50051", "easel.example:443", "http://localhost", "https://easel.example/",
+        "localhost:1/", " localhost:1\n", "HTTP://localhost:1", "Https://easel.example", "easel_app:50051", "LOCALHOST:1")) {
       Easel.builder().address(address).apiKey("").build().close();
     }
-    for (var address : List.of("", "localhost", "localhost:0", "localhost:65536", "localhost:port", "ftp://localhost:1", "http://localhost:1/path", "a b:1", "my_service:50051", "::1:50051")) {
+    for (var address : List.of("", "localhost", "localhost:0", "localhost:65536", "localhost:port", "ftp://localhost:1", "http://localhost:1/path", "a b:1", ":50051", "::1:50051")) {
       equal(true, fails(IllegalArgumentException.class, () -> Easel.builder().address(address).build()).getMessage().contains("\"" + address + "\""));
+    }
+    for (var address : List.of("https://user:secret-1@easel.example", "user:secret-1@easel.example:1", "https://secret-1@easel.example:0")) {
+      equal(false, fails(IllegalArgumentException.class, () -> Easel.builder().address(address).build()).getMessage().contains("secret-1"));
+    }
+  }
+
+  /** The system's names are those of the file that main makes. */
+  private static void aHostMayHaveAnUnderscore() throws IOException {
+    try (var test = new EaselTest(request -> List.of(PLACED))) {
+      var address = "http://my_service:" + test.server.getPort();
+      try (var easel = Easel.builder().address(address).apiKey(" key\n").allowPlaintextKey().build()) {
+        equal("gen_1", order(easel).generationId());
+      }
+      try (var easel = Easel.builder().address("http://no_service:1").apiKey("").build()) {
+        equal(true, fails(UnavailableException.class, () -> easel.list(Map.of()).iterator().next()).getMessage().contains("no_service"));
+      }
     }
   }
 
@@ -314,7 +331,22 @@ public final class EaselTest implements AutoCloseable {
     equal(false, error.getMessage().contains("secret-1"));
     other.allowPlaintextKey().build().close();
     Easel.builder().address("easel.example:50051").apiKey("secret-1").build().close(); // TLS
-    fails(IllegalArgumentException.class, () -> Easel.builder().address("localhost:1").apiKey("secret-1\n").build());
+    var clear = CompositeChannelCredentials.create(InsecureChannelCredentials.create(), new CallCredentials() {
+      @Override
+      public void applyRequestMetadata(CallCredentials.RequestInfo request, Executor executor, MetadataApplier applier) {
+        applier.apply(new Metadata());
+      }
+    });
+    for (var credentials : List.of(clear, InsecureChannelCredentials.create(), ChoiceChannelCredentials.create(TlsChannelCredentials.create(), clear))) {
+      for (var address : List.of("easel.example:50051", "https://easel.example", "https://localhost")) {
+        var own = Easel.builder().address(address).apiKey("secret-1").credentials(credentials);
+        equal(false, fails(IllegalArgumentException.class, own::build).getMessage().contains("secret-1"));
+      }
+    }
+    var tls = Easel.builder().apiKey("secret-1").credentials(TlsChannelCredentials.create());
+    fails(IllegalArgumentException.class, tls.address("http://localhost")::build);
+    tls.address("localhost:1").build().close();
+    fails(IllegalArgumentException.class, () -> Easel.builder().address("localhost:1").apiKey("secret-1\nX: y").build());
   }
 
   private static void whatNamesNothingIsNotSent() throws IOException {
@@ -435,6 +467,29 @@ public final class EaselTest implements AutoCloseable {
     leaves(Easel::watchAccount, balance(100, true));
   }
 
+  private static void aWatchThatIsDroppedEndsItsStream() throws Exception {
+    try (var test = new EaselTest(request -> List.of(update("e1", State.STATE_RUNNING), SILENCE))) {
+      for (var render : test.easel.watch("gen_1")) {
+        equal("e1", render.etag());
+        break;
+      }
+      do {
+        System.gc();
+      } while (!test.left.await(100, TimeUnit.MILLISECONDS));
+    }
+  }
+
+  private static void aRenderHasWhatItsWatchHasHeard() throws IOException {
+    var heartbeat = WatchGenerationResponse.newBuilder().setHeartbeat(Heartbeat.newBuilder().setTypicalRemaining(HEARTBEAT)).build();
+    var newer = WatchGenerationResponse.newBuilder().setUpdate(GenerationUpdate.newBuilder().setGeneration(Generation.newBuilder().setStateValue(77))).build();
+    try (var test = new EaselTest(request -> List.of(update("e1", State.STATE_RUNNING), heartbeat, newer))) {
+      var renders = yielded(test.easel.watch("gen_1"), 2);
+      equal(Optional.empty(), renders.get(0).typicalRemaining());
+      equal(Optional.of(java.time.Duration.ofSeconds(2)), renders.get(1).typicalRemaining());
+      equal(List.of(RenderState.UNKNOWN, 77), List.of(renders.get(1).state(), renders.get(1).stateNumber()));
+    }
+  }
+
   private static void anotherThreadEndsAWatchThatWaitsForAMessage() throws Exception {
     try (var test = new EaselTest(request -> List.of(balance(100, true), SILENCE)); var watch = test.easel.watchAccount()) {
       watch.iterator().next();
@@ -535,6 +590,26 @@ public final class EaselTest implements AutoCloseable {
     };
   }
 
+  /** Without an etag nothing tells whether two streams have the same bytes. */
+  private static void downloadPutsNoTwoBodiesTogether() throws IOException {
+    var directory = Files.createTempDirectory("easel");
+    var file = directory.resolve("file");
+    UnaryOperator<ContentChunk.Builder> bare = chunk -> chunk.clearInfo();
+    var answers = new Answer[] {pieces(2000, bare, unavailable()), pieces(WHOLE.length, bare, null)};
+    try (var test = new EaselTest(answers)) {
+      test.easel.download("gen_1", file);
+      equal(0L, ((DownloadGenerationRequest) test.requests.get(1)).getReadOffset());
+    }
+    equal(true, Arrays.equals(WHOLE, Files.readAllBytes(file)));
+    try (var test = new EaselTest(answers)) {
+      var error = fails(UnavailableException.class, () -> test.easel.download("gen_1", new java.io.ByteArrayOutputStream()));
+      equal(1, error.getSuppressed().length);
+      equal(1, test.requests.size());
+    }
+    Files.delete(file);
+    Files.delete(directory); // nothing else is left
+  }
+
   private static void downloadFollowsNoLinkBesideItsFile() throws IOException {
     var directory = Files.createTempDirectory("easel");
     var file = directory.resolve("file");
@@ -575,6 +650,8 @@ public final class EaselTest implements AutoCloseable {
         pieces(WHOLE.length, chunk -> chunk.setCrc32C(chunk.getCrc32C() ^ 1), null),
         pieces(WHOLE.length, chunk -> chunk.setOffset(chunk.getOffset() + 1), null),
         pieces(4990, chunk -> chunk, null),
+        pieces(0, chunk -> chunk, null), // no chunk at all
+        pieces(WHOLE.length, chunk -> chunk.setSummary(ContentSummary.newBuilder().setSizeBytes(1)), null),
         pieces(WHOLE.length, chunk -> chunk.setSummary(ContentSummary.newBuilder().setSha256("0")), null))) {
       var directory = Files.createTempDirectory("easel");
       try (var test = new EaselTest(answer)) {
@@ -609,8 +686,11 @@ public final class EaselTest implements AutoCloseable {
     }
   }
 
-  /** Runs all cases side by side: most of the time they wait. */
+  /** Runs the cases side by side: most of the time they wait. */
   public static void main(String[] args) throws Exception {
+    var hosts = Files.writeString(Files.createTempFile("hosts", ""), "127.0.0.1 localhost my_service\n");
+    System.setProperty("jdk.net.hosts.file", hosts.toString());
+    hosts.toFile().deleteOnExit();
     var runs = Stream.<Case>of(
         EaselTest::theOutcomeOfAnOrderIsThatOfAllAttempts,
         EaselTest::anOrderThatATimeoutCutsMayExist,
@@ -620,11 +700,14 @@ public final class EaselTest implements AutoCloseable {
         EaselTest::aServerThatAsksForMoreThanAnHourIsNotWaitedFor,
         EaselTest::anErrorWithOddDetailsIsReadAsFarAsItGoes,
         EaselTest::theCloseOfAClientWithATimeoutLeavesTheOther,
+        EaselTest::aHostMayHaveAnUnderscore,
+        EaselTest::aWatchThatIsDroppedEndsItsStream,
+        EaselTest::aRenderHasWhatItsWatchHasHeard,
+        EaselTest::downloadPutsNoTwoBodiesTogether,
         EaselTest::watchManySendsTheEtagsUpdatedLast,
         EaselTest::watchManyRepeatsNoneOfThe10000ThatChangedLast,
         EaselTest::watchManySendsNoEtagOfWhatIsFinished,
         EaselTest::aWatchTakesNoRepeatForProgress,
-        EaselTest::aWatchEndsWhereTheServerRefusesItsHeartbeat,
         EaselTest::watchAccountTakesOnlyChangesAsProgress,
         EaselTest::aWatchThatIsLeftEndsItsStream,
         EaselTest::anotherThreadEndsAWatchThatWaitsForAMessage,
@@ -642,5 +725,6 @@ public final class EaselTest implements AutoCloseable {
     for (var run : runs) {
       run.call();
     }
+    aWatchEndsWhereTheServerRefusesItsHeartbeat(); // alone: it has two seconds
   }
 }

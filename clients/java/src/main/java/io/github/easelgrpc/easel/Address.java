@@ -1,22 +1,26 @@
 package io.github.easelgrpc.easel;
 
+import java.util.Locale;
 import java.util.regex.Pattern;
 
 /** Where a server is, as EASEL_ADDR says it: host:port, http://host or https://host. */
 final class Address {
-  private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9.-]+)(?::(\\d{1,5}))?/?");
+  private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9._-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
 
-  final String target; // as gRPC names it
+  final String hostPort;
+  final boolean encrypted; // as https says
+  final boolean clear; // as http says
   final boolean loopback;
-  final boolean plaintext;
 
   /** Reads an address, or throws a sentence that says what is wrong with it. */
-  Address(String text) {
+  Address(String address) {
+    var text = address.strip();
     var form = FORM.matcher(text);
     if (!form.matches()) {
-      throw new IllegalArgumentException("the address \"" + text + "\" is not host:port, http://host:port or https://host:port");
+      var shown = text.contains("@") ? "" : " \"" + text + "\""; // what is before an @ may be secret
+      throw new IllegalArgumentException("the address" + shown + " is not host:port, http://host:port or https://host:port");
     }
-    var scheme = form.group(1);
+    var scheme = form.group(1) == null ? null : form.group(1).toLowerCase(Locale.ROOT);
     if (scheme == null && form.group(3) == null) {
       throw new IllegalArgumentException("the address \"" + text + "\" has no port: write " + text + ":50051, or https://" + text);
     }
@@ -25,8 +29,9 @@ final class Address {
       throw new IllegalArgumentException("the address \"" + text + "\" has a port that is not 1 to 65535");
     }
     var host = form.group(2);
-    target = host + ":" + port;
-    loopback = host.equalsIgnoreCase("localhost") || host.equals("[::1]") || host.matches("127(\\.\\d+){3}");
-    plaintext = scheme == null ? loopback : scheme.equals("http");
+    hostPort = host + ":" + port;
+    loopback = host.equalsIgnoreCase("localhost") || host.matches("\\[(0*:)*:?0*1]") || host.matches("127(\\.\\d{1,3}){3}");
+    encrypted = "https".equals(scheme);
+    clear = "http".equals(scheme);
   }
 }

@@ -40,6 +40,10 @@ final class Attempts {
     last = heartbeat;
   }
 
+  Heartbeat heard() {
+    return last;
+  }
+
   /** Lets no attempt follow. */
   void end() {
     ended.countDown();

@@ -2,11 +2,13 @@ package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.ContentChunk;
 import io.github.easelgrpc.easel.v1.ContentInfo;
+import io.github.easelgrpc.easel.v1.ContentSummary;
 import io.github.easelgrpc.easel.v1.DownloadGenerationRequest;
 import io.grpc.Context;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.math.BigInteger;
+import java.nio.channels.FileChannel;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.zip.CRC32C;
@@ -14,13 +16,19 @@ import java.util.zip.CRC32C;
 /** How far a download has come, over as many streams as it takes. */
 final class Download {
   private final OutputStream to;
+  private final FileChannel file; // below it; null where there is none
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // of the rest
-  private ContentInfo info = ContentInfo.getDefaultInstance();
+  private ContentInfo info; // null before the first chunk
 
-  Download(String generationId, OutputStream to) {
+  Download(String generationId, OutputStream to, FileChannel file) {
     this.to = to;
+    this.file = file;
     this.request = DownloadGenerationRequest.newBuilder().setGenerationId(generationId);
+  }
+
+  String generationId() {
+    return request.getGenerationId();
   }
 
   long offset() {
@@ -39,10 +47,28 @@ final class Download {
     } finally {
       call.detachAndCancel(previous, null);
     }
-    if (info.hasSizeBytes() && info.getSizeBytes() != offset()) {
+    if (info == null || info.hasSizeBytes() && info.getSizeBytes() != offset()) {
       throw new DamagedException();
     }
     return info;
+  }
+
+  /**
+   * Makes sure that the rest belongs to the bytes that are there. Where only an etag could tell, and there is none, a file begins anew, and
+   * a stream can't go on after the error.
+   */
+  boolean isResumable(EaselException error) throws IOException {
+    if (offset() == 0 || !request.getEtag().isEmpty()) {
+      return true;
+    }
+    if (file == null) {
+      error.addSuppressed(new IOException("nothing tells whether the rest belongs to the bytes that are there"));
+      return false;
+    }
+    digest.reset();
+    request.clearReadOffset();
+    file.truncate(0); // and the next byte is the first
+    return true;
   }
 
   private void take(ContentChunk chunk) throws IOException {
@@ -54,12 +80,23 @@ final class Download {
     chunk.getData().writeTo(to);
     digest.update(chunk.getData().asReadOnlyByteBuffer());
     request.setReadOffset(offset() + chunk.getData().size());
-    if (chunk.hasInfo()) {
+    if (chunk.hasInfo() || info == null) {
       info = chunk.getInfo();
+    }
+    if (!info.getEtag().isEmpty()) {
       request.setEtag(info.getEtag()); // the rest must be of the same bytes
     }
-    if (chunk.hasSummary() && !chunk.getSummary().getSha256().equals(String.format("%064x", new BigInteger(1, digest.digest())))) {
+    if (chunk.hasSummary() && !isWhole(chunk.getSummary())) {
       throw new DamagedException();
+    }
+  }
+
+  private boolean isWhole(ContentSummary summary) {
+    try {
+      var sum = ((MessageDigest) digest.clone()).digest(); // of so many bytes: more of the same stream may follow, or an error
+      return summary.getSizeBytes() == offset() && summary.getSha256().equals(String.format("%064x", new BigInteger(1, sum)));
+    } catch (CloneNotSupportedException e) {
+      throw new IllegalStateException("the SHA-256 of every Java can be cloned", e);
     }
   }
 

@@ -57,7 +57,7 @@ public final class Easel implements AutoCloseable {
 
   /** How a client is made. */
   public static final class Builder {
-    private String address = Optional.ofNullable(System.getenv("EASEL_ADDR")).filter(text -> !text.isEmpty()).orElse("localhost:50051");
+    private String address = Optional.ofNullable(System.getenv("EASEL_ADDR")).filter(text -> !text.isBlank()).orElse("localhost:50051");
     private String apiKey = Optional.ofNullable(System.getenv("EASEL_API_KEY")).orElse("");
     private ChannelCredentials credentials;
     private Channel channel;
@@ -123,17 +123,29 @@ public final class Easel implements AutoCloseable {
         return new Easel(null, channel, hooks, null, false);
       }
       var where = new Address(address);
-      var plaintext = credentials == null ? where.plaintext : credentials instanceof InsecureChannelCredentials;
-      if (!apiKey.matches("[!-~]*")) {
+      var key = apiKey.strip();
+      var plaintext = credentials != null ? isClear(credentials) : where.clear || where.loopback && !where.encrypted;
+      if (plaintext ? where.encrypted : where.clear) {
+        throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
+      }
+      if (!key.matches("[!-~]*")) {
         throw new IllegalArgumentException("the API key has a space, a line break or another character that no API key has");
       }
-      if (plaintext && !where.loopback && !apiKey.isEmpty() && !plaintextKey) {
-        throw new IllegalArgumentException("the API key would go to " + address + " in the clear: use https://, or allowPlaintextKey()");
+      if (plaintext && !where.loopback && !key.isEmpty() && !plaintextKey) {
+        throw new IllegalArgumentException("the API key would go to " + where.hostPort
+            + " in the clear: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true where something else encrypts");
       }
       var security = credentials != null ? credentials : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
-      var own = connect(where.target, security);
-      return new Easel(own, authorized(own, apiKey), hooks, null, false);
+      var own = connect(Hosts.target(where), security);
+      return new Easel(own, authorized(own, key), hooks, null, false);
     }
+  }
+
+  /** Reports whether a connection may be without TLS. */
+  private static boolean isClear(ChannelCredentials credentials) {
+    var bare = credentials.withoutBearerTokens();
+    return bare instanceof InsecureChannelCredentials
+        || bare instanceof ChoiceChannelCredentials && ((ChoiceChannelCredentials) bare).getCredentialsList().stream().anyMatch(Easel::isClear);
   }
 
   /** A channel that spreads calls, and finds out by pings when a server is gone. */
@@ -241,7 +253,7 @@ public final class Easel implements AutoCloseable {
     var request = ListGenerationsRequest.newBuilder().setFilter(filter).build();
     return () -> new Pages<ListGenerationsResponse, Render>(
         token -> read(() -> generations().listGenerations(request.toBuilder().setPageToken(token).build())),
-        page -> page.getGenerationsList().stream().map(Render::new).collect(Collectors.toList()), ListGenerationsResponse::getNextPageToken);
+        page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).collect(Collectors.toList()), ListGenerationsResponse::getNextPageToken);
   }
 
   /** What was spent, a row for each value of the dimensions. */
@@ -263,7 +275,7 @@ public final class Easel implements AutoCloseable {
   public ContentInfo download(String generationId, Path file) throws IOException {
     var part = file.resolveSibling("." + file.getFileName() + "." + UUID.randomUUID() + ".part");
     try (var out = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
-      var info = download(generationId, Channels.newOutputStream(out));
+      var info = download(new Download(generationId, Channels.newOutputStream(out), out));
       out.force(true);
       Files.move(part, file, StandardCopyOption.ATOMIC_MOVE);
       return info;
@@ -272,10 +284,16 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Fetches the file of a render into a stream, which has the bytes as they come and is not closed. */
+  /**
+   * Fetches the file of a render into a stream, which has the bytes as they come and is not closed. Where the download breaks off, and
+   * nothing tells whether the rest belongs to those bytes, it fails.
+   */
   public ContentInfo download(String generationId, OutputStream to) throws IOException {
-    var download = new Download(generationId, to);
-    for (var attempts = new Attempts(this, "", generationId); ; ) {
+    return download(new Download(generationId, to, null));
+  }
+
+  private ContentInfo download(Download download) throws IOException {
+    for (var attempts = new Attempts(this, "", download.generationId()); ; ) {
       var before = download.offset();
       try {
         return download.once(this);
@@ -284,7 +302,7 @@ public final class Easel implements AutoCloseable {
           attempts.progress();
         }
         var error = attempts.exception(e);
-        attempts.pause(error, error.isRetryable(), Duration.ZERO);
+        attempts.pause(error, error.isRetryable() && download.isResumable(error), Duration.ZERO);
       }
     }
   }

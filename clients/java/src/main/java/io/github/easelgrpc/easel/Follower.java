@@ -5,6 +5,7 @@ import io.github.easelgrpc.easel.v1.StreamClosing;
 import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.lang.ref.Cleaner;
 import java.time.Duration;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
@@ -16,11 +17,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // interval that the contract allows
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // of the contract, where a request names none
 
+  private static final Cleaner CLEANER = Cleaner.create();
+
   private final Easel easel;
   private final Attempts attempts;
   private final Duration silence; // the longest
   private final boolean hasGoal; // so that OK is the end
-  private volatile Context.CancellableContext call; // of the newest stream
+  private final Stream stream = new Stream();
   private Iterator<M> messages; // null between two streams
   private long start; // of the stream, in nanoseconds
   private Duration asked = Duration.ZERO; // how long the closing server asks to stay away
@@ -35,6 +38,19 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     // The server refuses an interval that is too short, and is given the time to say so.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
+    CLEANER.register(this, stream::end);
+  }
+
+  /** The newest stream. It knows no watch, so that one that nobody reads any more ends its stream. */
+  private static final class Stream {
+    private volatile Context.CancellableContext call; // null before the first
+
+    void end() {
+      var newest = call;
+      if (newest != null) {
+        newest.cancel(null);
+      }
+    }
   }
 
   /** Opens a stream of what is left to see. */
@@ -46,6 +62,11 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   final void heartbeat(Heartbeat heartbeat) {
     attempts.heard(heartbeat);
     easel.hooks().heartbeat(heartbeat);
+  }
+
+  /** What the watch has heard last; null before. */
+  final Heartbeat heard() {
+    return attempts.heard();
   }
 
   final void closing(StreamClosing closing) {
@@ -93,10 +114,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   @Override
   public final void close() {
     attempts.end();
-    var newest = call;
-    if (newest != null) {
-      newest.cancel(null);
-    }
+    stream.end();
   }
 
   private void retry(StatusRuntimeException error) {
@@ -130,7 +148,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     asked = Duration.ZERO;
     silent = false;
     var newest = Context.current().withCancellation();
-    call = newest;
+    stream.call = newest;
     if (attempts.hasEnded()) { // perhaps before close could see this call
       newest.cancel(null);
     }
@@ -144,7 +162,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
 
   /** Waits for a message, and gives the stream up where none comes. The time that the caller takes is no silence. */
   private boolean arrives() {
-    var reading = call;
+    var reading = stream.call;
     var timer = new CompletableFuture<Void>().orTimeout(silence.toMillis(), TimeUnit.MILLISECONDS);
     timer.whenComplete((nothing, timeout) -> {
       if (timeout != null) {
@@ -160,7 +178,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
 
   private void leave() {
     if (messages != null) {
-      call.cancel(null);
+      stream.end();
       messages = null;
     }
   }

@@ -36,6 +36,6 @@ final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
       progress();
     }
     request.setKnownEtag(generation.getEtag());
-    newer(new Render(generation));
+    newer(new Render(generation, heard()));
   }
 }

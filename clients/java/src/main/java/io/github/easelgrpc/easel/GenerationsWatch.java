@@ -35,7 +35,7 @@ final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> 
   private void update(Generation generation) {
     if (etags.add(generation)) {
       progress();
-      newer(new Render(generation));
+      newer(new Render(generation, null));
     }
   }
 }

@@ -55,7 +55,7 @@ public final class OrderRequest {
     }
     var key = request.getIdempotencyKey();
     var placed = easel.call(new Attempts(easel, key, ""), error -> true, () -> easel.generations().createGeneration(request.build()));
-    return new Order(new Render(placed.getGeneration()), key, placed.getReplayed());
+    return new Order(new Render(placed.getGeneration(), null), key, placed.getReplayed());
   }
 
   /** Places the order, watches it until it has ended, and gives the render: its text, or what to download. */

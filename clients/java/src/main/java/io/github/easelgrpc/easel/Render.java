@@ -1,6 +1,8 @@
 package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.Generation;
+import io.github.easelgrpc.easel.v1.Heartbeat;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
@@ -9,9 +11,11 @@ import java.util.OptionalLong;
 /** A render as it was when it was read. */
 public final class Render {
   private final Generation raw;
+  private final Heartbeat heard; // null where it is of no watch of its own, or had none yet
 
-  Render(Generation raw) {
+  Render(Generation raw, Heartbeat heard) {
     this.raw = raw;
+    this.heard = heard;
   }
 
   /** Its id, which every other call takes. */
@@ -27,6 +31,16 @@ public final class Render {
   /** Its state. */
   public RenderState state() {
     return RenderState.of(raw.getState());
+  }
+
+  /** The number of its state, by which {@link RenderState#UNKNOWN} is one of a newer server. */
+  public int stateNumber() {
+    return raw.getStateValue();
+  }
+
+  /** How much longer such a render typically takes, as the last heartbeat of its watch had it. */
+  public Optional<Duration> typicalRemaining() {
+    return heard != null && heard.hasTypicalRemaining() ? Optional.of(Times.duration(heard.getTypicalRemaining())) : Optional.empty();
   }
 
   /** Whether it has ended: a caller need not look again. */
@@ -76,6 +90,6 @@ public final class Render {
 
   @Override
   public String toString() {
-    return generationId() + " " + state();
+    return generationId() + " " + state() + (state() == RenderState.UNKNOWN ? "(" + stateNumber() + ")" : "");
   }
 }

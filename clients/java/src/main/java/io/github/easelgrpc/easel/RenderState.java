@@ -10,7 +10,7 @@ public enum RenderState {
   FAILED,
   REFUNDED,
   DELETED,
-  /** A status that the server does not know, or a state of a newer one: {@link Render#raw} has it. */
+  /** A status that the server does not know, or a state of a newer one: {@link Render#stateNumber} has it. */
   UNKNOWN;
 
   static RenderState of(State state) {
