@@ -26,8 +26,10 @@ class Client:
 
     Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a service token, EASEL_API_KEY.
     An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
-    the address says http://. Each function has timeout seconds for all its attempts; without them it goes on for as
-    long as it takes. The calls of the contract are accounts, generations and models; they raise the errors of gRPC.
+    the address says http://. An API key goes to another host in the clear only where allow_plaintext or
+    EASEL_ALLOW_PLAINTEXT=true allows it. Each function has timeout seconds for all its attempts; without them an order, a
+    watch and a download go on for as long as it takes, and a read for 5 attempts. The calls of the contract are accounts,
+    generations and models; they are sent once, and raise the errors of gRPC.
     """
 
     def __init__(
