@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -64,7 +63,7 @@ func (s *scripted) requests() []map[string]any {
 	return slices.Clone(s.called)
 }
 
-// answer answers one call. What fails is not repeated by the library: the attempts are the helper's.
+// answer answers one call.
 func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name[1:], "/", ".")))
@@ -76,7 +75,6 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(request); err != nil {
 		return err
 	}
-	stream.SetTrailer(metadata.Pairs("grpc-retry-pushback-ms", "-1"))
 	answer := s.take(request)
 	for _, text := range answer.Messages {
 		message := dynamicpb.NewMessage(method.Output())
