@@ -210,7 +210,7 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestEveryClientRetriesItsUnaryCallsByTheServiceConfig(t *testing.T) {
+func TestEveryClientOrdersThroughRefusedConnections(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	s := startStack(t)
 	clients := newClients(t, s)
