@@ -143,7 +143,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
 	@# They are built side by side, since each waits for its registry most of the time.
 	$(MAKE) -j3 $(LANGUAGES:%=client-%)
-	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 12 -languages $(subst $() ,$(comma),go $(LANGUAGES))
+	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 8 -languages $(subst $() ,$(comma),go $(LANGUAGES))
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
 comma = ,
