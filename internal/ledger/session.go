@@ -125,6 +125,7 @@ const (
 	takeBackWithin    = time.Second
 	beginTransaction  = "begin isolation level read committed"
 	commitTransaction = "commit"
+	rolledBack        = "ROLLBACK" // is what a commit of an aborted transaction is answered
 )
 
 // errNotSent means that there is nothing to commit: a statement has failed, or the connection has ended.
@@ -159,11 +160,8 @@ func pgxOf(raw any) *pgx.Conn {
 }
 
 func (s *pipeline) send(ctx context.Context, statements []*statement) error {
-	if trace.SpanContextFromContext(ctx).IsValid() { // what nobody has called for has no span
-		var span trace.Span
-		ctx, span = trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/easel-grpc/easel/internal/ledger").Start(ctx, "sql.pipeline", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(postgres.system))
-		defer span.End()
-	}
+	ctx, end := traced(ctx, "sql.pipeline")
+	defer end()
 	batch := &pgx.Batch{}
 	if s.begin && s.conn.PgConn().TxStatus() == noTransaction {
 		batch.Queue(beginTransaction)
@@ -196,7 +194,23 @@ func (s *pipeline) commit(ctx context.Context) error {
 	case status == noTransaction: // it has asked nothing
 		return nil
 	}
-	return s.send(ctx, []*statement{{text: commitTransaction}})
+	ctx, end := traced(ctx, "sql.commit")
+	defer end()
+	done, err := s.conn.PgConn().Exec(ctx, commitTransaction).ReadAll() // as a query of its own, which needs no statement
+	if err == nil && len(done) == 1 && done[0].CommandTag.String() == rolledBack {
+		return errNotSent
+	}
+	return err
+}
+
+// traced begins a span, and gives what ends it. What nobody has called for has none.
+func traced(ctx context.Context, name string) (within context.Context, end func()) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx, func() {}
+	}
+	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/easel-grpc/easel/internal/ledger")
+	ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(postgres.system))
+	return ctx, func() { span.End() }
 }
 
 // takeBack takes back what was not committed.
