@@ -134,7 +134,7 @@ func (f Filter) states(c *clauses) {
 	case f.are(lifecycle.Unseen, lifecycle.Queued, lifecycle.Running):
 		c.add("settled = 0")
 	case f.are(lifecycle.Failed, lifecycle.Refunded):
-		c.add("failed_time > 0")
+		c.add("failed_time <> 0")
 	}
 }
 

@@ -61,13 +61,14 @@ func (e preEncodedUpdate) Wire() mem.BufferSlice {
 
 // appendEmitTime encodes the field emit_time, which is the same in both messages, without a message for each watcher.
 func appendEmitTime(b []byte, sent time.Time) []byte {
-	const emitTime, seconds, nanos = 5, 1, 2
-	at := [2]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} //nolint:gosec // it is after 1970
-	b = slices.Grow(b, 20)
-	b = protowire.AppendTag(b, emitTime, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(2+protowire.SizeVarint(at[0])+protowire.SizeVarint(at[1]))) //nolint:gosec // it is small
-	b = protowire.AppendVarint(protowire.AppendTag(b, seconds, protowire.VarintType), at[0])
-	return protowire.AppendVarint(protowire.AppendTag(b, nanos, protowire.VarintType), at[1])
+	const emitTime = 5
+	at := make([]byte, 0, 16)                                                           // it does not leave the stack
+	for n, value := range [...]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} { //nolint:gosec // it is after 1970
+		if value != 0 {
+			at = protowire.AppendVarint(protowire.AppendTag(at, protowire.Number(n+1), protowire.VarintType), value) //nolint:gosec // 1 or 2
+		}
+	}
+	return protowire.AppendBytes(protowire.AppendTag(slices.Grow(b, 2+len(at)), emitTime, protowire.BytesType), at)
 }
 
 // PreEncodedChunk is a message that carries bytes of a result. Its buffer is used again once the message

@@ -37,7 +37,7 @@ func updates() map[string]*watch.Update {
 func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testing.T) {
 	for name, u := range updates() {
 		u.Etag = clean(u.Etag)
-		for _, sent := range []time.Time{time.Now(), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
+		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
 			one := &easelv1.WatchGenerationResponse{
 				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, orders.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}

@@ -49,7 +49,7 @@ type Observed struct {
 	// Final means that a charge was read in a record that had ended. What an earlier one says may still grow, and the
 	// record of the end may name none, as in a list.
 	Final bool
-	// FailedTime is when it was first seen failed or refunded; zero where it was not.
+	// FailedTime is when it was first seen failed; zero where it was not.
 	FailedTime time.Time
 	// Deleted means that a call of ours has deleted it, which nothing undoes.
 	Deleted bool
@@ -95,7 +95,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 		g.ChargedCents = o.CostCents
 	}
 	g.Final = g.Final || o.CostCents != nil && o.Status >= Failed
-	if (g.Status == Failed || g.Status == Refunded) && g.FailedTime.IsZero() {
+	if g.Status == Failed && g.FailedTime.IsZero() {
 		g.FailedTime = now
 	}
 	g.Settled = g.IsGone() || g.isSettled(o.Whole, now, refundWindow)

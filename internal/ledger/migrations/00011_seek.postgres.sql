@@ -38,19 +38,19 @@ CREATE INDEX CONCURRENTLY labels_time ON labels (name, value, label_time, order_
 DROP INDEX CONCURRENTLY IF EXISTS labels_value;
 
 -- No index names the state of a generation, so that its row changes where it stands until it has ended. What is refunded
--- without having been seen failed has a time too.
+-- and was never seen failed has -1 for the time of its failure.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION note_failure() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION note_refund() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  NEW.failed_time := GREATEST(NEW.observed_time, 1);
+  NEW.failed_time := -1;
   RETURN NEW;
 END $$;
 -- +goose StatementEnd
 DROP TRIGGER IF EXISTS orders_refunded ON orders;
-CREATE TRIGGER orders_refunded BEFORE UPDATE OF status ON orders FOR EACH ROW WHEN (NEW.status = 5 AND NEW.failed_time = 0) EXECUTE FUNCTION note_failure();
-UPDATE orders SET failed_time = GREATEST(observed_time, 1) WHERE state = 2 AND status = 5 AND failed_time = 0;
+CREATE TRIGGER orders_refunded BEFORE UPDATE OF status ON orders FOR EACH ROW WHEN (NEW.status = 5 AND NEW.failed_time = 0) EXECUTE FUNCTION note_refund();
+UPDATE orders SET failed_time = -1 WHERE state = 2 AND status = 5 AND failed_time = 0;
 DROP INDEX CONCURRENTLY IF EXISTS orders_failed;
-CREATE INDEX CONCURRENTLY orders_failed ON orders (owner, order_time, id) WHERE failed_time > 0;
+CREATE INDEX CONCURRENTLY orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
 
 -- Who may write orders may write what replicas share.
 -- +goose StatementBegin

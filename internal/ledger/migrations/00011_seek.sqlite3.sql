@@ -15,9 +15,9 @@ DROP INDEX labels_value;
 
 -- +goose StatementBegin
 CREATE TRIGGER orders_refunded AFTER UPDATE OF status ON orders WHEN NEW.status = 5 AND NEW.failed_time = 0 BEGIN
-  UPDATE orders SET failed_time = MAX(observed_time, 1) WHERE id = NEW.id;
+  UPDATE orders SET failed_time = -1 WHERE id = NEW.id;
 END;
 -- +goose StatementEnd
-UPDATE orders SET failed_time = MAX(observed_time, 1) WHERE state = 2 AND status = 5 AND failed_time = 0;
+UPDATE orders SET failed_time = -1 WHERE state = 2 AND status = 5 AND failed_time = 0;
 DROP INDEX orders_failed;
-CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time > 0;
+CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
