@@ -405,7 +405,7 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	w.owner.held++
 	g.share = max(g.share, w.owner.share)
 	w.owner.share += 1 / w.owner.weight
-	g.told.had(w.owner, 1)
+	t.told = g.told.begins(w.owner)
 	return t
 }
 

@@ -23,7 +23,8 @@ type Report struct {
 
 // Part is an owner in a report.
 type Part struct {
-	Had    float64 `json:"had"` // turns by weight
+	Had    float64 `json:"had"`  // turns by weight
+	Back   float64 `json:"back"` // of them, that were given back: nothing was served
 	Weight float64 `json:"weight"`
 	Wants  float64 `json:"wants"` // turns, on average of late
 	Waits  float64 `json:"waits"` // seconds, the first in its line
@@ -40,14 +41,23 @@ const (
 	sameSlow   = 1500 * time.Millisecond // after a refusal, others tell of the same one
 )
 
-// had counts a turn of an owner, where anybody is told of it.
-func (r *Report) had(o *owner, turns float64) {
+// begins counts a turn of an owner, and reports whether anybody is told of it.
+func (r *Report) begins(o *owner) bool {
 	if r.Owners == nil {
-		return
+		return false
 	}
 	p := r.Owners[o.name]
-	p.Had, p.Weight, p.began = p.Had+turns/o.weight, o.weight, p.began+max(0, turns)
+	p.Had, p.Weight, p.began = p.Had+1/o.weight, o.weight, p.began+1
 	r.Owners[o.name] = p
+	return true
+}
+
+// givesBack counts a turn that has had nothing, and of which others were told.
+func (r *Report) givesBack(o *owner) {
+	if p, there := r.Owners[o.name]; there {
+		p.Back += 1 / o.weight
+		r.Owners[o.name] = p
+	}
 }
 
 // Tell gives the report of this process, which has to be asked for several times a second. active means that it says more
@@ -139,10 +149,11 @@ func (g *Gate) Hear(self string, others map[string]Report) {
 // hearOwners adds what owners have had elsewhere.
 func (g *Gate) hearOwners(was, is Report) {
 	for name, p := range is.Owners {
-		had := p.Had - was.Owners[name].Had
-		if had < -2/p.Weight {
-			had = p.Had // it has rested, and is counted anew
+		last := was.Owners[name]
+		if p.Had < last.Had { // it has rested, and is counted anew
+			last = Part{}
 		}
+		had := p.Had - p.Back - (last.Had - last.Back)
 		if had == 0 {
 			continue
 		}

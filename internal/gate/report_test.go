@@ -19,6 +19,59 @@ func tell(from, to *gate.Gate) {
 	to.Hear("self", map[string]gate.Report{"another": r})
 }
 
+func TestTurnsThatWereGivenBackCountNowhere(t *testing.T) {
+	for _, early := range []bool{false, true} { // whether the other process was asked before they began
+		synctest.Test(t, func(t *testing.T) {
+			places := func(n int) gate.Config { return gate.Config{Places: [gate.Classes]int{n, n, n}} }
+			a, b := gate.New(places(110)), gate.New(places(1))
+			if early {
+				tell(a, b)
+			}
+			var turns []*gate.Turn
+			for range 100 {
+				turns = append(turns, enter(t, a, gate.Request{Owner: "greedy"}))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 20 { // more of them wait
+				go func() {
+					turn, err := a.Enter(ctx, gate.Request{Owner: "greedy"})
+					if <-ctx.Done(); err == nil {
+						turn.End(gate.Answer{Outcome: gate.Unused})
+					}
+				}()
+			}
+			synctest.Wait()
+			tell(a, b)
+			holder, gone := enter(t, b, gate.Request{Owner: "holder"}), make(chan string, 40)
+			for n := range 40 {
+				go func() {
+					owner := []string{"greedy", "modest"}[n%2]
+					turn := enter(t, b, gate.Request{Owner: owner})
+					gone <- owner
+					turn.End(gate.Answer{})
+				}()
+			}
+			cancel()
+			for _, turn := range turns {
+				turn.End(gate.Answer{Outcome: gate.Unused})
+			}
+			synctest.Wait()
+			tell(a, b)
+			holder.End(gate.Answer{})
+			greedy := 0
+			for range 20 {
+				if <-gone == "greedy" {
+					greedy++
+				}
+			}
+			if greedy < 5 || greedy > 15 {
+				t.Errorf("asked before: %v: %d of the first 20 turns are those of the one whose turns were given back elsewhere", early, greedy)
+			}
+			synctest.Wait()
+		})
+	}
+}
+
 func TestTheDailyCapIsMetOnceByAllProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := gate.New(gate.Config{}), gate.New(gate.Config{})

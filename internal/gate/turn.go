@@ -35,6 +35,7 @@ type Turn struct {
 	first  bool // after a pause
 	looks  bool // whether the daily cap is over
 	pauses int  // when it began
+	told   bool // other processes have counted it
 	ended  bool
 }
 
@@ -63,7 +64,9 @@ func (t *Turn) End(a Answer) {
 		fallthrough
 	case Throttled, Paused:
 		t.owner.share = max(g.leastShare(t.owner), t.owner.share-1/t.owner.weight) // it has had nothing
-		g.told.had(t.owner, -1)
+		if t.told {
+			g.told.givesBack(t.owner)
+		}
 	default:
 		g.paces[paceOf(t.class)].passed(1, now)
 		g.told.Passed[paceOf(t.class)]++
