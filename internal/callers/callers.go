@@ -4,7 +4,6 @@ package callers
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"path"
 	"slices"
 	"strings"
@@ -80,15 +79,13 @@ type List struct {
 	total        Team // which has a budget alone
 	all          []Caller
 	teams        []Team
-	tokens       []tokenHash
+	owners       map[string]Team
+	tokens       map[tokenHash]int
 	certificates map[string]int
 }
 
-// tokenHash is a token, by its hash, and the caller that has it.
-type tokenHash struct {
-	hash   [sha256.Size]byte
-	caller int
-}
+// tokenHash is the SHA-256 of a token.
+type tokenHash [sha256.Size]byte
 
 // Callers are those in the file, in its order.
 func (l *List) Callers() []Caller { return slices.Clone(l.all) }
@@ -104,15 +101,14 @@ func (l *List) Total() Team {
 	return l.total
 }
 
-// ByToken gives the caller with this token. Every hash is compared, in constant time.
+// ByToken gives the caller with this token. It is looked up by its hash, so the time that this takes tells nothing of the
+// tokens that there are.
 func (l *List) ByToken(token string) (caller Caller, found bool) {
-	hash := sha256.Sum256([]byte(token))
-	for _, one := range l.tokens {
-		if subtle.ConstantTimeCompare(one.hash[:], hash[:]) == 1 {
-			caller, found = l.all[one.caller], true
-		}
+	n, found := l.tokens[sha256.Sum256([]byte(token))]
+	if !found {
+		return Caller{}, false
 	}
-	return caller, found
+	return l.all[n], true
 }
 
 // ByCertificate gives the caller with a certificate that has these DNS names and URIs. Names of two callers
@@ -139,19 +135,14 @@ func certificateKey(name string) string {
 }
 
 // Team gives the team whose orders belong to an owner; one without a name where the owner is a caller.
-func (l *List) Team(owner string) Team {
-	for _, caller := range l.all {
-		if caller.Owner() == owner {
-			return caller.Team
-		}
-	}
-	return Team{}
-}
+func (l *List) Team(owner string) Team { return l.owners[owner] }
 
 // Dropped are the owners of this list that a newer one does not have.
 func (l *List) Dropped(newer *List) (owners []string) {
-	kept := newer.Owners()
-	return slices.DeleteFunc(l.Owners(), func(owner string) bool { return slices.Contains(kept, owner) })
+	return slices.DeleteFunc(l.Owners(), func(owner string) bool {
+		_, kept := newer.owners[owner]
+		return kept
+	})
 }
 
 // Owners are the teams, and the callers without one.

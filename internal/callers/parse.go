@@ -3,7 +3,6 @@ package callers
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ var receiverForm = regexp.MustCompile(`^(https://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:
 // Parse reads a callers file. Its error is [Faults]: all of them.
 func Parse(text []byte) (*List, error) {
 	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}}
-	r.list.certificates = map[string]int{}
+	r.list.owners, r.list.tokens, r.list.certificates = map[string]Team{}, map[tokenHash]int{}, map[string]int{}
 	if document := r.document(text); document != nil {
 		members := r.members(document, "the file", "total", "teams", "callers")
 		r.readBudget(members["total"], &r.list.total)
@@ -191,6 +190,7 @@ func (r *reader) readTeams(n *yaml.Node) {
 			team.Name = name
 			r.teams[name], r.lines["team "+name] = team, pair[0].Line
 			r.list.teams = append(r.list.teams, team)
+			r.list.owners[name] = team
 		}
 	}
 }
@@ -325,6 +325,7 @@ func (r *reader) readCaller(n *yaml.Node) {
 		r.lines["alone "+caller.Name] = n.Line
 	}
 	r.list.all = append(r.list.all, caller)
+	r.list.owners[caller.Owner()] = caller.Team
 	for _, item := range r.items(members["tokens"], "tokens") {
 		r.readToken(item)
 	}
@@ -377,7 +378,7 @@ func (r *reader) readToken(at *yaml.Node) {
 		r.fault(at, "a token must be its hash, sha256:<64 hexadecimal digits>: easel callers token NAME makes one")
 	case r.proves(at, strings.ToLower(text), "token"):
 		hash, _ := hex.DecodeString(text[len("sha256:"):])
-		r.list.tokens = append(r.list.tokens, tokenHash{[sha256.Size]byte(hash), len(r.list.all) - 1})
+		r.list.tokens[tokenHash(hash)] = len(r.list.all) - 1
 	}
 }
 

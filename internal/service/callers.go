@@ -1,6 +1,7 @@
 package service
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 
@@ -27,8 +28,9 @@ func (c *Callers) Problem() error { return c.list.Problem() }
 // the file is broken, or accept, which may be nil, refuses it. Its errors never repeat the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *callers.List) error) (*Callers, error) {
 	var inForce *callers.List
+	var last parsed
 	parse := func(contents ...[]byte) (*callers.List, error) {
-		next, err := callers.Parse(contents[0])
+		next, err := last.parse(contents[0])
 		if err == nil && inForce != nil && accept != nil {
 			err = accept(inForce, next)
 		}
@@ -45,4 +47,19 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *ca
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}
 	return &Callers{list}, nil
+}
+
+// parsed is the last callers file that was parsed. One that can't be taken over is tried again each second, and parsed once.
+type parsed struct {
+	sum  [sha256.Size]byte
+	list *callers.List
+	err  error
+}
+
+func (p *parsed) parse(text []byte) (*callers.List, error) {
+	if sum := sha256.Sum256(text); sum != p.sum {
+		p.sum = sum
+		p.list, p.err = callers.Parse(text)
+	}
+	return p.list, p.err
 }

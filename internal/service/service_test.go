@@ -100,6 +100,21 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 	})
 }
 
+func TestACallersFileIsParsedOnceHoweverOftenItIsTried(t *testing.T) {
+	var last parsed
+	list, err := last.parse([]byte("callers: [{name: a}]"))
+	if again, _ := last.parse([]byte("callers: [{name: a}]")); again != list || err != nil {
+		t.Errorf("the same file is parsed again, or is not read: %v", err)
+	}
+	_, broken := last.parse([]byte("callers: 7"))
+	if _, again := last.parse([]byte("callers: 7")); broken == nil || fmt.Sprintf("%p", again) != fmt.Sprintf("%p", broken) {
+		t.Errorf("a broken file is %v, and then %v", broken, again)
+	}
+	if newer, err := last.parse([]byte("callers: [{name: b}]")); err != nil || newer == list || newer.Callers()[0].Name != "b" {
+		t.Errorf("a changed file is %v, %v", newer, err)
+	}
+}
+
 func TestNoCallReadsTheCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := callersFile(t, callersText([2]string{"shop", "one"}))
