@@ -28,7 +28,7 @@ LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-postgres torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
-  check lint tidy breaking vulnerabilities reproducible generate packages image fmt clean \
+  check lint tidy licences breaking vulnerabilities reproducible generate packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-typescript client-java client-rust
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
@@ -211,7 +211,7 @@ bench-schedule:
 .build/bench:
 	$(GO) build -o $@ ./internal/bench
 
-check: lint tidy breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
+check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
 	@for module in internal/tools internal/tools/deploy internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
@@ -220,6 +220,12 @@ tidy:
 	@for module in . clients/go gen/go internal/bench; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
 	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
+
+# A module that the program is newly linked with brings a licence, which is shipped with the program.
+licences:
+	@mkdir -p .build
+	$(ALONE_GO) run -C internal/tools ./notice program '$(CURDIR)/.build/NOTICE'
+	@cmp .build/NOTICE NOTICE || { echo 'NOTICE lacks a licence of what the program is linked with: run make generate and commit what it makes' >&2; exit 1; }
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
 vulnerabilities:
@@ -258,6 +264,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
+	$(ALONE_GO) run -C internal/tools ./notice program '$(CURDIR)/NOTICE'
 	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
 	@# where it has changed: another gzip makes other bytes of the same.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
@@ -272,13 +279,13 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 
 package-python: .build/tools/python
 	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
-	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE .build/stage/python
+	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE clients/NOTICE .build/stage/python
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
 # The helper is compiled with what the example has installed.
 package-typescript: .build/clients/typescript
 	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
-	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE .build/stage/typescript
+	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE clients/NOTICE .build/stage/typescript
 	cp clients/typescript/src/*.ts .build/stage/typescript/src
 	ln -s ../../clients/typescript/node_modules .build/stage/typescript/node_modules
 	.build/clients/typescript/node_modules/.bin/tsc -p .build/stage/typescript
@@ -289,7 +296,7 @@ package-java:
 	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
 	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage
 	cp -R gen/java .build/stage/java
-	cp -R clients/java/pom.xml clients/java/src .build/stage/java
+	cp -R clients/java/pom.xml clients/java/src LICENSE clients/NOTICE .build/stage/java
 	mvn -B -q -ntp -f .build/stage/java -DskipTests $(JAVA_PROFILE) install
 	cp .build/stage/java/target/*.jar .build/packages
 

@@ -134,7 +134,7 @@ func TestTheProgramHasNothingOfTestsInIt(t *testing.T) {
 
 func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
 	want := []string{
-		"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "buf.gen.yaml", "buf.yaml", "clients", "cmd", "deploy", "docs", "gen", "go.mod", "go.sum", "go.work", "go.work.sum", "internal", "proto",
+		"CHANGELOG.md", "LICENSE", "Makefile", "NOTICE", "README.md", "buf.gen.yaml", "buf.yaml", "clients", "cmd", "deploy", "docs", "gen", "go.mod", "go.sum", "go.work", "go.work.sum", "internal", "proto",
 	}
 	entries, err := os.ReadDir(filepath.Join("..", ".."))
 	if err != nil {

@@ -1,0 +1,148 @@
+package clients
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// built are the packages that make has put below .build, and what must stand in each: a file by a pattern, and a
+// pattern of what it says.
+var built = map[string]struct {
+	files string
+	holds map[string]string
+}{
+	"python": {"easel_grpc-*.whl", map[string]string{
+		`\.dist-info/licenses/LICENSE$`: `Apache License`,
+		`\.dist-info/licenses/NOTICE$`:  `The Easel authors`,
+		`\.dist-info/METADATA$`:         `(?s)License-Expression: Apache-2\.0\n.*Project-URL: Homepage, https://.*\n\n.*client\.order\(`,
+		`^easel/py\.typed$`:             ``,
+		`^easel/v1/.*_pb2\.pyi$`:        ``,
+	}},
+	"typescript": {"easel-grpc-easel-*.tgz", map[string]string{
+		`^package/LICENSE$`:             `Apache License`,
+		`^package/NOTICE$`:              `Google LLC`,
+		`^package/README\.md$`:          `order\(`,
+		`^package/package\.json$`:       `(?s)"license": "Apache-2\.0".*"homepage": "https://`,
+		`^package/src/easel\.d\.ts$`:    ``,
+		`error_details_pb\.js$`:         ``,
+		`^package/src/easel\.js$`:       ``,
+		`^package/src/easel/v1/index\.`: ``,
+	}},
+	"java": {"easel-grpc-*.jar", map[string]string{
+		`^META-INF/LICENSE$`:           `Apache License`,
+		`^META-INF/NOTICE$`:            `The Easel authors`,
+		`^META-INF/MANIFEST\.MF$`:      `Implementation-Version: `,
+		`^META-INF/maven/.*/pom\.xml$`: `(?s)<url>https://.*<name>Apache-2\.0</name>`,
+	}},
+}
+
+func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
+	t.Parallel()
+	for language, want := range built {
+		if !strings.Contains(*languages, language) {
+			continue
+		}
+		path := onlyOne(t, want.files)
+		files := unpack(t, path)
+		for name, text := range want.holds {
+			if !holds(files, regexp.MustCompile(name), regexp.MustCompile(text)) {
+				t.Errorf("%s has no %s that says %q", filepath.Base(path), name, text)
+			}
+		}
+	}
+}
+
+// onlyOne is the package of a pattern: a jar may have its sources and pages beside it.
+func onlyOne(t *testing.T, pattern string) (path string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(proctest.Root, ".build", "packages", pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if !strings.HasSuffix(f, "-sources.jar") && !strings.HasSuffix(f, "-javadoc.jar") {
+			if path != "" {
+				t.Fatalf("there are %s and %s", path, f)
+			}
+			path = f
+		}
+	}
+	if path == "" {
+		t.Fatalf("there is no %s: make packages builds it", pattern)
+	}
+	return path
+}
+
+// unpack gives the files of an archive by their names.
+func unpack(t *testing.T, path string) (files map[string]string) {
+	t.Helper()
+	data, files := readFile(t, path), map[string]string{}
+	var err error
+	if strings.HasSuffix(path, ".tgz") {
+		err = untar(data, files)
+	} else {
+		err = unzip(data, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func untar(data []byte, files map[string]string) error {
+	plain, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	for archive := tar.NewReader(plain); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			return err
+		}
+		files[header.Name] = string(text)
+	}
+}
+
+func unzip(data []byte, files map[string]string) error {
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return err
+	}
+	for _, entry := range archive.File {
+		in, err := entry.Open()
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		files[entry.Name] = string(text)
+	}
+	return nil
+}
+
+func holds(files map[string]string, name, text *regexp.Regexp) bool {
+	for path, content := range files {
+		if name.MatchString(path) && text.MatchString(content) {
+			return true
+		}
+	}
+	return false
+}
