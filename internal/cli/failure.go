@@ -29,6 +29,7 @@ type failureBody struct {
 	GenerationID      string            `json:"generationId,omitempty"`
 	Resource          string            `json:"resource,omitempty"` // what was not found
 	Fields            []badField        `json:"fields,omitempty"`
+	RequestID         string            `json:"requestId,omitempty"` // which the server's log has
 	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
@@ -89,7 +90,7 @@ func detailsOf(e *easel.Error) (body failureBody) {
 	if e == nil {
 		return body
 	}
-	body.Code, body.Reason, body.Resource, body.Metadata = codeName(e.Code), e.Reason, e.Resource, e.Metadata
+	body.Code, body.Reason, body.Resource, body.RequestID, body.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
 	body.RetryDelaySeconds = e.RetryAfter.Seconds()
 	for _, v := range e.FieldViolations {
 		body.Fields = append(body.Fields, badField(v))

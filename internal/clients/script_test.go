@@ -40,8 +40,8 @@ type answer struct {
 
 // failure is an error with its details.
 type failure struct {
-	Code, Reason, RetryDelay string
-	Metadata, Fields         map[string]string
+	Code, Reason, RetryDelay, RequestID string
+	Metadata, Fields                    map[string]string
 }
 
 const playSource = root + "/internal/clients/testdata/play"

@@ -152,6 +152,9 @@ func (f *failure) err() error {
 	if delay, err := time.ParseDuration(f.RetryDelay); err == nil {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
+	if f.RequestID != "" {
+		details = append(details, &errdetails.RequestInfo{RequestId: f.RequestID})
+	}
 	bad := &errdetails.BadRequest{}
 	for field, text := range f.Fields {
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: text})

@@ -78,6 +78,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
 	}
+	err = service.WithRequestID(r.Context(), err)
 	matchedOf(r.Context()).refused = err
 	st := service.Status(err)
 	code := httpCode(st)

@@ -259,7 +259,7 @@ func (c *call) fail(cause error) error {
 	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
 		err = service.OrderFailure(err, c.entered)
 	}
-	return err
+	return service.WithRequestID(c.ctx, err)
 }
 
 // errPanicked ends a call that has panicked. The caller does not get the value of the panic, which may

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -78,6 +79,29 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			}
 			holdNoSecret(t, spans, s.key)
 		})
+	}
+}
+
+func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
+	servertest.RecordSpans(t)
+	s := newStack(t)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	own := *s
+	own.http = &http.Client{Transport: withHeader{s.http.Transport, "traceparent", parent}}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent)
+	for name, call := range map[string]func(key string) caller{
+		"gRPC": func(key string) caller { return grpcCaller{s, key} },
+		"REST": func(key string) caller { return restCaller{&own, key} },
+	} {
+		for what, err := range map[string]error{
+			"refused by the catalog":  call(s.key).call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "none"}, &easelv1.GetGenerationResponse{}),
+			"refused at the door":     call("").call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "none"}, &easelv1.GetGenerationResponse{}),
+			"refused by the contract": call(s.key).call(ctx, "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: text}, &easelv1.CreateGenerationResponse{}),
+		} {
+			if info, _ := detailOf[*errdetails.RequestInfo](t, statusOf(t, err)); info.GetRequestId() != parent[3:35] {
+				t.Errorf("%s, %s: the request id is %q (%v)", name, what, info.GetRequestId(), err)
+			}
+		}
 	}
 }
 

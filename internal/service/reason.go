@@ -1,6 +1,9 @@
 package service
 
 import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -129,6 +132,16 @@ func reasoned(st *status.Status) *status.Status {
 		return unforeseen()
 	}
 	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
+}
+
+// WithRequestID adds to the error of a call the id of its trace, unless the error has one already. The lines of the call
+// in the log have the same id.
+func WithRequestID(ctx context.Context, err error) error {
+	st, span := status.Convert(err), trace.SpanContextFromContext(ctx)
+	if !span.HasTraceID() || Detail[*errdetails.RequestInfo](st) != nil {
+		return err
+	}
+	return withDetails(st, &errdetails.RequestInfo{RequestId: span.TraceID().String()}).Err()
 }
 
 // unforeseen is the status of an error that nobody has foreseen: its text is for the log, not for the caller.

@@ -82,6 +82,7 @@ public final class Play {
         + " after=" + error.retryAfter().map(delay -> "" + delay.toSeconds()).orElse("-")
         + " remaining=" + (error.remainingCents().isPresent() ? error.remainingCents().getAsLong() : "-")
         + " reset=" + error.resetTime().map(Object::toString).orElse("-") + " fields=" + (fields.isEmpty() ? "-" : fields)
+        + error.requestId().map(id -> "\nrequest " + id).orElse("")
         + (error instanceof TimeoutException out ? out.lastHeartbeat().map(last -> "\nlast " + last.getLastError()).orElse("") : "");
   }
 }

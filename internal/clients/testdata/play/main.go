@@ -125,8 +125,11 @@ func failed(err error) string {
 	for _, violation := range e.FieldViolations {
 		fields = append(fields, violation.Field)
 	}
+	if e.RequestID != "" {
+		last = "\nrequest " + e.RequestID
+	}
 	if out := (*easel.TimeoutError)(nil); errors.As(err, &out) && out.Heartbeat != nil {
-		last = "\nlast " + out.Heartbeat.LastError
+		last += "\nlast " + out.Heartbeat.LastError
 	}
 	return fmt.Sprintf("failed %s %s key=%s outcome=%s retryable=%v after=%s remaining=%s reset=%s fields=%s%s", name(err), cmp.Or(e.Reason, "-"),
 		cmp.Or(e.IdempotencyKey, "-"), e.OrderOutcome, easel.IsRetryable(err), after, remaining, reset, cmp.Or(strings.Join(fields, ","), "-"), last)

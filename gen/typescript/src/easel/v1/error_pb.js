@@ -20,7 +20,8 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * ErrorReason says why a call has failed. Every error carries google.rpc.ErrorInfo with domain
  * "easel" and the name of one of these as its reason, as it is written here. Each has one gRPC
  * code, unless its comment says otherwise, and over REST the HTTP status that gRPC's mapping gives
- * the code, unless its comment names another. "Again" means: after RetryInfo's delay where there is
+ * the code, unless its comment names another. google.rpc.RequestInfo has the id of the call's trace,
+ * which the operator's log and traces have too. "Again" means: after RetryInfo's delay where there is
  * one, else with back-off. A reason that is not here is of a newer server: go by its code. What the
  * gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
  * has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
