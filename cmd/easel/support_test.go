@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readRepository gives a file of the repository.
+func readRepository(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
+	policy := readRepository(t, ".github/SECURITY.md")
+	for row, declared := range map[string]struct{ file, pattern string }{
+		"Kubernetes":                     {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
+		"Go, for who imports the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
+		"Python":                         {"clients/python/pyproject.toml", `requires-python = ">=([0-9.]+)"`},
+		"Node":                           {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
+		"Java":                           {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},
+	} {
+		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(readRepository(t, declared.file))
+		if found == nil {
+			t.Errorf("%s names no oldest %s", declared.file, row)
+		} else if want := "| " + row + " | " + found[1] + " |"; !strings.Contains(policy, want) {
+			t.Errorf("SECURITY.md has no row %q, as %s says", want, declared.file)
+		}
+	}
+}
+
+func TestEachPathThatHasOwnersIsThere(t *testing.T) {
+	paths := 0
+	for line := range strings.Lines(readRepository(t, ".github/CODEOWNERS")) {
+		fields := strings.Fields(line)
+		if strings.HasPrefix(line, "#") || fields[0] == "*" {
+			continue
+		}
+		paths++
+		if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(fields[0]))); err != nil || len(fields) < 2 {
+			t.Errorf("%q names no path that is there, or nobody: %v", strings.TrimSpace(line), err)
+		}
+	}
+	if paths == 0 {
+		t.Error("no path has owners")
+	}
+}
