@@ -15,6 +15,12 @@ LINT     = $(call built,internal/tools/lint/go.mod,golangci-lint)
 RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+# The version of the packages of other languages: that of a tag such as v1.2.3 or v1.2.3-rc.1, else none. Sources
+# say 0.0.0, and stamp,FILES,VERSION puts the version there.
+PACKAGE_VERSION = $(or $(shell echo '$(VERSION)' | sed -nE 's/^v([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$$/\1/p'),0.0.0)
+# Python writes 1.2.3rc1.
+PYTHON_VERSION = $(subst -alpha.,a,$(subst -beta.,b,$(subst -rc.,rc,$(PACKAGE_VERSION))))
+stamp = for file in $(1); do sed 's/\([">]\)0\.0\.0\(["<]\)/\1$(2)\2/' $$file > $$file.new && mv $$file.new $$file || exit; done
 # What `make check` compares the contract with.
 BASE    ?= main
 # How long `make simulate` simulates, and where it begins.
@@ -28,7 +34,7 @@ LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-postgres torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
-  check lint tidy licences breaking vulnerabilities reproducible generate packages image fmt clean \
+  check lint tidy licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-typescript client-java client-rust
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
@@ -273,6 +279,13 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
 
+version: ## Name VERSION, as v1.2.3, in the modules and the chart: the commit before a release
+	@mkdir -p .build
+	@echo '$(VERSION)' | grep -qE '^v[01]\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$$' || { echo 'say VERSION=v1.2.3' >&2; exit 1; }
+	@for file in go.mod clients/go/go.mod internal/bench/go.mod go.work deploy/helm/easel/Chart.yaml; do \
+	  sed -E 's,($(MODULE)(/[a-z]+/go)? )v[0-9][^ ]*,\1$(VERSION),; s,^version: .*,version: $(VERSION:v%=%),; s,^appVersion: .*,appVersion: $(VERSION),' \
+	    $$file > .build/version && cat .build/version > $$file || exit; done
+
 packages: JAVA_PROFILE = -Prelease
 packages: package-python package-typescript package-java ## Build the stubs' wheel, npm package and Maven artifact into .build/packages
 	cp gen/easel.binpb .build/packages
@@ -280,6 +293,7 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 package-python: .build/tools/python
 	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
 	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE clients/NOTICE .build/stage/python
+	@$(call stamp,.build/stage/python/src/easel/connection.py,$(PYTHON_VERSION))
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
 # The helper is compiled with what the example has installed.
@@ -287,6 +301,7 @@ package-typescript: .build/clients/typescript
 	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
 	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE clients/NOTICE .build/stage/typescript
 	cp clients/typescript/src/*.ts .build/stage/typescript/src
+	@$(call stamp,.build/stage/typescript/package.json .build/stage/typescript/src/connection.ts,$(PACKAGE_VERSION))
 	ln -s ../../clients/typescript/node_modules .build/stage/typescript/node_modules
 	.build/clients/typescript/node_modules/.bin/tsc -p .build/stage/typescript
 	@cd clients/typescript/src && rm $$(printf '$(CURDIR)/.build/stage/typescript/src/%s ' *.ts)
@@ -297,6 +312,7 @@ package-java:
 	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage
 	cp -R gen/java .build/stage/java
 	cp -R clients/java/pom.xml clients/java/src LICENSE clients/NOTICE .build/stage/java
+	@$(call stamp,.build/stage/java/pom.xml,$(PACKAGE_VERSION))
 	mvn -B -q -ntp -f .build/stage/java -DskipTests $(JAVA_PROFILE) install
 	cp .build/stage/java/target/*.jar .build/packages
 
@@ -336,7 +352,7 @@ client-typescript: package-typescript .build/clients/typescript
 	@touch $@
 
 client-java: package-java
-	mvn -B -q -ntp -f clients/java/example -Dstage='$(CURDIR)/.build/clients/java' compile dependency:copy-dependencies
+	mvn -B -q -ntp -f clients/java/example -Dstage='$(CURDIR)/.build/clients/java' -Deasel.version='$(PACKAGE_VERSION)' compile dependency:copy-dependencies
 	java -cp '.build/clients/java/lib/*' clients/java/test/EaselTest.java
 
 client-rust:

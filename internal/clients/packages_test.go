@@ -24,25 +24,26 @@ var built = map[string]struct {
 	"python": {"easel_grpc-*.whl", map[string]string{
 		`\.dist-info/licenses/LICENSE$`: `Apache License`,
 		`\.dist-info/licenses/NOTICE$`:  `The Easel authors`,
-		`\.dist-info/METADATA$`:         `(?s)License-Expression: Apache-2\.0\n.*Project-URL: Homepage, https://.*\n\n.*client\.order\(`,
+		`\.dist-info/METADATA$`:         `(?s)\nVersion: VERSION\n.*License-Expression: Apache-2\.0\n.*Project-URL: Homepage, https://.*\n\n.*client\.order\(`,
 		`^easel/py\.typed$`:             ``,
+		`^easel/connection\.py$`:        `__version__ = "VERSION"`,
 		`^easel/v1/.*_pb2\.pyi$`:        ``,
 	}},
 	"typescript": {"easel-grpc-easel-*.tgz", map[string]string{
 		`^package/LICENSE$`:             `Apache License`,
 		`^package/NOTICE$`:              `Google LLC`,
 		`^package/README\.md$`:          `order\(`,
-		`^package/package\.json$`:       `(?s)"license": "Apache-2\.0".*"homepage": "https://`,
+		`^package/package\.json$`:       `(?s)"version": "VERSION".*"license": "Apache-2\.0".*"homepage": "https://`,
 		`^package/src/easel\.d\.ts$`:    ``,
 		`error_details_pb\.js$`:         ``,
-		`^package/src/easel\.js$`:       ``,
+		`^package/src/connection\.js$`:  `version = "VERSION"`,
 		`^package/src/easel/v1/index\.`: ``,
 	}},
 	"java": {"easel-grpc-*.jar", map[string]string{
 		`^META-INF/LICENSE$`:           `Apache License`,
 		`^META-INF/NOTICE$`:            `The Easel authors`,
-		`^META-INF/MANIFEST\.MF$`:      `Implementation-Version: `,
-		`^META-INF/maven/.*/pom\.xml$`: `(?s)<url>https://.*<name>Apache-2\.0</name>`,
+		`^META-INF/MANIFEST\.MF$`:      `Implementation-Version: VERSION\r?\n`,
+		`^META-INF/maven/.*/pom\.xml$`: `(?s)<version>VERSION</version>.*<url>https://.*<name>Apache-2\.0</name>`,
 	}},
 }
 
@@ -53,9 +54,9 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 			continue
 		}
 		path := onlyOne(t, want.files)
-		files := unpack(t, path)
+		files, version := unpack(t, path), proctest.Find(t, `-(\d+\.\d+\.\d.*?)(?:-py3-none-any\.whl|\.tgz|\.jar)$`, filepath.Base(path))
 		for name, text := range want.holds {
-			if !holds(files, regexp.MustCompile(name), regexp.MustCompile(text)) {
+			if !holds(files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
 				t.Errorf("%s has no %s that says %q", filepath.Base(path), name, text)
 			}
 		}

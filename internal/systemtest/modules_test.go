@@ -147,8 +147,10 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 			t.Errorf("%s forces Go %s on who imports it", dir, found.Go)
 		}
 	}
+	versions[proctest.Find(t, `(?m)^appVersion: (v\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
+	versions["v"+proctest.Find(t, `(?m)^version: (\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
 	if len(versions) != 1 {
-		t.Errorf("the modules name the versions %v", versions)
+		t.Errorf("the modules and the chart name the versions %v: make version names one", versions)
 	}
 }
 

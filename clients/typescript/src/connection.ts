@@ -4,7 +4,7 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
 
 /** The version of this package. */
-export const version = "0.1.0";
+export const version = "0.0.0"; // make puts the version of the release here
 
 /** Where a server is. */
 export interface Place {

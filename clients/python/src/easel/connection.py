@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-__version__ = "0.1.0"
+__version__ = "0.0.0"  # make puts the version of the release here
 
 # A server that drains says so by its health, and the pings find out when it is gone. All attempts are this package's own.
 OPTIONS: tuple[tuple[str, Any], ...] = (
