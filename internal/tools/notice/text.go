@@ -19,7 +19,8 @@ type part struct {
 func list(byText map[string][]part) string {
 	var out strings.Builder
 	texts := slices.SortedFunc(maps.Keys(byText), func(a, b string) int {
-		return cmp.Or(len(byText[b])-len(byText[a]), strings.Compare(byText[a][0].name, byText[b][0].name))
+		first, second := byText[a][0], byText[b][0]
+		return cmp.Or(len(byText[b])-len(byText[a]), strings.Compare(first.name, second.name), strings.Compare(first.version, second.version), strings.Compare(a, b))
 	})
 	for _, text := range texts {
 		out.WriteString("\n" + strings.Repeat("=", 80) + "\n\n")
