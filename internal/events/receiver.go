@@ -18,6 +18,7 @@ type receiver struct {
 	failures int             // in a row
 	rest     time.Time       // it is left alone until then
 	until    time.Time       // this process tells the team until then
+	logged   bool            // the log says that it fails
 }
 
 // room is how many events may leave now, before the ledger is asked which.
@@ -30,6 +31,14 @@ func (r *receiver) room(now time.Time) int {
 		return max(0, 1-len(r.inFlight))
 	}
 	return mostInFlight - len(r.inFlight)
+}
+
+// turns notes whether the receiver has taken an event, and reports whether the log has to say that it fails now, or that
+// it takes events again: once each. An event that was refused before says nothing new.
+func (r *receiver) turns(taken, tried bool) (fails, again bool) {
+	fails, again = !taken && !tried && !r.logged, taken && r.logged
+	r.logged = r.logged && !taken || fails
+	return fails, again
 }
 
 // done notes the end of an attempt, and whether the receiver has taken the event. It reports whether the team is this

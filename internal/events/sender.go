@@ -238,17 +238,29 @@ func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 // record records what has come of an attempt, and reports whether another may follow at once. An event whose arrival the
 // ledger does not take is sent again.
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool {
+	s.logTurn(ctx, e, failed)
 	if failed == nil {
 		s.cfg.Count(e.Owner, OutcomeSent, 1)
 		return s.cfg.Ledger.Sent(ctx, e.ID) == nil
 	}
 	s.cfg.Count(e.Owner, OutcomeFailed, 1)
-	if e.Attempts == 0 {
-		s.cfg.Logger.WarnContext(ctx, "an event was not taken; it is sent again", "team", e.Owner, "event", e.ID, "type", e.Type, "error", failed)
-	}
 	_ = s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error())
 	s.giveUp(ctx, e.Owner, false)
 	return false
+}
+
+// logTurn logs that the receiver of a team begins to fail, and that it takes events again.
+func (s *Sender) logTurn(ctx context.Context, e ledger.Event, failed error) {
+	s.mu.Lock()
+	fails, again := s.receivers[e.Owner].turns(failed == nil, e.Attempts > 0)
+	s.mu.Unlock()
+	about := []any{"team", e.Owner, "event", e.ID, "type", e.Type, "subject", e.Subject}
+	switch {
+	case fails:
+		s.cfg.Logger.WarnContext(ctx, "an event was not taken: it is sent again until its receiver takes it", append(about, "error", failed)...)
+	case again:
+		s.cfg.Logger.InfoContext(ctx, "the receiver of a team takes events again", about...)
+	}
 }
 
 // giveUp gives up what could not be sent in time: what was tried, or all.

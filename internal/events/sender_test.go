@@ -39,6 +39,37 @@ func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
 	})
 }
 
+func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
+	inOffice(t, func(o *office) {
+		var down atomic.Bool
+		o.answer = func(string, post) (int, error) {
+			if down.Load() {
+				return 0, errors.New("connection refused")
+			}
+			return http.StatusOK, nil
+		}
+		defer o.run(o.sender)()
+		for n := range 2 { // outages
+			down.Store(true)
+			for i := range 12 {
+				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
+				time.Sleep(10 * time.Second)
+			}
+			if failed, back := o.logged("an event was not taken"), o.logged("takes events again"); failed != n+1 || back != n {
+				t.Errorf("in outage %d the log says %d times that the receiver fails, and %d times that it is back", n, failed, back)
+			}
+			down.Store(false)
+			time.Sleep(time.Minute)
+			if failed, back := o.logged("an event was not taken"), o.logged("takes events again"); failed != n+1 || back != n+1 {
+				t.Errorf("after outage %d the log says %d times that the receiver fails, and %d times that it is back", n, failed, back)
+			}
+		}
+		if got := len(o.got("studio")); got != 24 || o.count("studio failed") < 16 {
+			t.Errorf("it has got %d, %v", got, o.counts)
+		}
+	})
+}
+
 func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
 	inOffice(t, func(o *office) {
 		tries := map[string]int{}
