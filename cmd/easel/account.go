@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -45,6 +48,8 @@ func (g *accountGuard) accept(key catalog.Secret) error {
 func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
+	ctx, span := otel.Tracer("github.com/easel-grpc/easel/cmd/easel").Start(ctx, "check account", trace.WithNewRoot())
+	defer span.End()
 	account, err := g.client.Polls().Account(ctx, catalog.Forwarded(key))
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err

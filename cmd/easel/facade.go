@@ -57,7 +57,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer unmeasureGates()
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
-	upstream, err := c.catalog(telemetry.UpstreamTransport(transport), gates, observed.Logger)
+	upstream, err := c.catalog(telemetry.UpstreamTransport(transport, observed.Logger), gates, observed.Logger)
 	if err != nil {
 		return err
 	}

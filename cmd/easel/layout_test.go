@@ -35,8 +35,8 @@ var allowed = map[string][]string{
 	"internal/ledger/lifecycle": {}, // pure
 	"internal/ledger/shared":    {}, // pure
 
-	"internal/events":                {module + "/internal/ledger", module + "/internal/reload"},
-	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch"},
+	"internal/events":                {module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
+	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},

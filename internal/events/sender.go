@@ -13,6 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/reload"
 )
@@ -224,6 +228,9 @@ func (s *Sender) begin(e ledger.Event) bool {
 // send makes one attempt, and records what has come of it. A team whose receiver this process does not reach is given
 // back: another process may have a way.
 func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
+	ctx, span := otel.Tracer("github.com/easel-grpc/easel/internal/events").Start(ctx, "send event", trace.WithNewRoot(),
+		trace.WithAttributes(attribute.String("easel.event.type", e.Type)))
+	defer span.End()
 	err := s.post(ctx, team, e)
 	ok := ctx.Err() == nil && s.record(ctx, e, err)
 	s.mu.Lock()
@@ -238,7 +245,7 @@ func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 // record records what has come of an attempt, and reports whether another may follow at once. An event whose arrival the
 // ledger does not take is sent again.
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool {
-	s.logTurn(ctx, e, failed)
+	s.log(ctx, e, failed)
 	if failed == nil {
 		s.cfg.Count(e.Owner, OutcomeSent, 1)
 		return s.cfg.Ledger.Sent(ctx, e.ID) == nil
@@ -249,8 +256,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool 
 	return false
 }
 
-// logTurn logs that the receiver of a team begins to fail, and that it takes events again.
-func (s *Sender) logTurn(ctx context.Context, e ledger.Event, failed error) {
+// log logs that the receiver of a team begins to fail, and that it takes events again. Other attempts are for debugging.
+func (s *Sender) log(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
 	fails, again := s.receivers[e.Owner].turns(failed == nil, e.Attempts > 0)
 	s.mu.Unlock()
@@ -260,6 +267,8 @@ func (s *Sender) logTurn(ctx context.Context, e ledger.Event, failed error) {
 		s.cfg.Logger.WarnContext(ctx, "an event was not taken: it is sent again until its receiver takes it", append(about, "error", failed)...)
 	case again:
 		s.cfg.Logger.InfoContext(ctx, "the receiver of a team takes events again", about...)
+	default:
+		s.cfg.Logger.DebugContext(ctx, "an event was sent", append(about, "attempt", e.Attempts+1, "error", failed)...)
 	}
 }
 

@@ -98,6 +98,7 @@ func (s *submission) renew(ctx context.Context) error {
 		return inDoubt(err)
 	}
 	s.leaveBy = asked.Add(left)
+	s.debug(ctx, "a claim of an order is renewed", "granted", may)
 	if s.lost = !may; s.lost {
 		return errClaimLost
 	}

@@ -28,7 +28,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case failed != nil:
 		err = unknown(failed)
 	case step.Answer == lifecycle.Replay:
-		s.generation, s.err = s.named(g, step), nil
+		s.generation, s.err = s.named(ctx, g, step), nil
 		s.orders.ordered(ctx, s, nil)
 		return
 	case step.Answer == lifecycle.NotPlaced:
@@ -46,7 +46,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
-		s.orders.Logger.WarnContext(ctx, "the catalog refuses a repeat of an order that may exist", "order", s.order.ID, "owner", s.order.Owner, "refusal", why)
+		s.orders.Logger.WarnContext(ctx, "the catalog refuses a repeat of an order that may exist", s.about("refusal", why)...)
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
 		if errors.Is(err, ledger.ErrGenerationTaken) {
-			s.fault("the catalog has given two orders one generation", c.Generation)
+			s.fault(ctx, "the catalog has given two orders one generation", c.Generation)
 			return step, err
 		}
 		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
@@ -100,15 +100,15 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 }
 
 // named is the generation of the order: the first that was recorded.
-func (s *submission) named(g catalog.Generation, step lifecycle.Step) catalog.Generation {
+func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
-		s.fault("the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+		s.fault(ctx, "the catalog has given one order two generations, or one that an operator has called refused", g.ID)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
 	}
 	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
-		s.orders.dearer(g.ID, s.order.ReservedCents, *g.CostCents)
+		s.orders.dearer(ctx, s.order.ReservedCents, *g.CostCents, s.about("generation", g.ID)...)
 	}
 	s.orders.remember(s.order, g.ID, s.placed)
 	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
@@ -131,8 +131,8 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 }
 
 // fault tells of two truths that meet.
-func (s *submission) fault(what, generation string) {
-	s.orders.Logger.Error("a fault of the book: "+what, "order", s.order.ID, "generation", generation)
+func (s *submission) fault(ctx context.Context, what, generation string) {
+	s.orders.Logger.ErrorContext(ctx, "a fault of the book: "+what, s.about("generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 

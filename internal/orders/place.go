@@ -33,6 +33,8 @@ type Request struct {
 	// FailAfter ends the call once it has passed and the last attempt has failed, with its error. The attempts go on as for
 	// a caller that has gone. 0 waits for the outcome.
 	FailAfter time.Duration
+	// OrderID takes what the ledger calls the order, where the call meets one. Nil takes nothing.
+	OrderID *string
 }
 
 // Terms are what an owner may order.
@@ -124,6 +126,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // before a claim begins
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
+		p.name(order)
 		if receipt, known := p.orders.remembered(p.request); err != nil && known {
 			return receipt, nil
 		}
@@ -147,6 +150,13 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		if receipt, done, err := p.await(ctx, s, began); done {
 			return receipt, err
 		}
+	}
+}
+
+// name tells the caller what the ledger calls its order.
+func (p *placing) name(order ledger.Order) {
+	if p.asked.OrderID != nil && order.ID != "" {
+		*p.asked.OrderID = order.ID
 	}
 }
 
@@ -230,6 +240,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	case err != nil:
 		return nil, p.unasked(err)
 	}
+	p.name(order)
 	order.Labels = p.request.Labels
 	return p.begin(ctx, order, asked), nil
 }

@@ -349,7 +349,7 @@ func (r *Recorder) recordTogether(ctx context.Context, all map[string]waiting) e
 		return err
 	}
 	for id, one := range all {
-		r.recordedOne(id, seen[id], effects[id])
+		r.recordedOne(ctx, id, seen[id], effects[id])
 		r.done(one.sight, one.seen)
 	}
 	return nil
@@ -362,23 +362,23 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 
 func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
 	if effect, err = r.Ledger.Observe(ctx, id, seen); err == nil {
-		r.recordedOne(id, seen, effect)
+		r.recordedOne(ctx, id, seen, effect)
 	}
 	return effect, err
 }
 
 // recordedOne notes what a state has meant for the book.
-func (r *Recorder) recordedOne(id string, seen ledger.Observation, effect ledger.Effect) {
+func (r *Recorder) recordedOne(ctx context.Context, id string, seen ledger.Observation, effect ledger.Effect) {
 	if !effect.Ordered {
 		r.unordered(sight{seen.APIKey, id})
 	}
 	if effect.ExceededCents > 0 {
-		r.dearer(id, effect.ExceededCents, *seen.CostCents)
+		r.dearer(ctx, effect.ExceededCents, *seen.CostCents, "generation", id)
 	}
 }
 
 // dearer tells of a charge above the quote.
-func (r *Recorder) dearer(generation string, quoted, cost int64) {
-	r.Logger.Warn("the catalog has charged more than it quoted", "generation", generation, "quoted_cents", quoted, "cost_cents", cost)
+func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any) {
+	r.Logger.WarnContext(ctx, "the catalog has charged more than it quoted", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)
 }

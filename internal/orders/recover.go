@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -59,6 +61,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	r.last = order.Owner
 	resend := func() {
 		defer func() { <-r.places }()
+		ctx, span := traced(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
+		defer span.End()
 		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, held, order, asked)))
 	}
 	if r.outage.lasts() {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -51,6 +53,11 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 		until, avoided := o.avoided.get(one.Generation)
 		return avoided && time.Now().Before(until)
 	})
+	if len(due) == 0 {
+		return nil
+	}
+	ctx, span := traced(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
+	defer span.End()
 	look := &look{orders: o, held: held}
 	if len(due) > settleReads {
 		if due, err = look.list(ctx, due); err != nil {

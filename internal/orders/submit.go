@@ -92,6 +92,7 @@ func (o *Orders) joined(orderID string, until time.Time) *submission {
 // submit sends an order again and again: wait for a turn, renew the claim, post once, write down what has happened, until
 // the order has an outcome, the claim is lost, or the time of all who wait is over.
 func (o *Orders) submit(ctx context.Context, s *submission) {
+	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
 		turn, err := s.enter(ctx)
 		if err == nil && attempt > 0 {
@@ -117,6 +118,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 		g, posted, err := o.Catalog.Post(ctx, s.cred, catalog.Order{
 			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1, Turn: turn,
 		})
+		s.logAttempt(ctx, attempt+1, g, err)
 		if again := s.note(posted, err); !again {
 			s.conclude(ctx, g, err)
 			return

@@ -42,9 +42,10 @@ type call struct {
 	unproved bool     // its API key must be proved before anything is received
 	in       received // its request
 	out      answer   // its newest answer
-	entered  bool     // its handler has the request
-	cause    error    // of its end, before it became a status
-	quiet    bool     // it ended before it began
+	names    names
+	entered  bool  // its handler has the request
+	cause    error // of its end, before it became a status
+	quiet    bool  // it ended before it began
 
 	receiving atomic.Int64 // since when its request is awaited, in nanoseconds; 0: it is not
 	late      atomic.Bool  // its request has not come in time
@@ -225,7 +226,8 @@ func (c *call) look(now time.Time) {
 
 // check checks a request, and admits what it asks for.
 func (c *call) check(ctx context.Context, req any) error {
-	if err := c.rules.check(c.idempotencyKeys, req); err != nil {
+	err := c.rules.check(c.idempotencyKeys, req)
+	if c.names = namesOf(req); err != nil {
 		return err
 	}
 	if err := c.countGenerations(ctx, req); err != nil {
@@ -298,18 +300,19 @@ func (c *call) ending(err error) ended {
 // log writes its line.
 func (c ended) log() {
 	st, took := c.status, c.took
-	attrs := append(make([]slog.Attr, 0, 10),
+	attrs := append(make([]slog.Attr, 0, 14),
 		slog.String("method", c.method),
 		slog.String("code", st.Code().String()),
 		slog.String("reason", service.Detail[*errdetails.ErrorInfo](st).GetReason()),
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.peer),
 	)
-	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"key", service.APIKey(c.ctx)}} {
+	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"api_key", service.APIKey(c.ctx)}} {
 		if who[1] != "" {
 			attrs = append(attrs, slog.String(who[0], who[1]))
 		}
 	}
+	attrs = append(attrs, c.names.attrs(namesOf(c.span.answer), c.span.order)...)
 	if c.methods[c.method].IsServerStream {
 		attrs = append(attrs, slog.Int64("messages", c.span.messages.Load()))
 	}

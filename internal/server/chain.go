@@ -55,7 +55,7 @@ func unary(handler grpc.MethodHandler) grpc.MethodHandler {
 		c := callOf(ctx)
 		err := c.run(ctx, func() (err error) {
 			if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-				ctx = service.WithAdmission(ctx, c.hold)
+				ctx = service.WithAdmission(ctx, service.Admission{Hold: c.hold, Order: &c.span.order})
 			}
 			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive) }, nil)
 			return err

@@ -68,9 +68,11 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o := options{
 		sandbox: sandbox.Config{Seed: 11, Speed: usualSpeed},
 		hub:     watch.Config{MinInterval: 20 * time.Millisecond, MaxInterval: 200 * time.Millisecond, Rate: 1000},
-		wrap:    telemetry.UpstreamTransport,
-		server:  server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		ledger:  ledger.InMemory,
+		wrap: func(base http.RoundTripper) http.RoundTripper {
+			return telemetry.UpstreamTransport(base, slog.New(slog.DiscardHandler))
+		},
+		server: server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+		ledger: ledger.InMemory,
 	}
 	for _, f := range change {
 		f(&o)

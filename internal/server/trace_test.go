@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			s := newStack(t, func(o *options) {
 				o.wrap = func(base http.RoundTripper) http.RoundTripper {
 					upstream.RoundTripper = base
-					return telemetry.UpstreamTransport(upstream)
+					return telemetry.UpstreamTransport(upstream, slog.New(slog.DiscardHandler))
 				}
 			})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {

@@ -69,6 +69,7 @@ type callSpan struct {
 	stream    metric.MeasurementOption // its labels; nil where the call is none
 	entered   bool                     // it was admitted
 	answer    any                      // nil for a stream
+	order     string                   // as the ledger names it
 	messages  atomic.Int64
 	bytes     atomic.Int64 // of results
 }
@@ -153,6 +154,9 @@ func (c *callSpan) about() trace.SpanStartOption {
 // conclude writes on the last span of a call how it has ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
 	span.SetAttributes(append(attributesOf(c.answer), semconv.ClientAddress(c.peer))...)
+	if c.order != "" {
+		span.SetAttributes(attribute.String("easel.order.id", c.order))
+	}
 	if c.stream != nil {
 		span.SetAttributes(attribute.String("easel.stream.reason", closureOf(st)), attribute.Int64("easel.stream.messages", c.messages.Load()))
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func BenchmarkTelemetryOfACall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			transport := telemetry.UpstreamTransport(atOnce{&http.Response{StatusCode: http.StatusOK, Body: http.NoBody}})
+			transport := telemetry.UpstreamTransport(atOnce{&http.Response{StatusCode: http.StatusOK, Body: http.NoBody}}, slog.New(slog.DiscardHandler))
 			incoming := metadata.NewIncomingContext(context.Background(), metadata.Pairs(
 				"authorization", "Bearer k", "content-type", "application/grpc", "user-agent", "grpc-go/1.85.0", ":authority", "localhost"))
 			request := &easelv1.GetGenerationRequest{GenerationId: "gen_0123456789"}

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,27 +44,5 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	waitFor(t, "the change in the log", func() bool { return strings.Contains(f.served.Stderr.String(), "callers file has changed") }, f.served.Output.String)
 	if f.watch("poster", 1, 0); f.served.Stop() != exitOK {
 		t.Errorf("it has ended before its stop:\n%s", f.served.Stderr)
-	}
-}
-
-// The ledger asks for what is due all the time. A span of that has no call above it, and tells nobody anything.
-func TestTheLedgersOwnQuestionsHaveNoSpans(t *testing.T) {
-	t.Parallel()
-	s := startTraced(t, map[string]string{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
-	s.overGRPC(t)
-	if s.served.Stop() != exitOK {
-		t.Fatal(s.served.Stderr)
-	}
-	below, roots := 0, map[string]int{}
-	for _, span := range s.trace(t).spans {
-		if !strings.Contains(fmt.Sprint(span.GetAttributes()), "db.system.name") {
-			continue
-		}
-		if below++; len(span.GetParentSpanId()) == 0 {
-			roots[span.GetName()]++
-		}
-	}
-	if below == 0 || len(roots) > 0 {
-		t.Errorf("%d spans of the database, without a parent: %v", below, roots)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,11 +16,14 @@ import (
 
 // logLine is a line of the log of a server.
 type logLine struct {
-	Level, Msg, Method, Code, Reason, Peer, Key, Kind, Error string
-	Duration                                                 *float64 `json:"duration_ms"`
-	Messages                                                 *int64
-	TraceID                                                  string `json:"trace_id"`
-	SpanID                                                   string `json:"span_id"`
+	Level, Msg, Method, Code, Reason, Peer, Kind, Error string
+	Generation, Model, Order, Outcome, Request          string
+	IdempotencyKey                                      string   `json:"idempotency_key"`
+	Key                                                 string   `json:"api_key"`
+	Duration                                            *float64 `json:"duration_ms"`
+	Messages                                            *int64
+	TraceID                                             string `json:"trace_id"`
+	SpanID                                              string `json:"span_id"`
 }
 
 func logLines(t *testing.T, text string) (lines []logLine) {
@@ -48,6 +52,67 @@ func (l logLine) holdCall(t *testing.T) {
 	if l.Duration != nil && (*l.Duration <= 0 || *l.Duration > 60_000) {
 		t.Errorf("a call took %v ms", *l.Duration)
 	}
+}
+
+// A line of a call names the generation, the model, the order and the idempotency key that it is about, and at debug each
+// poll, claim and attempt has a line in the trace of what has caused it.
+func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
+	t.Parallel()
+	f := newFacility(t, 1, "--speed", "20")
+	f.served.Stop()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": proctest.Database(t), "EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"})
+	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
+	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
+	for range 2 { // the second is a repeat
+		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
+			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
+		}
+	}
+	id := proctest.Find(t, `(gen_\w+)`, easel(t, env, "list", "-q").stdout)
+	easel(t, env, "get", id)
+	easel(t, env, "delete", id, "--force")
+	f.served.Stop()
+	orders, traces, said := map[string]bool{}, map[string]bool{}, map[string]int{}
+	for _, l := range logLines(t, f.served.Stderr.String()) {
+		method := strings.TrimPrefix(l.Method, "/easel.v1.GenerationService/")
+		switch {
+		case l.Msg != "call":
+			said[l.Msg]++
+			if strings.Contains(l.Msg, "attempt of an order") {
+				traces[l.TraceID] = true
+			}
+			if strings.Contains(l.Msg, " of an order") && (!strings.HasPrefix(l.Order, "ord_") || l.Model != "studio/haiku" || l.IdempotencyKey != "monday") {
+				t.Errorf("a line of an order names %+v", l)
+			}
+		case method == "CreateGeneration":
+			orders[l.Order] = true
+			if l.Generation != id || l.Model != "studio/haiku" || !strings.HasPrefix(l.Order, "ord_") || l.IdempotencyKey != "monday" {
+				t.Errorf("the line of an order names %+v", l)
+			}
+			delete(traces, l.TraceID)
+		case method == "GetGeneration", method == "WatchGeneration", method == "DeleteGeneration":
+			if said[method]++; l.Generation != id || method == "GetGeneration" && l.Model != "studio/haiku" {
+				t.Errorf("the line of %s names %+v", method, l)
+			}
+		}
+	}
+	if len(orders) != 1 || len(traces) != 0 {
+		t.Errorf("%d orders are named, and attempts are in the traces %v, which are of no call", len(orders), traces)
+	}
+	for _, line := range []string{
+		"an order is claimed", "a claim of an order is renewed", "an attempt of an order has failed", "an attempt of an order has placed it",
+		"a poll is claimed", "poll", "the catalog was asked", "GetGeneration", "WatchGeneration", "DeleteGeneration",
+	} {
+		if said[line] == 0 {
+			t.Errorf("no line says %q: %v", line, said)
+		}
+	}
+	f.withoutKeys(f.served.Stderr.String())
 }
 
 func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {

@@ -192,7 +192,7 @@ func holdJob(t *testing.T, s *traced, form string, j job) {
 	}
 	order := call(callersOrder, "CreateGeneration", "POST /v1/generations")
 	all.attributes(order, "easel.generation.id", j.id, "easel.model.id", "studio/landscape", "easel.generation.state", "queued",
-		"easel.cost_cents", "*", "rpc.response.status_code", "OK", "rpc.method", service+"CreateGeneration", "rpc.system.name", "grpc")
+		"easel.cost_cents", "*", "easel.order.id", "*", "rpc.response.status_code", "OK", "rpc.method", service+"CreateGeneration", "rpc.system.name", "grpc")
 	post := all.only(order.GetSpanId(), "POST /generations")
 	all.attributes(post, "http.response.status_code", "*", "url.template", "/generations")
 

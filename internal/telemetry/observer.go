@@ -91,9 +91,9 @@ func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
 
 // PollBegins implements watch.Observer.
 func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Context, watch.TraceRef, func(watch.Outcome)) {
-	ctx, span := o.tracer.Start(ctx, pollNames[pollKindOf(p)], trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
+	ctx, span := o.tracer.Start(ctx, pollNames[p.Kind()], trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithLinks(linksOf(p)...), trace.WithAttributes(attribute.Int("easel.watches", p.Watches)))
-	switch pollKindOf(p) {
+	switch p.Kind() {
 	case "read":
 		span.SetAttributes(attribute.String("easel.generation.id", p.ID))
 	case "sweep":
@@ -104,16 +104,6 @@ func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Contex
 
 // pollNames are the names of the spans of polls, by kind.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
-
-func pollKindOf(p watch.Poll) string {
-	switch {
-	case p.Account:
-		return "account"
-	case p.ID == "":
-		return "sweep"
-	}
-	return "read"
-}
 
 // The values of the attribute of a link that says what it leads to.
 var (
@@ -141,9 +131,9 @@ func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
 // polled ends a poll.
 func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
 	if o.failures != nil {
-		o.failures.Polled(ctx, p.Tenant, out.Err)
+		o.failures.Polled(ctx, p, out)
 	}
-	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", pollKindOf(p)), attribute.String("outcome", pollOutcome(out.Err))))
+	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", p.Kind()), attribute.String("outcome", pollOutcome(out.Err))))
 	for _, change := range out.Changes {
 		o.changed.Add(ctx, 1, labelled(attribute.String("state", change.State.String())))
 		o.delay.Record(ctx, change.Delay.Seconds())

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // start runs Start with no setting of the developer's own environment in the way.
@@ -217,7 +218,7 @@ func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
 	telemetry, _ := start(t, Config{LogOutput: out})
 	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
 	telemetry.Failures.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
-	telemetry.Observer.failures.Polled(t.Context(), "other", down)
+	telemetry.Observer.failures.Polled(t.Context(), watch.Poll{Tenant: "other"}, watch.Outcome{Err: down})
 	if lines := failureLines(t, out); len(lines) != 2 || len(telemetry.Troubles()) != 2 {
 		t.Errorf("logged %+v, troubles %+v", lines, telemetry.Troubles())
 	}

@@ -3,8 +3,11 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
@@ -22,9 +25,10 @@ const scope = "github.com/easel-grpc/easel/internal/telemetry"
 // the catalog. The span ends with the body of the answer. Its name is the request's Pattern, which
 // the sender sets as in "GET /generations/{id}": ids would make a name for each generation.
 //
-// Headers never become attributes, so the API key in one stays out of traces.
-func UpstreamTransport(base http.RoundTripper) http.RoundTripper {
-	return otelhttp.NewTransport(describedTransport{base},
+// Headers never become attributes, so the API key in one stays out of traces. Each request is a line of the log for
+// debugging, too.
+func UpstreamTransport(base http.RoundTripper, logger *slog.Logger) http.RoundTripper {
+	return otelhttp.NewTransport(describedTransport{base, logger},
 		otelhttp.WithTracerProvider(otel.GetTracerProvider()),
 		otelhttp.WithPropagators(traceIDsOnly{}),
 		otelhttp.WithSpanNameFormatter(spanName),
@@ -35,7 +39,10 @@ func spanName(_ string, r *http.Request) string { return cmp.Or(r.Pattern, r.Met
 
 // describedTransport adds the route and the number of the attempt to the span and the measurement
 // of a request. OpenTelemetry's transport, which wraps it, does not know them.
-type describedTransport struct{ base http.RoundTripper }
+type describedTransport struct {
+	base   http.RoundTripper
+	logger *slog.Logger
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,8 +55,26 @@ func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if earlier := catalog.Attempt(ctx) - 1; earlier > 0 {
 		span.SetAttributes(semconv.HTTPRequestResendCount(earlier))
 	}
-	return t.base.RoundTrip(r)
+	began := time.Now()
+	answer, err := t.base.RoundTrip(r)
+	t.log(r, answer, err, time.Since(began))
+	return answer, err
 }
+
+// log logs how an attempt has ended, without the text of an error, which may repeat what was received.
+func (t describedTransport) log(r *http.Request, answer *http.Response, err error, took time.Duration) {
+	if ctx := r.Context(); t.logger.Enabled(ctx, slog.LevelDebug) {
+		about := []slog.Attr{slog.String("request", r.Pattern), slog.String("path", r.URL.Path), slog.Int("attempt", max(1, catalog.Attempt(ctx))), slog.Float64("duration_ms", milliseconds(took))}
+		if err != nil {
+			about = append(about, slog.String("error_type", fmt.Sprintf("%T", err)))
+		} else {
+			about = append(about, slog.Int("status", answer.StatusCode))
+		}
+		t.logger.LogAttrs(ctx, slog.LevelDebug, "the catalog was asked", about...)
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // traceIDsOnly sends the catalog the ids of the trace alone: callers write baggage and tracestate
 // for systems of their own, such as the name of a customer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -68,7 +69,7 @@ func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // X3
 		traceparent = r.Header.Get("traceparent")
 	}))
 	defer upstream.Close()
-	if err := send(t, UpstreamTransport(http.DefaultTransport), upstream.URL); err != nil {
+	if err := send(t, UpstreamTransport(http.DefaultTransport, slog.New(slog.DiscardHandler)), upstream.URL); err != nil {
 		t.Fatal(err)
 	}
 	spans := exporter.GetSpans()
@@ -103,7 +104,7 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			exporter := record(t)
-			_ = send(t, UpstreamTransport(test.base), "http://catalog.test") // the span tells
+			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the span tells
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 				t.Errorf("spans: %+v", spans)
@@ -143,7 +144,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := UpstreamTransport(base).RoundTrip(r)
+	answer, err := UpstreamTransport(base, slog.New(slog.DiscardHandler)).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // X3
 			_, shutdown := start(t, Config{LogOutput: io.Discard})
 			base := &http.Transport{}
 			t.Cleanup(base.CloseIdleConnections)
-			if err := send(t, UpstreamTransport(base), answering(t, broken+"\r\n\r\n")); err == nil {
+			if err := send(t, UpstreamTransport(base, slog.New(slog.DiscardHandler)), answering(t, broken+"\r\n\r\n")); err == nil {
 				t.Fatal("the answer is not broken")
 			}
 			if err := shutdown(t.Context()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAnAPIKeyIsUnansweredUntilAnAnswerOrAQuietMinute(t *testing.T) {
@@ -21,11 +22,11 @@ func TestAnAPIKeyIsUnansweredUntilAnAnswerOrAQuietMinute(t *testing.T) {
 	}{
 		"another failure":            {func(f *Failures) { f.Called(t.Context(), cred, lost) }, true},
 		"a caller that has gone":     {func(f *Failures) { f.Called(t.Context(), cred, fmt.Errorf("call: %w", context.Canceled)) }, true},
-		"a poll that fails, too":     {func(f *Failures) { f.Polled(t.Context(), cred.Tenant, down) }, true},
+		"a poll that fails, too":     {func(f *Failures) { f.Polled(t.Context(), watch.Poll{Tenant: cred.Tenant}, watch.Outcome{Err: down}) }, true},
 		"another key's answer":       {func(f *Failures) { f.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("two")), nil) }, true},
 		"an answer":                  {func(f *Failures) { f.Called(t.Context(), cred, nil) }, false},
 		"an answer that is no":       {func(f *Failures) { f.Called(t.Context(), cred, &catalog.Error{Kind: catalog.KindNotFound}) }, false},
-		"a poll that is answered":    {func(f *Failures) { f.Polled(t.Context(), cred.Tenant, nil) }, false},
+		"a poll that is answered":    {func(f *Failures) { f.Polled(t.Context(), watch.Poll{Tenant: cred.Tenant}, watch.Outcome{}) }, false},
 		"a minute that nobody calls": {func(*Failures) { time.Sleep(time.Minute) }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

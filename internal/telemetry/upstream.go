@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 const (
@@ -45,8 +46,13 @@ func newFailures(logger *slog.Logger) *Failures {
 	return &Failures{logger: logger, unanswered: unansweredKeys{keys: map[string]outage{}}, open: map[failureKey]failure{}}
 }
 
-// Polled notes the end of a poll. ctx is that of the poll, for its trace.
-func (f *Failures) Polled(ctx context.Context, tenant catalog.Tenant, err error) {
+// Polled notes the end of a poll, which is a line of the log for debugging. ctx is that of the poll, for its trace.
+func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) {
+	tenant, err := p.Tenant, out.Err
+	if f.logger.Enabled(ctx, slog.LevelDebug) {
+		f.logger.DebugContext(ctx, "poll", "kind", p.Kind(), "generation", p.ID, "api_key", tenant.Fingerprint(), "outcome", pollOutcome(err),
+			"watches", p.Watches, "generations", p.Generations, "changes", len(out.Changes))
+	}
 	if err == nil {
 		f.unanswered.answered(tenant.Fingerprint())
 	}
@@ -85,7 +91,7 @@ func (f *Failures) log(ctx context.Context, tenant catalog.Tenant, err error) {
 		return
 	}
 	f.logger.LogAttrs(ctx, slog.LevelWarn, "the catalog fails",
-		slog.String("key", key.key), slog.String("kind", key.kind), slog.String("error", err.Error()))
+		slog.String("api_key", key.key), slog.String("kind", key.kind), slog.String("error", err.Error()))
 }
 
 // repeated counts a failure, and reports whether it was logged less than an interval ago.
@@ -121,7 +127,7 @@ func (f *Failures) sum(key failureKey) {
 	}
 	f.mu.Unlock()
 	if one.repeats > 0 {
-		f.logger.Warn("the catalog has failed again", "key", key.key, "kind", key.kind, "times", one.repeats, "last_error", one.last)
+		f.logger.Warn("the catalog has failed again", "api_key", key.key, "kind", key.kind, "times", one.repeats, "last_error", one.last)
 	}
 }
 

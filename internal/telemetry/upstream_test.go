@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // failureLine is a line about the catalog.
 type failureLine struct {
-	Msg, Key, Kind string
-	Times          int
+	Msg   string
+	Key   string `json:"api_key"`
+	Kind  string
+	Times int
 }
 
 func failureLines(t *testing.T, out *bytes.Buffer) (lines []failureLine) {
@@ -38,14 +41,14 @@ func TestAnOutageIsLoggedOnceAndThenCountedByTheMinute(t *testing.T) {
 		down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations"}
 		one, other := catalog.Forwarded(catalog.NewSecret("one")), catalog.Forwarded(catalog.NewSecret("other"))
 		for range 90 {
-			f.Polled(t.Context(), one.Tenant, down)
+			f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: down})
 			f.Called(t.Context(), one, down)
 			time.Sleep(1010 * time.Millisecond) // never at the same moment as the sum
 		}
-		f.Polled(t.Context(), other.Tenant, down)
-		f.Polled(t.Context(), one.Tenant, &catalog.Error{Kind: catalog.KindRateLimited, Op: "GET /generations"})
-		f.Polled(t.Context(), one.Tenant, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}"})
-		f.Polled(t.Context(), one.Tenant, fmt.Errorf("stopped: %w", context.Canceled))
+		f.Polled(t.Context(), watch.Poll{Tenant: other.Tenant}, watch.Outcome{Err: down})
+		f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindRateLimited, Op: "GET /generations"}})
+		f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}"}})
+		f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: fmt.Errorf("stopped: %w", context.Canceled)})
 		f.Called(t.Context(), one, &catalog.Error{Kind: catalog.KindInvalidInput, Op: "POST /generations"})
 		f.Called(t.Context(), one, nil)
 		time.Sleep(time.Hour)
@@ -64,8 +67,8 @@ func TestAnOutageIsLoggedOnceAndThenCountedByTheMinute(t *testing.T) {
 		if len(f.open) != 0 {
 			t.Errorf("%d troubles are remembered after a quiet hour", len(f.open))
 		}
-		f.Polled(t.Context(), one.Tenant, down)
-		f.Polled(t.Context(), one.Tenant, down)
+		f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: down})
+		f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: down})
 		f.stop()
 		if got := failureLines(t, out); len(got) != 2 || got[1].Times != 1 {
 			t.Errorf("a stop logs %v", got)
@@ -78,7 +81,7 @@ func TestManyAPIKeysMakeABoundedNumberOfLogLines(t *testing.T) {
 		out := &bytes.Buffer{}
 		f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))
 		for i := range 10_000 {
-			f.Polled(t.Context(), catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key ", i))).Tenant, &catalog.Error{Kind: catalog.KindUnavailable})
+			f.Polled(t.Context(), watch.Poll{Tenant: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key ", i))).Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindUnavailable}})
 		}
 		if got := failureLines(t, out); len(got) > maxFailures+1 || len(f.open) > maxFailures+1 {
 			t.Errorf("%d lines, %d remembered", len(got), len(f.open))

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
@@ -28,6 +29,8 @@ func (p *poller) share(polls []*job) {
 	if !q.alone && !q.first {
 		var granted []*job
 		granted, polls = p.claim(&q, polls)
+		p.logClaim("a poll is claimed", granted)
+		p.logClaim("a poll is refused, as another replica has it or the rate is used up", polls)
 		p.makeAll(p.inTurn(granted))
 	}
 	switch {
@@ -163,6 +166,16 @@ func (p *poller) claim(q *question, polls []*job) (granted, refused []*job) {
 	p.countAll(granted)
 	t.stats.Claimed += int64(len(granted))
 	return granted, refused
+}
+
+// logClaim logs what has come of a claim.
+func (p *poller) logClaim(message string, polls []*job) {
+	if !p.hub.cfg.Logger.Enabled(p.hub.ctx, slog.LevelDebug) {
+		return
+	}
+	for _, j := range polls {
+		p.hub.cfg.Logger.Debug(message, "kind", j.Kind(), "generation", j.ID, "api_key", j.Tenant.Fingerprint())
+	}
 }
 
 // isGranted reports whether a poll is granted, and notes when it was.

@@ -48,6 +48,17 @@ type Poll struct {
 	Open        []TraceRef // of the watches, at most 16
 }
 
+// Kind says what a poll asks for: "read", "sweep" or "account".
+func (p Poll) Kind() string {
+	switch {
+	case p.Account:
+		return "account"
+	case p.ID == "":
+		return "sweep"
+	}
+	return "read"
+}
+
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ofCalls are the packages on the way of a call, whose lines somebody searches by what they name.
+var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
+
+// Each attribute of a line of the log stands in the table of deploy/telemetry.md, by one name, and each of the table is in use.
+func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "telemetry.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| attribute of a line | |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	told := map[string]bool{}
+	for row := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(first, -1) {
+			told[name[1]] = true
+		}
+	}
+	used := map[string]bool{}
+	for _, file := range sources(t) {
+		collectAttributes(file, used)
+	}
+	if len(used) < 30 {
+		t.Errorf("only %d attributes are found: this test has lost its way", len(used))
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if !told[name] {
+			t.Errorf("the table lacks %s", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		if !used[name] {
+			t.Errorf("the table has %s, which no line has", name)
+		}
+	}
+}
+
+// sources are the files of these packages.
+func sources(t *testing.T) (files []*ast.File) {
+	t.Helper()
+	for _, name := range ofCalls {
+		paths, err := filepath.Glob(filepath.Join("..", "..", "internal", name, "*.go"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s has no files: %v", name, err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+var (
+	logMethods    = regexp.MustCompile(`^(Debug|Info|Warn|Error)(Context)?$|^debug$|^about$`)
+	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
+)
+
+// collectAttributes collects what calls of a logger, constructors of slog, and functions called about or attrs name.
+func collectAttributes(file *ast.File, used map[string]bool) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.FuncDecl:
+			if n.Name.Name == "about" || n.Name.Name == "attrs" {
+				collectNames(n.Body, used)
+			}
+		case *ast.AssignStmt:
+			if name, ok := n.Lhs[0].(*ast.Ident); ok && name.Name == "about" {
+				collectNames(n.Rhs[0], used)
+			}
+		case *ast.CallExpr:
+			of, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			on, _ := of.X.(*ast.Ident)
+			switch {
+			case on != nil && on.Name == "slog" && len(n.Args) == 2:
+				collectNames(n.Args[0], used)
+			case logMethods.MatchString(of.Sel.Name):
+				collectArguments(n, of.Sel.Name != "about", used)
+			}
+		}
+		return true
+	})
+}
+
+// collectArguments collects the names among the arguments of a call, after the message where it has one.
+func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
+	for _, arg := range call.Args {
+		switch a := arg.(type) {
+		case *ast.BasicLit:
+			if !message {
+				collectNames(a, used)
+			}
+			message = false
+		case *ast.CallExpr:
+			collectArguments(a, false, used)
+		}
+	}
+}
+
+// collectNames collects the texts in a node that can be names of attributes.
+func collectNames(node ast.Node, used map[string]bool) {
+	ast.Inspect(node, func(node ast.Node) bool {
+		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING {
+			if name, err := strconv.Unquote(text.Value); err == nil && attributeName.MatchString(name) {
+				used[name] = true
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"cmp"
+	"log/slog"
+	"strings"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// mostName is how long a name of a caller's may be in the log, in bytes.
+const mostName = 128
+
+// names are what the line of a call names, so that somebody who searches for it finds the call.
+type names struct {
+	generation, model, idempotencyKey string
+	generations                       int // of a watch that names some
+}
+
+// namesOf are the names in a request or an answer.
+func namesOf(message any) (n names) {
+	if m, ok := message.(interface{ GetGenerationId() string }); ok {
+		n.generation = m.GetGenerationId()
+	}
+	if m, ok := message.(interface{ GetGenerationIds() []string }); ok {
+		n.generations = len(m.GetGenerationIds())
+	}
+	if m, ok := message.(interface{ GetModelId() string }); ok {
+		n.model = m.GetModelId()
+	}
+	if m, ok := message.(interface{ GetIdempotencyKey() string }); ok {
+		n.idempotencyKey = m.GetIdempotencyKey()
+	}
+	if m, ok := message.(interface{ GetGeneration() *easelv1.Generation }); ok {
+		n.generation, n.model = cmp.Or(m.GetGeneration().GetGenerationId(), n.generation), cmp.Or(m.GetGeneration().GetModelId(), n.model)
+	}
+	return n
+}
+
+// attrs are the names of a call, of its answer and of its order, as its line has them.
+func (n names) attrs(answer names, order string) (all []slog.Attr) {
+	for _, one := range [][2]string{
+		{"generation", cmp.Or(n.generation, answer.generation)}, {"model", cmp.Or(n.model, answer.model)},
+		{"order", order}, {"idempotency_key", n.idempotencyKey},
+	} {
+		if one[1] != "" {
+			all = append(all, slog.String(one[0], strings.ToValidUTF8(one[1][:min(len(one[1]), mostName)], "")))
+		}
+	}
+	if n.generations > 0 {
+		all = append(all, slog.Int("generations", n.generations))
+	}
+	return all
+}

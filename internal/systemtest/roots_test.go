@@ -1,0 +1,104 @@
+package systemtest
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// The ledger asks for what is due all the time, and other loops look after orders, events and polls. What they ask the
+// database and the catalog hangs below the call or the work that has caused it, or has no span.
+func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
+	t.Parallel()
+	for name, ledger := range map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "book.db") },
+		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			collector := startCollector(t)
+			work(t, map[string]string{
+				"EASEL_LEDGER_URL": ledger(t), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + collector.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+			})
+			holdRoots(t, collector)
+		})
+	}
+}
+
+// work has a server of two teams serve, poll, recover, tell of events, and rest.
+func work(t *testing.T, settings map[string]string) {
+	t.Helper()
+	f := newFacility(t, 1, "--speed", "10")
+	f.served.Stop()
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	env := map[string]string{
+		"EASEL_UPSTREAM_KEY_FILE": put("key", f.keys[0]), "EASEL_POLL_MIN_INTERVAL": "200ms",
+		"EASEL_CALLERS_FILE": put("callers.yaml", "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+put("secret", eventSecret+"\n")+"}}}\n"+
+			"callers: [{name: poster, team: studio, tokens: [\""+callers.Hash("poster")+"\"]}]\n"),
+	}
+	maps.Copy(env, settings)
+	f.serve(env)
+	ids := f.watch("poster", 3, 0)
+	caller := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
+	for _, args := range [][]string{{"watch", ids[0]}, {"list"}, {"usage"}, {"account"}, {"download", ids[0], "--out", filepath.Join(dir, "out")}, {"delete", ids[1], "--force"}} {
+		if got := easel(t, caller, args...); got.exit != exitOK {
+			t.Fatalf("%v: exit %d\n%s", args, got.exit, got.stderr)
+		}
+	}
+	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
+	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
+	f.until("an order of unknown outcome", func() bool { return f.measured("easel_ledger_orders_unknown") == 1 })
+	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
+	f.until("its outcome", func() bool { return f.measured("easel_ledger_orders_unknown") == 0 })
+	f.until("an event that was not taken", func() bool { return f.measured("easel_events_total", "failed") > 0 })
+	for _, page := range []string{"/orders", "/status.json"} {
+		f.tell(http.MethodGet, "http://"+f.admin+page, "")
+	}
+	if f.served.Stop() != exitOK {
+		t.Fatal(f.served.Stderr)
+	}
+}
+
+// holdRoots checks what is the root of a trace.
+func holdRoots(t *testing.T, collector *collector) {
+	t.Helper()
+	below, roots := 0, map[string]int{}
+	for _, span := range collector.trace(t).spans {
+		switch {
+		case len(span.GetParentSpanId()) == 0:
+			roots[span.GetName()]++
+		case strings.HasPrefix(span.GetName(), "sql."):
+			below++
+		}
+	}
+	for name := range roots {
+		if !slices.Contains([]string{"poll", "sweep", "poll account", "settle", "resend order", "send event", "check account"}, name) && !strings.HasPrefix(name, "easel.v1.") {
+			t.Errorf("%s is a root", name)
+		}
+	}
+	for _, name := range []string{"poll", "resend order", "send event", "check account", "easel.v1.GenerationService/CreateGeneration"} {
+		if roots[name] == 0 {
+			t.Errorf("no root is called %s", name)
+		}
+	}
+	if below < 20 {
+		t.Errorf("%d spans of the database hang below others", below)
+	}
+	if t.Failed() {
+		t.Log(roots)
+	}
+}
