@@ -10,6 +10,7 @@ require (
 	github.com/easel-grpc/easel/clients/go v0.1.0
 	github.com/easel-grpc/easel/gen/go v0.1.0
 	github.com/felixge/httpsnoop v1.1.0
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/go-logr/logr v1.4.4
 	github.com/gofrs/flock v0.13.0
 	github.com/google/go-cmp v0.7.0

@@ -20,7 +20,7 @@ type callersCheckCmd struct {
 
 // Help says what is read, and how it ends.
 func (*callersCheckCmd) Help() string {
-	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and the files of secrets that it names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
+	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and the files of secrets and keys that it names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
 
 Examples:
 
@@ -38,7 +38,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	list, err := callers.Parse(text)
 	faults, _ := errors.AsType[callers.Faults](err) // it is nothing else
 	if err == nil {
-		faults = eventFaults(list)
+		faults = fileFaults(list, nil)
 	}
 	if len(faults) > 0 {
 		for _, fault := range faults {

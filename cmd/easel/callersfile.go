@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -22,7 +23,7 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 		return nil, nil
 	}
 	known, err := service.LoadCallers(c.CallersFile, logger, func(inForce, next *callers.List) error {
-		if faults := eventFaults(next, inForce.Teams()...); len(faults) > 0 {
+		if faults := fileFaults(next, inForce); len(faults) > 0 {
 			return faults
 		}
 		err := keepsOwners(ctx, book, inForce.Dropped(next))
@@ -37,6 +38,38 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 	telling.take(known.List())
 	warnOfMissingOwners(ctx, book, known.List(), logger)
 	return known, nil
+}
+
+// awaitKeys is how long a start waits for the first keys of issuers, so that a good token is not asked to come again.
+const awaitKeys = 2 * time.Second
+
+func awaitIssuers(ctx context.Context, known *service.Callers) {
+	ctx, cancel := context.WithTimeout(ctx, awaitKeys)
+	defer cancel()
+	known.AwaitIssuers(ctx)
+}
+
+// fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
+// the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
+// breaks holds up no other change of the callers file, as that of a token that must be taken out.
+func fileFaults(list, inForce *callers.List) (faults callers.Faults) {
+	for _, team := range list.Teams() {
+		if team.Events == nil || inForce.HasSecretFile(team.Events.SecretFile) {
+			continue
+		}
+		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
+			faults = append(faults, callers.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", team.Name, err)})
+		}
+	}
+	for _, issuer := range list.Issuers() {
+		if inForce.HasIssuer(issuer) {
+			continue
+		}
+		if err := issuer.Check(); err != nil {
+			faults = append(faults, callers.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", issuer.Name, err)})
+		}
+	}
+	return faults
 }
 
 // weightOf gives the weights of the callers file that is in force; nil: there is none.
@@ -77,7 +110,7 @@ func checkCallers(path string) error {
 	if err != nil {
 		return err
 	}
-	if faults := eventFaults(known.List()); len(faults) > 0 {
+	if faults := fileFaults(known.List(), nil); len(faults) > 0 {
 		return fmt.Errorf("%s: %w", path, faults)
 	}
 	return nil

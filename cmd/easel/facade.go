@@ -99,6 +99,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	if known != nil {
 		files = append(files, known)
+		defer begin(ctx, known.FollowIssuers)()
+		awaitIssuers(ctx, known)
 	}
 	defer begin(ctx, files.follow)()
 	meter := ledger.NewMeter(ctx, book, held != nil)

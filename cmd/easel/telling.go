@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,22 +71,4 @@ func (t *telling) outcomes() map[string]map[string]int64 {
 		all[team] = maps.Clone(outcomes)
 	}
 	return all
-}
-
-// eventFaults are the files of secrets that can't be used, with their lines in the callers file. Files that the teams in
-// force have already are not looked at: the sender reads them again by itself, and one that breaks holds up no other
-// change of the callers file, as that of a token that must be taken out.
-func eventFaults(list *callers.List, inForce ...callers.Team) (faults callers.Faults) {
-	for _, team := range list.Teams() {
-		has := func(other callers.Team) bool {
-			return other.Events != nil && other.Events.SecretFile == team.Events.SecretFile
-		}
-		if team.Events == nil || slices.ContainsFunc(inForce, has) {
-			continue
-		}
-		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
-			faults = append(faults, callers.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", team.Name, err)})
-		}
-	}
-	return faults
 }

@@ -82,6 +82,8 @@ type List struct {
 	owners       map[string]Team
 	tokens       map[tokenHash]int
 	certificates map[string]int
+	issuers      []Issuer
+	subjects     map[Subject]int
 }
 
 // tokenHash is the SHA-256 of a token.
@@ -124,6 +126,35 @@ func (l *List) ByCertificate(names []string) (caller Caller, found bool) {
 		}
 	}
 	return caller, found
+}
+
+// Issuers are those in the file, in its order.
+func (l *List) Issuers() []Issuer { return slices.Clone(l.issuers) }
+
+// HasIssuer reports whether an issuer stands in a list, which may be nil, as it is: its line does not count.
+func (l *List) HasIssuer(issuer Issuer) bool {
+	issuer.Line = 0
+	return l != nil && slices.ContainsFunc(l.issuers, func(one Issuer) bool {
+		one.Line = 0
+		return one == issuer
+	})
+}
+
+// HasSecretFile reports whether a team of a list, which may be nil, has this file of secrets.
+func (l *List) HasSecretFile(name string) bool {
+	return l != nil && slices.ContainsFunc(l.teams, func(team Team) bool { return team.Events != nil && team.Events.SecretFile == name })
+}
+
+// HasIssuers reports whether there are any.
+func (l *List) HasIssuers() bool { return len(l.issuers) > 0 }
+
+// BySubject gives the caller that a subject of an issuer is.
+func (l *List) BySubject(subject Subject) (caller Caller, found bool) {
+	n, found := l.subjects[subject]
+	if !found {
+		return Caller{}, false
+	}
+	return l.all[n], true
 }
 
 // certificateKey is a name as it is compared: a DNS name in any case, a URI as it is.

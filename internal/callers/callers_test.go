@@ -91,6 +91,26 @@ func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
 	}
 }
 
+func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
+	issuers := "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\n"
+	list := mustParse(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s, 'spiffe://b/c']}, {name: flyer, issuer: j, subjects: [s]}]\n")
+	for subject, want := range map[Subject]string{{"i", "s"}: "poster", {"i", "spiffe://b/c"}: "poster", {"j", "s"}: "flyer", {"j", "spiffe://b/c"}: "", {"", "s"}: "", {}: ""} {
+		if caller, found := list.BySubject(subject); caller.Name != want || found != (want != "") {
+			t.Errorf("%v is %q", subject, caller.Name)
+		}
+	}
+	moved := mustParse(t, "\n"+issuers+"callers: []")
+	for _, issuer := range moved.Issuers() {
+		if !list.HasIssuer(issuer) {
+			t.Errorf("%v has changed, by its line alone", issuer)
+		}
+		issuer.Audience = "b"
+		if list.HasIssuer(issuer) || (*List)(nil).HasIssuer(issuer) {
+			t.Errorf("%v has not changed", issuer)
+		}
+	}
+}
+
 func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
 	for _, row := range []struct {
 		patterns []string

@@ -32,16 +32,14 @@ var (
 	lineOfYAML = regexp.MustCompile(`line ([0-9]+): `)
 )
 
-// receiverForm is the form of an address that events may be sent to: https, or http on this machine.
-var receiverForm = regexp.MustCompile(`^(https://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?([/?][!"$-~]*)?$`)
-
 // Parse reads a callers file. Its error is [Faults]: all of them.
 func Parse(text []byte) (*List, error) {
 	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}}
-	r.list.owners, r.list.tokens, r.list.certificates = map[string]Team{}, map[tokenHash]int{}, map[string]int{}
+	r.list.owners, r.list.tokens, r.list.certificates, r.list.subjects = map[string]Team{}, map[tokenHash]int{}, map[string]int{}, map[Subject]int{}
 	if document := r.document(text); document != nil {
-		members := r.members(document, "the file", "total", "teams", "callers")
+		members := r.members(document, "the file", "total", "issuers", "teams", "callers")
 		r.readBudget(members["total"], &r.list.total)
+		r.readIssuers(members["issuers"])
 		r.readTeams(members["teams"])
 		r.readCallers(members["callers"])
 		r.disjoint()
@@ -63,7 +61,7 @@ type reader struct {
 	teams  map[string]Team
 	// lines are those of names: "team studio", "caller billing", "alone billing" of a caller without a team.
 	lines map[string]int
-	// proofs are the lines of tokens and names of certificates.
+	// proofs are the lines of tokens, names of certificates and subjects.
 	proofs map[string]int
 }
 
@@ -235,7 +233,7 @@ func (r *reader) readEvents(n *yaml.Node) *Events {
 		}
 	}
 	address, isText := r.text(members["url"], "url")
-	if isText && !receiverForm.MatchString(address) {
+	if isText && !addressForm.MatchString(address) {
 		r.fault(members["url"], "url must be https://…, or http://… on this machine, without a user and a fragment")
 	} else if _, err := url.Parse(address); err != nil { // an error that repeats the address
 		r.fault(members["url"], "url can't be read: a %% in its path must begin an escape such as %%20, and brackets must hold an IPv6 address")
@@ -308,7 +306,7 @@ func (r *reader) readCallers(n *yaml.Node) {
 }
 
 func (r *reader) readCaller(n *yaml.Node) {
-	members := r.members(n, "a caller", "name", "team", "budget", "operator", "tokens", "certificates")
+	members := r.members(n, "a caller", "name", "team", "budget", "operator", "tokens", "certificates", "subjects", "issuer")
 	caller := Caller{Operator: r.flag(members["operator"], "operator")}
 	if at := members["name"]; at != nil {
 		caller.Name = r.callerName(at)
@@ -332,6 +330,7 @@ func (r *reader) readCaller(n *yaml.Node) {
 	for _, item := range r.items(members["certificates"], "certificates") {
 		r.readCertificate(item)
 	}
+	r.readSubjects(members, n)
 }
 
 func (r *reader) callerName(at *yaml.Node) string {
@@ -388,7 +387,7 @@ func (r *reader) readCertificate(at *yaml.Node) {
 	key := certificateKey(text)
 	switch {
 	case !ok:
-	case text == "" || len(text) > 2048 || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
+	case !isVisible(text):
 		r.fault(at, "the name of a certificate must be a DNS name or URI, without spaces")
 	case r.proves(at, "certificate "+key, "certificate"):
 		r.list.certificates[key] = len(r.list.all) - 1

@@ -36,7 +36,7 @@ teams:
 callers:
   - name: b
     token: ["<one>"]
-`, []int{2, 5, 6, 9}, []string{"teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, budget, operator, tokens, certificates"}},
+`, []int{2, 5, 6, 9}, []string{"issuers, teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, budget, operator, tokens, certificates, subjects, issuer"}},
 		{"events", `
 teams:
   a:
@@ -88,6 +88,20 @@ callers:
 `, []int{5, 6, 9, 9, 9, 10, 10, 12, 13}, []string{
 			"must be its hash", "must be its hash", "line 7 already", "must be text", "must be its hash",
 			"DNS name or URI", "DNS name or URI", "tokens must be a list", "line 10 already",
+		}},
+		{"issuers", `
+issuers:
+  - {issuer: "https://a.example", audience: easel, jwks_url: "http://secret.example/"}
+  - {issuer: "https://a.example", audience: "two secret words", jwks_file: "", ca_file: secret}
+  - {audience: 7}
+callers:
+  - {name: a, subjects: [secret]}
+  - {name: b, issuer: "https://secret.example", subjects: ["a b"]}
+  - {name: c, issuer: "https://a.example", subjects: [x]}
+  - {name: d, issuer: "https://a.example", subjects: [x]}
+`, []int{3, 4, 4, 4, 4, 5, 5, 5, 7, 8, 8, 10}, []string{
+			"jwks_url must be https", "audience must be", "must name a file", "ca_file and token_file need", "line 3 has this name", "issuer is missing", "must be text",
+			"jwks_file or jwks_url", "subjects need an issuer", "no such issuer", "a subject must be", "line 9 already",
 		}},
 		{"budgets and models", `
 teams:

@@ -40,6 +40,9 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	}
 	team := func(members string) string { return "teams: {a: {" + members + "}}\ncallers: []\n" }
 	caller := func(members string) string { return "callers: [{name: a, " + members + "}]\n" }
+	issuer := func(members string) string {
+		return "issuers: [{issuer: i, audience: a, " + members + "}]\ncallers: [{name: a, subjects: [s, 'spiffe://b/c', 'system:serviceaccount:a:b']}]\n"
+	}
 	judge := func(text string, reader, said bool) {
 		t.Helper()
 		text = strings.ReplaceAll(text, "<one>", Hash("one"))
@@ -62,6 +65,8 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		team("events: {url: 'http://[::1]:1/', secret_file: s}"), team("events: {url: 'https://[2001:db8::1]/', secret_file: s}"), team("events: {url: 'https://10.0.0.1:8443/a@b', secret_file: s}"),
 		"total: {}\ncallers: []", "total: {daily_cents: 0, monthly_cents: 7}\ncallers: []", caller("budget: {daily_cents: 7}"), caller("budget: {}"),
 		caller(""), caller("operator: false"), caller("tokens: []"), caller("certificates: [a, 'spiffe://b/c', '*.internal']"),
+		issuer("jwks_file: k"), issuer("jwks_url: 'https://a.example/keys?x=y'"), issuer("jwks_url: 'http://127.0.0.1:1/', ca_file: c, token_file: t"), issuer("jwks_url: 'https://[2001:db8::1]:6443/openid/v1/jwks'"),
+		"issuers: []\ncallers: []", caller("subjects: []"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers: [{name: a, issuer: j, subjects: [s]}]",
 		caller("tokens: [<one>]"), "callers: [{name: " + strings.Repeat("a", 63) + "}]", "callers: [{name: 0.a_B-c}]",
 	} {
 		judge(text, true, true)
@@ -83,12 +88,20 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 		caller("tokens: <one>"), caller("tokens: [7]"), caller("tokens: [secret]"), caller("tokens: [sha256:ab]"), caller("tokens: [<one>, <one>]"), caller("tokens: "),
 		caller("certificates: a"), caller("certificates: ['']"), caller("certificates: ['a b']"), caller("certificates: [ä]"), caller("certificates: [a, a]"),
 		caller("certificates: [" + strings.Repeat("a", 2049) + "]"),
+		issuer(""), issuer("jwks_file: k, jwks_url: 'https://a'"), issuer("jwks_file: ''"), issuer("jwks_file: 7"), issuer("jwks_file: k, ca_file: c"), issuer("jwks_file: k, token_file: t"),
+		issuer("jwks_url: 'http://a.example/'"), issuer("jwks_url: 'https://me:pw@a/'"), issuer("jwks_url: 'https://a/#b'"), issuer("jwks_url: 7"), issuer("jwks_url: 'https://a', ca_file: ''"), issuer("jwks_file: k, keys: k"),
+		"issuers: 7\ncallers: []", "issuers: [7]\ncallers: []", "issuers: [{}]\ncallers: []", "issuers: [{issuer: i, jwks_file: k}]\ncallers: []", "issuers: [{audience: a, jwks_file: k}]\ncallers: []",
+		"issuers: [{issuer: 'a b', audience: a, jwks_file: k}]\ncallers: []", "issuers: [{issuer: '', audience: a, jwks_file: k}]\ncallers: []", "issuers: [{issuer: i, audience: [a], jwks_file: k}]\ncallers: []",
+		caller("subjects: a"), caller("subjects: ['']"), caller("subjects: ['a b']"), caller("subjects: [7]"), caller("issuer: 7"), caller("subjects: [" + strings.Repeat("a", 2049) + "]"),
 	} {
 		judge(text, false, false)
 	}
 	for _, text := range []string{ // what a schema can't say
 		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
+		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",
+		"issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers: [{name: a, subjects: [s]}]",
+		"issuers: [{issuer: i, audience: a, jwks_file: k}]\ncallers: [{name: a, subjects: [s]}, {name: b, subjects: [s]}]", issuer("jwks_url: 'https://a/%zz'"),
 		"callers: []\n---\ncallers: []", team("events: {url: 'https://a/%zz', secret_file: s}"),
 	} {
 		judge(text, false, true)

@@ -6,10 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
@@ -27,6 +30,8 @@ type call struct {
 	team       callers.Team       // what the owner may spend and order; no limit without a callers file
 
 	certificate Certificate
+	// subject is whom a verified token of an issuer has named.
+	subject callers.Subject
 	// listed is the list of callers in force; nil without a callers file.
 	listed *callers.List
 }
@@ -113,6 +118,10 @@ func Subject(ctx context.Context) string {
 func Sharer(ctx context.Context) string { return credential(ctx).Sharer() }
 
 const (
+	// mostKeyBytes is the longest API key, and mostTokenBytes the longest token: one of an issuer has claims of others too.
+	mostKeyBytes, mostTokenBytes = 4 << 10, 8 << 10
+	// keysDelay is after how long it is worth asking again for the keys of an issuer.
+	keysDelay = 2 * time.Second
 	// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
 	provenFor = time.Minute
 	// knownFor is how long it lasts where the catalog gives no answer: away, slow, or in a pause.
@@ -160,7 +169,7 @@ func unanswered(err error) bool {
 // Without a held API key the caller's own API key is forwarded. With one, the caller proves who
 // it is by its certificate or by a service token; its token never goes upstream.
 func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (context.Context, error) {
-	token, err := bearer(ctx)
+	token, err := s.bearer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -196,21 +205,51 @@ func (s *Service) identify(token string, certificate Certificate) (call, error) 
 // find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
 // never overlooked.
 func (s *Service) find(list *callers.List, token string, certificate Certificate) (call, error) {
-	var caller callers.Caller
-	known, unknown := false, errTokenUnknown
 	switch {
 	case token != "":
-		caller, known = list.ByToken(token)
+		return s.byToken(list, token)
 	case certificate.Name() != "":
-		caller, known = list.ByCertificate(certificate.Names)
-		unknown = errCertificateUnknown
-	default:
-		return s.anonymous(list)
+		caller, known := list.ByCertificate(certificate.Names)
+		if !known {
+			return call{}, errCertificateUnknown
+		}
+		return s.listed(list, caller, call{certificate: certificate}), nil
 	}
+	return s.anonymous(list)
+}
+
+// byToken finds the caller of a service token, or of a token of an issuer.
+func (s *Service) byToken(list *callers.List, token string) (call, error) {
+	if caller, known := list.ByToken(token); known {
+		return s.listed(list, caller, call{}), nil
+	}
+	if !list.HasIssuers() {
+		return call{}, errTokenUnknown
+	}
+	subject, err := s.cfg.Callers.verifier.Verify(token)
+	switch {
+	case errors.Is(err, callers.ErrNoKeys):
+		return call{}, errKeysUnknown
+	case err != nil:
+		return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN, err.Error())
+	}
+	return s.bySubject(list, subject)
+}
+
+// bySubject finds the caller that a verified token has named.
+func (s *Service) bySubject(list *callers.List, subject callers.Subject) (call, error) {
+	caller, known := list.BySubject(subject)
 	if !known {
-		return call{}, unknown
+		return call{}, errSubjectUnknown
 	}
-	return call{s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator, false, caller.Team, certificate, list}, nil
+	return s.listed(list, caller, call{subject: subject}), nil
+}
+
+// listed is the call of a caller in a list, which is proved as proof says.
+func (s *Service) listed(list *callers.List, caller callers.Caller, proof call) call {
+	proof.credential, proof.caller, proof.operator = s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator
+	proof.team, proof.listed = caller.Team, list
+	return proof
 }
 
 // anonymous is a caller without any proof of its name, where such may call.
@@ -231,6 +270,8 @@ func (s *Service) held(owner string, weight float64) catalog.Credential {
 
 var (
 	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
+	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
+	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, callers.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
 	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
 	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
@@ -279,26 +320,38 @@ func (s *Service) now(ctx context.Context, c call) (call, error) {
 	if newest == c.listed {
 		return c, nil
 	}
-	token, err := bearer(ctx)
+	token, err := s.bearer(ctx)
 	if err != nil {
 		return c, err
 	}
-	now, err := s.find(newest, token, c.certificate)
+	now, err := s.again(newest, c, token)
 	if err == nil && (now.caller != c.caller || now.credential.Owner != c.credential.Owner || now.operator != c.operator) {
 		err = errCallerChanged
 	}
 	return now, err
 }
 
+// again finds the caller of a call in a newer list. What a token of an issuer has proved when the call began stays proved.
+func (s *Service) again(newest *callers.List, c call, token string) (call, error) {
+	if c.subject != (callers.Subject{}) {
+		return s.bySubject(newest, c.subject)
+	}
+	return s.find(newest, token, c.certificate)
+}
+
 // bearer gives the token of the call's authorization metadata, or "" where there is none.
-func bearer(ctx context.Context) (string, error) {
+func (s *Service) bearer(ctx context.Context) (string, error) {
+	most := mostTokenBytes
+	if s.cfg.Held == nil {
+		most = mostKeyBytes
+	}
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(values) == 0 {
 		return "", nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimSpace(token)
-	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || token == "" || strings.ContainsFunc(token, notVisible) || len(token) > 4096 {
+	if len(values) > 1 || !strings.EqualFold(scheme, "bearer") || token == "" || strings.ContainsFunc(token, notVisible) || len(token) > most {
 		return "", Fail(easelv1.ErrorReason_CREDENTIAL_MALFORMED,
 			"authorization must be sent once, as: Bearer <key>")
 	}

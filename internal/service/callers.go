@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
@@ -12,7 +13,8 @@ import (
 // Callers knows the services that may use a held API key. The callers file is read again by Reload, and never for a call. A
 // file that names nobody any more lets nobody in.
 type Callers struct {
-	list *reload.Value[*callers.List]
+	list     *reload.Value[*callers.List]
+	verifier *callers.Verifier
 }
 
 // List gives the callers in force.
@@ -24,11 +26,21 @@ func (c *Callers) Reload() { c.list.Reload() }
 // Problem is why the file is not in force as it stands; nil where it is.
 func (c *Callers) Problem() error { return c.list.Problem() }
 
+// FollowIssuers reads the keys of the issuers in the file, until ctx ends.
+func (c *Callers) FollowIssuers(ctx context.Context) { c.verifier.Run(ctx) }
+
+// AwaitIssuers waits for the first keys of the issuers while ctx lasts. Those that can't be read are waited for no longer.
+func (c *Callers) AwaitIssuers(ctx context.Context) { c.verifier.Ready(ctx) }
+
+// IssuerProblems are why the keys of issuers can't be read, by the names of the issuers.
+func (c *Callers) IssuerProblems() map[string]error { return c.verifier.Problems() }
+
 // LoadCallers reads the callers file. logger hears of later changes, and of those that can't be taken over:
 // the file is broken, or accept, which may be nil, refuses it. Its errors never repeat the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *callers.List) error) (*Callers, error) {
 	var inForce *callers.List
 	var last parsed
+	verifier := callers.NewVerifier(logger)
 	parse := func(contents ...[]byte) (*callers.List, error) {
 		next, err := last.parse(contents[0])
 		if err == nil && inForce != nil && accept != nil {
@@ -36,6 +48,7 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *ca
 		}
 		if err == nil {
 			inForce = next
+			verifier.Take(next)
 		}
 		return next, err
 	}
@@ -46,7 +59,7 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *ca
 	if len(list.Known().Callers()) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}
-	return &Callers{list}, nil
+	return &Callers{list, verifier}, nil
 }
 
 // parsed is the last callers file that was parsed. One that can't be taken over is tried again each second, and parsed once.

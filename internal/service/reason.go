@@ -57,6 +57,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE: codes.Internal,
 
 	easelv1.ErrorReason_LEDGER_UNAVAILABLE: codes.Unavailable,
+	easelv1.ErrorReason_ISSUER_UNAVAILABLE: codes.Unavailable,
 
 	easelv1.ErrorReason_OVERLOADED:            codes.ResourceExhausted,
 	easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED: codes.ResourceExhausted,

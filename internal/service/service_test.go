@@ -2,8 +2,11 @@ package service
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -230,6 +235,71 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 				t.Errorf("let in as %q, held %v", got, credential(ctx).Held)
 			}
 		})
+	}
+}
+
+func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "one"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + callersFile(t, string(keys)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
+	file := callersFile(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+hashOf("of-ops")+"]}]\n")
+	known, err := LoadCallers(file, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); known.FollowIssuers(ctx) }()
+	defer func() { cancel(); <-ended }()
+	known.AwaitIssuers(t.Context())
+	if problems := known.IssuerProblems(); len(problems) != 1 || problems["away"] == nil {
+		t.Errorf("the problems are %v", problems)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(issuer, subject string) string {
+		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: issuer, Subject: subject, Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute))}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	s := &Service{cfg: Config{Held: &held, Callers: known}}
+	for bearer, want := range map[string]string{
+		token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
+		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
+	} {
+		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), Certificate{})
+		if err == nil && Caller(ctx) != want || err != nil && reason(err) != want {
+			t.Errorf("%.40q is let in as %v, %v; want %s", bearer, ctx, err, want)
+		}
+	}
+
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), Certificate{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	still := s.stillKnown(ctx)
+	for text, want := range map[string]bool{
+		issuers + "callers: [{name: other}, {name: poster, issuer: i, subjects: [s]}]": true, issuers + "callers: [{name: poster, issuer: i, subjects: [t]}]": false,
+		issuers + "callers: [{name: poster, issuer: away, subjects: [s]}]": false, issuers + "callers: [{name: other, issuer: i, subjects: [s]}]": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		known.Reload()
+		if err := still(); (err == nil) != want || known.Problem() != nil {
+			t.Errorf("with %s an open stream has %v; the file has %v", text, err, known.Problem())
+		}
 	}
 }
 

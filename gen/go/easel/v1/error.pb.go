@@ -56,8 +56,9 @@ const (
 	// UNAUTHENTICATED. The call has no API key, and this server forwards its callers' own. Again does
 	// not help: send it as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
-	// UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-	// bytes, or comes twice. Again does not help: mend it.
+	// UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+	// than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+	// help: mend it.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
 	// UNAUTHENTICATED. This server knows its callers by name, and the call has no token or certificate
 	// that it knows, or what the caller may see has changed since the call began. Again does not help:
@@ -135,6 +136,9 @@ const (
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
 	// UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
+	// UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+	// can't be verified now, and nothing was sent to the catalog. Again helps.
+	ErrorReason_ISSUER_UNAVAILABLE ErrorReason = 62
 	// RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
 	// catalog. Again helps.
 	ErrorReason_OVERLOADED ErrorReason = 70
@@ -222,6 +226,7 @@ var (
 		53: "UPSTREAM_CONTRACT_MISMATCH",
 		54: "UPSTREAM_MALFORMED_RESPONSE",
 		60: "LEDGER_UNAVAILABLE",
+		62: "ISSUER_UNAVAILABLE",
 		70: "OVERLOADED",
 		71: "STREAM_QUOTA_EXCEEDED",
 		72: "READER_TOO_SLOW",
@@ -276,6 +281,7 @@ var (
 		"UPSTREAM_CONTRACT_MISMATCH":   53,
 		"UPSTREAM_MALFORMED_RESPONSE":  54,
 		"LEDGER_UNAVAILABLE":           60,
+		"ISSUER_UNAVAILABLE":           62,
 		"OVERLOADED":                   70,
 		"STREAM_QUOTA_EXCEEDED":        71,
 		"READER_TOO_SLOW":              72,
@@ -328,7 +334,7 @@ var File_easel_v1_error_proto protoreflect.FileDescriptor
 
 const file_easel_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/error.proto\x12\beasel.v1*\x82\n" +
+	"\x14easel/v1/error.proto\x12\beasel.v1*\x9a\n" +
 	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -366,7 +372,8 @@ const file_easel_v1_error_proto_rawDesc = "" +
 	"\x19UPSTREAM_REDIRECT_REFUSED\x104\x12\x1e\n" +
 	"\x1aUPSTREAM_CONTRACT_MISMATCH\x105\x12\x1f\n" +
 	"\x1bUPSTREAM_MALFORMED_RESPONSE\x106\x12\x16\n" +
-	"\x12LEDGER_UNAVAILABLE\x10<\x12\x0e\n" +
+	"\x12LEDGER_UNAVAILABLE\x10<\x12\x16\n" +
+	"\x12ISSUER_UNAVAILABLE\x10>\x12\x0e\n" +
 	"\n" +
 	"OVERLOADED\x10F\x12\x19\n" +
 	"\x15STREAM_QUOTA_EXCEEDED\x10G\x12\x13\n" +

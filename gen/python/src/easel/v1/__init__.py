@@ -116,6 +116,7 @@ from easel.v1.error_pb2 import UPSTREAM_REDIRECT_REFUSED as UPSTREAM_REDIRECT_RE
 from easel.v1.error_pb2 import UPSTREAM_CONTRACT_MISMATCH as UPSTREAM_CONTRACT_MISMATCH
 from easel.v1.error_pb2 import UPSTREAM_MALFORMED_RESPONSE as UPSTREAM_MALFORMED_RESPONSE
 from easel.v1.error_pb2 import LEDGER_UNAVAILABLE as LEDGER_UNAVAILABLE
+from easel.v1.error_pb2 import ISSUER_UNAVAILABLE as ISSUER_UNAVAILABLE
 from easel.v1.error_pb2 import OVERLOADED as OVERLOADED
 from easel.v1.error_pb2 import STREAM_QUOTA_EXCEEDED as STREAM_QUOTA_EXCEEDED
 from easel.v1.error_pb2 import READER_TOO_SLOW as READER_TOO_SLOW

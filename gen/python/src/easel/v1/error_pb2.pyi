@@ -50,8 +50,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     not help: send it as "authorization: Bearer ...".
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
-    """UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-    bytes, or comes twice. Again does not help: mend it.
+    """UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+    than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+    help: mend it.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED. This server knows its callers by name, and the call has no token or certificate
@@ -149,6 +150,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL. The catalog's answer can't be read. Again may help."""
     LEDGER_UNAVAILABLE: _ErrorReason.ValueType  # 60
     """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
+    ISSUER_UNAVAILABLE: _ErrorReason.ValueType  # 62
+    """UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+    can't be verified now, and nothing was sent to the catalog. Again helps.
+    """
     OVERLOADED: _ErrorReason.ValueType  # 70
     """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
     catalog. Again helps.
@@ -252,8 +257,9 @@ CREDENTIAL_MISSING: ErrorReason.ValueType  # 10
 not help: send it as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
-"""UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-bytes, or comes twice. Again does not help: mend it.
+"""UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+help: mend it.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED. This server knows its callers by name, and the call has no token or certificate
@@ -351,6 +357,10 @@ UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
 """INTERNAL. The catalog's answer can't be read. Again may help."""
 LEDGER_UNAVAILABLE: ErrorReason.ValueType  # 60
 """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
+ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
+"""UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+can't be verified now, and nothing was sent to the catalog. Again helps.
+"""
 OVERLOADED: ErrorReason.ValueType  # 70
 """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
 catalog. Again helps.

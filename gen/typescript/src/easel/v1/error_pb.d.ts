@@ -82,8 +82,9 @@ export enum ErrorReason {
   CREDENTIAL_MISSING = 10,
 
   /**
-   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-   * bytes, or comes twice. Again does not help: mend it.
+   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+   * than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+   * help: mend it.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
    */
@@ -294,6 +295,14 @@ export enum ErrorReason {
    * @generated from enum value: LEDGER_UNAVAILABLE = 60;
    */
   LEDGER_UNAVAILABLE = 60,
+
+  /**
+   * UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+   * can't be verified now, and nothing was sent to the catalog. Again helps.
+   *
+   * @generated from enum value: ISSUER_UNAVAILABLE = 62;
+   */
+  ISSUER_UNAVAILABLE = 62,
 
   /**
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the

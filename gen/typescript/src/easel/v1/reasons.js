@@ -54,6 +54,7 @@ export const errorTable = {
     "UPSTREAM_CONTRACT_MISMATCH": {"class": "ServerFault", "again": "no"},
     "UPSTREAM_MALFORMED_RESPONSE": {"class": "Unavailable", "again": "yes"},
     "LEDGER_UNAVAILABLE": {"class": "Unavailable", "again": "yes"},
+    "ISSUER_UNAVAILABLE": {"class": "Unavailable", "again": "yes"},
     "OVERLOADED": {"class": "Unavailable", "again": "yes"},
     "STREAM_QUOTA_EXCEEDED": {"class": "Unavailable", "again": "yes"},
     "READER_TOO_SLOW": {"class": "Unavailable", "again": "yes"},

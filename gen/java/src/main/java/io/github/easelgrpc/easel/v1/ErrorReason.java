@@ -88,8 +88,9 @@ public enum ErrorReason
   CREDENTIAL_MISSING(10),
   /**
    * <pre>
-   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-   * bytes, or comes twice. Again does not help: mend it.
+   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+   * than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+   * help: mend it.
    * </pre>
    *
    * <code>CREDENTIAL_MALFORMED = 11;</code>
@@ -329,6 +330,15 @@ public enum ErrorReason
   LEDGER_UNAVAILABLE(60),
   /**
    * <pre>
+   * UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+   * can't be verified now, and nothing was sent to the catalog. Again helps.
+   * </pre>
+   *
+   * <code>ISSUER_UNAVAILABLE = 62;</code>
+   */
+  ISSUER_UNAVAILABLE(62),
+  /**
+   * <pre>
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
    * catalog. Again helps.
    * </pre>
@@ -551,8 +561,9 @@ public enum ErrorReason
   public static final int CREDENTIAL_MISSING_VALUE = 10;
   /**
    * <pre>
-   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", is longer than 4,096
-   * bytes, or comes twice. Again does not help: mend it.
+   * UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
+   * than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
+   * help: mend it.
    * </pre>
    *
    * <code>CREDENTIAL_MALFORMED = 11;</code>
@@ -792,6 +803,15 @@ public enum ErrorReason
   public static final int LEDGER_UNAVAILABLE_VALUE = 60;
   /**
    * <pre>
+   * UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
+   * can't be verified now, and nothing was sent to the catalog. Again helps.
+   * </pre>
+   *
+   * <code>ISSUER_UNAVAILABLE = 62;</code>
+   */
+  public static final int ISSUER_UNAVAILABLE_VALUE = 62;
+  /**
+   * <pre>
    * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
    * catalog. Again helps.
    * </pre>
@@ -1006,6 +1026,7 @@ public enum ErrorReason
       case 53: return UPSTREAM_CONTRACT_MISMATCH;
       case 54: return UPSTREAM_MALFORMED_RESPONSE;
       case 60: return LEDGER_UNAVAILABLE;
+      case 62: return ISSUER_UNAVAILABLE;
       case 70: return OVERLOADED;
       case 71: return STREAM_QUOTA_EXCEEDED;
       case 72: return READER_TOO_SLOW;

@@ -1,0 +1,223 @@
+package callers
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// mostKeysBytes and mostKeys bound a set of keys.
+	mostKeysBytes, mostKeys = 1 << 20, 200
+	// leastRSA and mostRSA are the bits of an RSA key.
+	leastRSA, mostRSA = 2048, 8192
+	// keysTimeout is how long a read of keys may take.
+	keysTimeout = 10 * time.Second
+)
+
+// key is a public key of an issuer.
+type key struct {
+	jose.JSONWebKey
+	text []byte // as the issuer has it
+}
+
+// parseKeys reads the keys that verify signatures from a JSON Web Key Set. What it does not know is left out. Keys that an
+// older set has too stay the same.
+func parseKeys(text []byte, older []*key) (keys []*key, err error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil || len(set.Keys) > mostKeys {
+		return nil, fmt.Errorf("it is no JSON Web Key Set with up to %d keys", mostKeys)
+	}
+	for _, text := range set.Keys {
+		if n := slices.IndexFunc(older, func(k *key) bool { return bytes.Equal(k.text, text) }); n >= 0 {
+			keys = append(keys, older[n])
+		} else if one := (&key{text: text}); one.UnmarshalJSON(text) == nil && one.verifies() {
+			keys = append(keys, one)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("it has no public key that verifies signatures: RSA of 2048 to 8192 bits, EC or Ed25519")
+	}
+	return keys, nil
+}
+
+// verifies reports whether a key is public, and made to verify signatures.
+func (k *key) verifies() bool {
+	if !slices.Contains([]string{"", "sig", "jwt-svid"}, k.Use) { // the last is SPIFFE's
+		return false
+	}
+	switch public := k.Key.(type) {
+	case *rsa.PublicKey:
+		return public.N.BitLen() >= leastRSA && public.N.BitLen() <= mostRSA
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return true
+	}
+	return false
+}
+
+// fits reports whether a key may verify a signature by an algorithm.
+func (k *key) fits(algorithm string) bool {
+	if k.Algorithm != "" && k.Algorithm != algorithm {
+		return false
+	}
+	switch k.Key.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")
+	case *ecdsa.PublicKey:
+		return strings.HasPrefix(algorithm, "ES")
+	}
+	return algorithm == string(jose.EdDSA)
+}
+
+// Check reads the files that an issuer names, and asks nobody.
+func (i Issuer) Check() error {
+	if i.KeysFile != "" {
+		text, err := readBounded(i.KeysFile)
+		if err == nil {
+			_, err = parseKeys(text, nil)
+		}
+		return named("jwks_file", err)
+	}
+	_, err := i.authorities()
+	if err == nil {
+		_, err = i.token()
+	}
+	return err
+}
+
+// keys reads the keys of an issuer as they stand now.
+func (i Issuer) keys(ctx context.Context) ([]byte, error) {
+	if i.KeysFile != "" {
+		text, err := readBounded(i.KeysFile)
+		return text, named("jwks_file", err)
+	}
+	text, err := i.get(ctx)
+	return text, named("jwks_url", err)
+}
+
+// get asks the address of the keys, and nobody else: no redirect is followed.
+func (i Issuer) get(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := i.authorities()
+	if err != nil {
+		return nil, err
+	}
+	token, err := i.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Accept", "application/jwk-set+json, application/json")
+	client := http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: mostKeysBytes,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
+		},
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers with status %d", answer.StatusCode)
+	}
+	text, err := bounded(answer.Body)
+	if err == nil {
+		err = ctx.Err() // a server that sees the end of the call may end its answer too
+	}
+	return text, cause(err)
+}
+
+// cause is what is behind the error of a request, without its address.
+func cause(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("it has not answered in full within %v", keysTimeout)
+	}
+	return err
+}
+
+// authorities are those of the address of the keys; nil is those of the system.
+func (i Issuer) authorities() (*x509.CertPool, error) {
+	if i.CAFile == "" {
+		return nil, nil
+	}
+	text, err := readBounded(i.CAFile)
+	if err != nil {
+		return nil, named("ca_file", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New("ca_file: it has no certificate")
+	}
+	return pool, nil
+}
+
+// token is what is sent to the address of the keys; "" where nothing is.
+func (i Issuer) token() (string, error) {
+	if i.TokenFile == "" {
+		return "", nil
+	}
+	text, err := readBounded(i.TokenFile)
+	token := strings.TrimSpace(string(text))
+	if err == nil && !visibleForm.MatchString(token) {
+		err = errors.New("it is no token")
+	}
+	return token, named("token_file", err)
+}
+
+// named adds which member of an issuer an error is of.
+func named(member string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", member, err)
+}
+
+// readBounded reads a file that is not too large.
+func readBounded(name string) ([]byte, error) {
+	file, err := os.Open(name) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return bounded(file)
+}
+
+// bounded reads what is not too large.
+func bounded(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, mostKeysBytes+1))
+	if err == nil && len(text) > mostKeysBytes {
+		return nil, fmt.Errorf("it is larger than %d bytes", mostKeysBytes)
+	}
+	return text, err
+}
