@@ -1,0 +1,198 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// TestEverySettingIsInATestOfAUsersWay looks for the variable or the flag of each setting in a test other than those
+// of wrong values.
+func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
+	var tests strings.Builder
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "settings_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := regexp.MustCompile(`env:"(EASEL_\w+)"`).FindAllStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]())+tagsOf(reflect.TypeFor[sandboxCmd]()), -1)
+	for _, setting := range settings {
+		name := setting[1]
+		flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(name, "EASEL_"), "SANDBOX_"), "_", "-"))
+		if !regexp.MustCompile(`\b` + name + `\b|"` + flag + `["=]`).MatchString(tests.String()) {
+			t.Errorf("%s is in no test", name)
+		}
+	}
+	if len(settings) < 40 {
+		t.Errorf("found only %q", settings)
+	}
+}
+
+// startSandbox starts a catalog by its settings, and gives its address.
+func startSandbox(t *testing.T, settings map[string]string) (box *running, url string) {
+	t.Helper()
+	settings["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
+	box = start(t, settings, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox")
+	return box, proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String())
+}
+
+// startServe starts the facade by its settings, and gives the addresses of gRPC and REST.
+func startServe(t *testing.T, settings map[string]string) (served *running, addr, rest string) {
+	t.Helper()
+	for _, name := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
+		settings[name] = "127.0.0.1:0"
+	}
+	served = start(t, settings, func(_, stderr string) bool { return strings.Count(stderr, "listening") == 3 }, "serve")
+	logs := strings.ReplaceAll(served.stderr.String(), `"`, "")
+	return served, proctest.Find(t, `server[=:]grpc[, ]addr[=:]([\d.:]+)`, logs), proctest.Find(t, `server[=:]http[, ]addr[=:]([\d.:]+)`, logs)
+}
+
+// fetch gets a page.
+func fetch(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	answer, err := http.Get(url) //nolint:noctx // it is on this machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
+	skipWithRace(t)
+	t.Parallel()
+	const key = "sandbox_live_of_the_settings_0123456789"
+	db, packages := filepath.Join(t.TempDir(), "catalog.db"), t.TempDir()
+	if err := os.WriteFile(filepath.Join(packages, "easel-grpc-0.1.0.jar"), []byte("a jar"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{
+		"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_BALANCE": "3.00", "EASEL_SANDBOX_DAILY_CAP": "2c", "EASEL_SANDBOX_DB": db, "EASEL_SANDBOX_ADMIN": "true",
+		"EASEL_SANDBOX_SPEED": "100", "EASEL_SANDBOX_FAILURE_RATE": "1", "EASEL_SANDBOX_DIALECT": "refund-silent",
+	}
+	box, catalog := startSandbox(t, settings)
+	served, addr, rest := startServe(t, map[string]string{
+		"EASEL_UPSTREAM_URL": catalog, "EASEL_LOG_FORMAT": "text", "EASEL_PACKAGES_DIR": packages, "EASEL_REFUND_WINDOW": "100ms",
+		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100",
+	})
+	call := func(exit int, want string, args ...string) {
+		t.Helper()
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, args...)
+		if got.exit != exit || !strings.Contains(got.stdout+got.stderr, want) {
+			t.Errorf("easel %s: exit %d, and not %d with %q\n%s%s", strings.Join(args, " "), got.exit, exit, want, got.stdout, got.stderr)
+		}
+	}
+	call(exitOK, "3.00 EUR", "account")
+	call(exitGenerationFailed, "failed", "generate", "studio/haiku", "prompt=rain", "--watch")
+	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
+	id := strings.TrimSpace(easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, "list", "-q").stdout)
+	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default would take ten
+	if code, text := fetch(t, "http://"+rest+"/packages/easel-grpc-0.1.0.jar"); code != http.StatusOK || text != "a jar" {
+		t.Errorf("the package is answered with %d, %s", code, text)
+	}
+	if !strings.Contains(served.stderr.String(), "msg=listening") {
+		t.Errorf("the log is no text:\n%s", served.stderr)
+	}
+	if code, _ := fetch(t, strings.Split(catalog, "/api/")[0]+"/_sandbox/requests"); code != http.StatusOK {
+		t.Errorf("the administration is answered with %d", code)
+	}
+	served.stop()
+	box.stop()
+	if again, _ := startSandbox(t, settings); !strings.Contains(again.stdout.String(), "goes on from an earlier run") {
+		t.Errorf("%s is not gone on with:\n%s", db, again.stdout)
+	}
+}
+
+// TestTheLongestPollIntervalBoundsTheWaitForAPoll has a render that takes very long: after ten polls the default interval
+// would have taken the better part of a minute.
+func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
+	skipWithRace(t)
+	t.Parallel()
+	const key = "sandbox_live_of_the_settings_0123456789"
+	_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true", "EASEL_SANDBOX_SPEED": "0.001"})
+	_, addr, _ := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": catalog, "EASEL_POLL_MIN_INTERVAL": "10ms", "EASEL_POLL_MAX_INTERVAL": "20ms", "EASEL_POLL_RATE": "100"})
+	watching := start(t, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, func(_, stderr string) bool { return strings.Contains(stderr, "queued") },
+		"generate", "studio/haiku", "prompt=rain", "--watch")
+	defer watching.stop()
+	polls := regexp.MustCompile(`"GET /generations/\{id\}": ?(\d\d)`)
+	for begun := time.Now(); ; {
+		_, counts := fetch(t, strings.Split(catalog, "/api/")[0]+"/_sandbox/requests")
+		if polls.MatchString(counts) {
+			return
+		}
+		if time.Since(begun) > 15*time.Second {
+			t.Fatalf("after %v there were %s", time.Since(begun), counts)
+		}
+	}
+}
+
+// TestACatalogMayLimitTheRateOfAnAPIKey asks until the catalog has had enough.
+func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
+	t.Parallel()
+	const key = "sandbox_live_of_the_settings_0123456789"
+	_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_RATE_LIMIT": "0.1"})
+	for n := 0; ; n++ {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, catalog+"/me", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+key)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close() // its status is enough
+		if answer.StatusCode == http.StatusTooManyRequests {
+			return
+		}
+		if n > 100 {
+			t.Fatalf("%d requests were answered, the last with %d", n, answer.StatusCode)
+		}
+	}
+}
+
+func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *testing.T) {
+	skipWithRace(t)
+	t.Parallel()
+	const key = "sandbox_live_of_the_settings_0123456789"
+	for _, test := range []struct{ keyFirst, timeout, reason string }{
+		{"true", "1m", "INSUFFICIENT_BALANCE"},
+		{"false", "3s", "SUBMISSION_OUTCOME_UNKNOWN"}, // it is sent again until then
+	} {
+		_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true"})
+		for _, fault := range []string{
+			`{"route":"POST /generations","status":500,"count":1}`,
+			`{"route":"POST /generations","status":402,"body":"{\"code\":\"INSUFFICIENT_BALANCE\",\"message\":\"no money\"}"}`,
+		} {
+			answer, err := http.Post(strings.Split(catalog, "/api/")[0]+"/_sandbox/faults", "application/json", strings.NewReader(fault)) //nolint:noctx // it is on this machine
+			if err != nil || answer.StatusCode/100 != 2 {
+				t.Fatal(answer, err)
+			}
+			_ = answer.Body.Close() // its status is enough
+		}
+		_, addr, _ := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": catalog, "EASEL_UPSTREAM_KEY_FIRST": test.keyFirst})
+		env := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}
+		got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-o", "json", "--timeout", test.timeout)
+		if !strings.Contains(got.stderr, `"reason":"`+test.reason+`"`) {
+			t.Errorf("EASEL_UPSTREAM_KEY_FIRST=%s: exit %d, without %s\n%s", test.keyFirst, got.exit, test.reason, got.stderr)
+		}
+	}
+}
