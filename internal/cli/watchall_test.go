@@ -32,7 +32,7 @@ func TestAWatchOfEverythingBeginsWithTheOldestAndSaysThatItGoesOn(t *testing.T) 
 			send(s, "gen_new", time.Minute, queued)
 			send(s, "gen_old", time.Hour, succeeded)
 			send(s, "gen_mid", 2*time.Minute, succeeded)
-			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}})
+			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: 3}}})
 			send(s, "gen_new", time.Minute, succeeded)
 			send(s, "gen_older", 2*time.Hour, succeeded)
 			return failing(codes.Unavailable, "")
@@ -45,7 +45,7 @@ func TestAWatchOfEverythingBeginsWithTheOldestAndSaysThatItGoesOn(t *testing.T) 
 		if want := []string{"gen_old", "gen_mid", "gen_new", "gen_new", "gen_older"}; !slices.Equal(order, want) {
 			t.Errorf("got %q, want %q\n%s", order, want, got.stderr)
 		}
-		if strings.Count(got.stderr, "new renders appear as they come") != 1 {
+		if strings.Count(got.stderr, "watching 3 renders; new renders appear as they come") != 1 {
 			t.Errorf("printed\n%s", got.stderr)
 		}
 	})

@@ -85,7 +85,7 @@ func (v *watchView) noted(m easel.Message) {
 	if many, ok := m.(*easelv1.WatchGenerationsResponse); ok && many.GetCaughtUp() != nil && v.holds {
 		v.release()
 		v.holds = false
-		v.aside("watching; new renders appear as they come")
+		v.aside(fmt.Sprintf("watching %d renders; new renders appear as they come", many.GetCaughtUp().GenerationCount))
 	}
 }
 

@@ -1,0 +1,105 @@
+package clients
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	_ "github.com/easel-grpc/easel/gen/go/easel/v1" // registers the contract
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// usedElsewhere are what neither a helper nor the command line names, by the file that uses it.
+var usedElsewhere = map[protoreflect.FullName]string{
+	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go", // for who holds no stream: a script with curl
+	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",        // of a Range
+	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",   // how late a message comes
+	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
+	"easel.v1.WatchAccountResponse.emit_time":       "internal/server/reader_test.go",
+}
+
+// TestEveryMethodAndFieldOfTheContractHasAUser looks for each name in the helpers and the command line, which are what
+// people call Easel with.
+func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
+	users, unused := sources(t, "clients/go", "clients/python/src", "clients/typescript/src", "clients/java/src", "internal/cli"), map[protoreflect.FullName]bool{}
+	for _, name := range contractNames() {
+		if !named(users, string(name.Name())) {
+			unused[name] = true
+		}
+	}
+	for name := range unused {
+		if usedElsewhere[name] == "" {
+			t.Errorf("%s has no user: let a helper or the command line use it, or take it out", name)
+		}
+	}
+	for name, path := range usedElsewhere {
+		if !unused[name] {
+			t.Errorf("%s has a user", name)
+		}
+		if !named(string(readFile(t, filepath.Join(proctest.Root, path))), string(name.Name())) {
+			t.Errorf("%s does not use %s", path, name)
+		}
+	}
+}
+
+// contractNames are the full names of all methods and fields.
+func contractNames() (names []protoreflect.FullName) {
+	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			for j := range file.Services().Get(i).Methods().Len() {
+				names = append(names, file.Services().Get(i).Methods().Get(j).FullName())
+			}
+		}
+		names = append(names, fieldNames(file.Messages())...)
+		return true
+	})
+	return names
+}
+
+func fieldNames(messages protoreflect.MessageDescriptors) (names []protoreflect.FullName) {
+	for i := range messages.Len() {
+		message := messages.Get(i)
+		for j := range message.Fields().Len() {
+			if !message.IsMapEntry() {
+				names = append(names, message.Fields().Get(j).FullName())
+			}
+		}
+		names = append(names, fieldNames(message.Messages())...)
+	}
+	return names
+}
+
+// sources is the text of all programs in some directories, but for tests.
+func sources(t *testing.T, directories ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, directory := range directories {
+		err := filepath.WalkDir(filepath.Join(proctest.Root, directory), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !regexp.MustCompile(`\.(go|py|ts|java)$`).MatchString(path) || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// named reports whether programs name a field or method, in any of their languages: read_limit, readLimit, ReadLimit or getReadLimit.
+func named(programs, name string) bool {
+	letters := strings.Split(name, "_")
+	for i, word := range letters {
+		letters[i] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	camel := strings.Join(letters, "")
+	return regexp.MustCompile(`\b(` + name + `|` + strings.ToLower(camel[:1]) + camel[1:] + `|([Gg]et|set|add|putAll)?` + camel + `)\b`).MatchString(programs)
+}
