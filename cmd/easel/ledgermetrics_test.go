@@ -11,6 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
@@ -32,11 +33,16 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	}
 	for _, want := range []string{
 		"easel_ledger_up 1", "easel_ledger_orders_unknown 2", "easel_ledger_orders_oldest_seconds ", "easel_ledger_faults_total 0", "easel_ledger_dearer_total 0",
-		`easel_ledger_cents{money="reserved",owner="studio"} 22`, `easel_ledger_budget_limit{owner="studio",window="day"} 100`,
-		`easel_ledger_budget_left{owner="studio",window="day"} 78`, "db_client_operation_duration_seconds_count{",
+		`easel_ledger_reserved{easel_owner="studio"} 22`, `easel_ledger_spent{easel_owner="studio"} 0`, `easel_ledger_budget_limit{easel_budget_window="day",easel_owner="studio"} 100`,
+		`easel_ledger_budget_left{easel_budget_window="day",easel_owner="studio"} 78`, "db_client_operation_duration_seconds_count{",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("there is no %s", want)
+		}
+	}
+	for _, row := range telemetry.Table { // those of events need a receiver
+		if row.From == telemetry.Book && !strings.HasPrefix(row.Name, "easel.events") && !strings.Contains(string(text), "\n"+row.Prometheus()) {
+			t.Errorf("nothing feeds %s", row.Name)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (c *callSpan) opened() {
 func (c *callSpan) end(st *status.Status, took time.Duration) {
 	if c.entered {
 		c.open.Add(c.ctx, -1, c.stream)
-		c.closures.Add(c.ctx, 1, metric.WithAttributes(semconv.RPCMethod(c.name), attribute.String("reason", closureOf(st))))
+		c.closures.Add(c.ctx, 1, metric.WithAttributes(semconv.RPCMethod(c.name), attribute.String("easel.stream.reason", closureOf(st))))
 	}
 	span := c.last()
 	if span.IsRecording() {
@@ -231,7 +231,7 @@ type measures struct {
 func newMeasures(meter metric.Meter) (measures, error) {
 	open, openErr := meter.Int64UpDownCounter("easel.streams.open")
 	closures, closuresErr := meter.Int64Counter("easel.stream.closures")
-	sent, sentErr := meter.Int64Counter("easel.content.bytes")
+	sent, sentErr := meter.Int64Counter("easel.content.sent")
 	streams := map[string]metric.MeasurementOption{}
 	for method := range longLived {
 		streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))

@@ -33,7 +33,7 @@ func TestReplicasTellWhatTheyPollForEachOther(t *testing.T) {
 	})
 	granted := 0.0
 	for _, f := range both {
-		granted += f.measured("easel_polls_claims_total", `outcome="granted"`)
+		granted += f.measured("easel_polls_claims_total", `easel_claim_outcome="granted"`)
 		if f.measured("easel_credentials_away") != 0 || strings.Contains(f.status(), "for this replica alone") {
 			t.Errorf("a replica does not say that it shares:\n%s", f.status())
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	goruntime "runtime"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/instrumentation/runtime"
 	promexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	otelmetric "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -138,7 +140,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource, sampler tr
 
 // newMeterProvider measures for the handler, and for an exporter where the
 // environment says so.
-func newMeterProvider(ctx context.Context, about *resource.Resource, version string) (*metric.MeterProvider, http.Handler, error) {
+func newMeterProvider(ctx context.Context, about *resource.Resource, build string) (*metric.MeterProvider, http.Handler, error) {
 	registry := newRegistry()
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
@@ -156,7 +158,7 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, version str
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
 		return nil, nil, err
 	}
-	if err := measureBuild(provider.Meter(scope), version); err != nil {
+	if err := measureBuild(provider.Meter(scope), build); err != nil {
 		return nil, nil, err
 	}
 	return provider, metricsHandler(registry), nil
@@ -173,4 +175,14 @@ func newRegistry() *prometheus.Registry {
 // metricsHandler serves the metrics of a registry.
 func metricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+// measureBuild measures the version of this build.
+func measureBuild(meter otelmetric.Meter, build string) error {
+	of := otelmetric.WithAttributes(version.is(build), goVersion.is(goruntime.Version()))
+	_, err := meter.Int64ObservableGauge("easel.build.info", otelmetric.WithInt64Callback(func(_ context.Context, out otelmetric.Int64Observer) error {
+		out.Observe(1, of)
+		return nil
+	}))
+	return err
 }

@@ -2,46 +2,14 @@ package telemetry
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// gateMetrics are the rows of the table that a gate has.
-var gateMetrics = []string{"easel.gate.waiting", "easel.gate.wait", "easel.gate.closed", "easel.gate.opens"}
-
 // MeasureGates measures the gates of all API keys at each collection, until stop is called.
 func MeasureGates(states func() map[string]gate.State) (stop func(), err error) {
-	meter, gauges := otel.Meter(scope), map[string]metric.Float64ObservableGauge{}
-	var all []metric.Observable
-	for _, name := range gateMetrics {
-		one, fault := meter.Float64ObservableGauge(name)
-		gauges[name], all, err = one, append(all, one), errors.Join(err, fault)
-	}
-	if err != nil {
-		return nil, err
-	}
-	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		readGates(states(), time.Now()).observe(func(name string, value float64, labels ...attribute.KeyValue) {
-			out.ObserveFloat64(gauges[name], value, metric.WithAttributes(labels...))
-		})
-		return nil
-	}, all...)
-	if err != nil {
-		return nil, fmt.Errorf("measure the gates: %w", err)
-	}
-	return func() {
-		if err := registered.Unregister(); err != nil {
-			otel.Handle(err)
-		}
-	}, nil
+	return measured(Gates, func(value observe) { readGates(states(), time.Now()).observe(value) })
 }
 
 // line is who waits: an owner and a class.
@@ -91,13 +59,13 @@ func reasonOf(why gate.Outcome) string {
 	return "rate_limited"
 }
 
-func (r gatesReading) observe(gauge func(string, float64, ...attribute.KeyValue)) {
+func (r gatesReading) observe(value observe) {
 	for l, n := range r.waiting {
-		gauge("easel.gate.waiting", float64(n), append(with(waiter, l.owner), with(class, l.class)...)...)
+		value("easel.gate.waiting", float64(n), waiter.is(l.owner), class.is(l.class))
 	}
-	gauge("easel.gate.wait", r.wait.Seconds())
+	value("easel.gate.wait", r.wait.Seconds())
 	for _, reason := range closedBy.Values {
-		gauge("easel.gate.closed", float64(r.closed[reason]), with(closedBy, reason)...)
+		value("easel.gate.closed", float64(r.closed[reason]), closedBy.is(reason))
 	}
-	gauge("easel.gate.opens", r.opens.Seconds())
+	value("easel.gate.opens", r.opens.Seconds())
 }

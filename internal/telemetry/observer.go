@@ -41,9 +41,9 @@ var _ watch.Observer = (*Observer)(nil)
 
 // The labels of delivered events, made once: there may be ten thousand deliveries at a time.
 var (
-	updateEvent    = labelled(attribute.String("event", "update"))
-	heartbeatEvent = labelled(attribute.String("event", "heartbeat"))
-	caughtUpEvent  = labelled(attribute.String("event", "caught_up"))
+	updateEvent    = labelled(pushed.is("update"))
+	heartbeatEvent = labelled(pushed.is("heartbeat"))
+	caughtUpEvent  = labelled(pushed.is("caught_up"))
 )
 
 // mostPushSpans is how many pushes a second have a span. The exporter's queue holds 2,048 spans,
@@ -70,7 +70,7 @@ func NewObserver() (*Observer, error) {
 	o.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
 	o.changed, faults[2] = meter.Int64Counter("easel.changes")
 	o.orders, faults[3] = meter.Int64Counter("easel.orders")
-	o.spent, faults[4] = meter.Int64Counter("easel.spent.cents")
+	o.spent, faults[4] = meter.Int64Counter("easel.orders.charged")
 	o.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
 	o.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
 	return o, errors.Join(faults[:]...)
@@ -133,15 +133,15 @@ func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, ou
 	if o.failures != nil {
 		o.failures.Polled(ctx, p, out)
 	}
-	o.pollsMade.Add(ctx, 1, labelled(attribute.String("kind", p.Kind()), attribute.String("outcome", pollOutcome(out.Err))))
+	o.pollsMade.Add(ctx, 1, labelled(pollKind.is(p.Kind()), polled.is(pollOutcome(out.Err))))
 	for _, change := range out.Changes {
-		o.changed.Add(ctx, 1, labelled(attribute.String("state", change.State.String())))
+		o.changed.Add(ctx, 1, labelled(generationState.is(change.State.String())))
 		o.delay.Record(ctx, change.Delay.Seconds())
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attribute.Int("easel.changes", len(out.Changes)))
 		if out.State != 0 {
-			span.SetAttributes(attribute.String("easel.generation.state", out.State.String()))
+			span.SetAttributes(generationState.is(out.State.String()))
 		}
 		if out.Err != nil && catalog.KindOf(out.Err) != catalog.KindNotFound {
 			span.SetStatus(codes.Error, pollOutcome(out.Err))
@@ -195,7 +195,7 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 	if event.Update != nil {
 		options = append(options, trace.WithAttributes(
 			attribute.String("easel.generation.id", event.Update.Generation.ID),
-			attribute.String("easel.generation.state", event.Update.Generation.State.String()),
+			generationState.is(event.Update.Generation.State.String()),
 		))
 	}
 	if found != nil {
@@ -208,13 +208,13 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 // Ordered measures the outcome and the cost of an order. by is the name of the caller, "" for a caller
 // with an API key of its own.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
-	o.orders.Add(ctx, 1, labelled(attribute.String("outcome", orderOutcome(g, err))))
+	o.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
 		if by == "" {
 			by = "forwarded"
 		}
 		o.spent.Add(ctx, max(0, *g.CostCents), labelled(
-			attribute.String("model", o.models.name(modelID)), attribute.String("caller", o.callers.name(by))))
+			model.is(o.models.name(modelID)), caller.is(o.callers.name(by))))
 	}
 }
 

@@ -20,8 +20,18 @@ type Metric struct {
 	Text    string    // its meaning, in a sentence or two
 	Buckets []float64 // of a histogram
 	Scraped bool      // only Prometheus gets it
-	Ledger  bool      // of the ledger: see [MeasureLedger]
+	From    Source    // what it is read from at each collection; "" where it is counted when something happens
 }
+
+// Source is what is read at each collection.
+type Source string
+
+// The sources.
+const (
+	Hub   Source = "hub"    // see [Measure]
+	Gates Source = "gates"  // see [MeasureGates]
+	Book  Source = "ledger" // see [MeasureLedger]
+)
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and
 // one for all others; never ids, API keys or texts of callers.
@@ -39,22 +49,26 @@ var (
 	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
 	httpMethod = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller     = Label{Name: "caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
-	model      = Label{Name: "model", Of: "model ids, the first 50, then other"}
-	condition  = Label{Name: "condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
-	claimed    = Label{Name: "outcome", Values: []string{"granted", "refused"}}
-	ordered    = Label{Name: "outcome", Values: []string{
+	caller     = Label{Name: "easel.caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
+	model      = Label{Name: "easel.model.id", Of: "model ids, the first 50, then other"}
+	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
+	claimed    = Label{Name: "easel.claim.outcome", Values: []string{"granted", "refused"}}
+	ordered    = Label{Name: "easel.order.outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
 	}}
-	owner        = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200"}
-	money        = Label{Name: "money", Values: []string{"spent", "refunded", "reserved", "unconfirmed"}}
-	window       = Label{Name: "window", Values: []string{"day", "month"}}
-	eventOutcome = Label{Name: "outcome", Values: []string{"sent", "failed", "given_up"}}
-	waiter       = Label{Name: "owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
-	class        = Label{Name: "class", Values: []string{"order", "read", "poll"}}
-	closedBy     = Label{Name: "reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
-	pollKind     = Label{Name: "kind", Values: []string{"read", "sweep", "account"}}
+	owner           = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200"}
+	window          = Label{Name: "easel.budget.window", Values: []string{"day", "month"}}
+	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
+	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
+	class           = Label{Name: "easel.gate.class", Values: []string{"order", "read", "poll"}}
+	closedBy        = Label{Name: "easel.gate.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
+	pollKind        = Label{Name: "easel.poll.kind", Values: []string{"read", "sweep", "account"}}
+	polled          = Label{Name: "easel.poll.outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}
+	pushed          = Label{Name: "easel.push.event", Values: []string{"update", "heartbeat", "caught_up"}}
+	generationState = Label{Name: "easel.generation.state", Values: []string{"queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}}
+	version         = Label{Name: "service.version", Of: "of this build"}
+	goVersion       = Label{Name: "process.runtime.version", Of: "of Go"}
 )
 
 // Table has every metric of the program. Nothing else is measured.
@@ -80,18 +94,18 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.stream.closures", Kind: Counter, Unit: "{stream}",
-		Labels: []Label{rpcMethod, {Name: "reason", Values: []string{
+		Labels: []Label{rpcMethod, {Name: "easel.stream.reason", Values: []string{
 			"done", "caller_left", "deadline", "draining", "max_age", "reader_too_slow", "credential_rejected", "refused", "failed",
 		}}},
 		Text: "Watches, waits and downloads that have ended, by reason.",
 	},
 	{
-		Name: "easel.content.bytes", Kind: Counter, Unit: "By", Labels: []Label{rpcMethod},
+		Name: "easel.content.sent", Kind: Counter, Unit: "By", Labels: []Label{rpcMethod},
 		Text: "Bytes of results sent to callers.",
 	},
 	{
 		Name: "easel.pushes", Kind: Counter, Unit: "{message}",
-		Labels: []Label{{Name: "event", Values: []string{"update", "heartbeat", "caught_up"}}},
+		Labels: []Label{pushed},
 		Text:   "Events delivered to watches and waits.",
 	},
 	{
@@ -99,73 +113,73 @@ var Table = []Metric{
 		Text: "Age of the catalog's last answer for the watched generations, at each heartbeat.",
 	},
 	{
-		Name: "easel.watches.open", Kind: Gauge, Unit: "{watch}",
+		Name: "easel.watches.open", Kind: UpDown, Unit: "{watch}", From: Hub,
 		Text: "Watches and waits that the hub serves.",
 	},
 	{
-		Name: "easel.generations.active", Kind: Gauge, Unit: "{generation}",
+		Name: "easel.generations.active", Kind: UpDown, Unit: "{generation}", From: Hub,
 		Text: "Generations that are polled: somebody watches, and the goal is not reached.",
 	},
 	{
-		Name: "easel.generations.stalest", Kind: Gauge, Unit: "s",
+		Name: "easel.generations.stalest", Kind: Gauge, Unit: "s", From: Hub,
 		Text: "Time since the last answer for the active generation that has waited longest.",
 	},
 	{
-		Name: "easel.credentials", Kind: Gauge, Unit: "{credential}", Labels: []Label{condition},
+		Name: "easel.credentials", Kind: UpDown, Unit: "{credential}", From: Hub, Labels: []Label{condition},
 		Text: "API keys that are polled under, by how the catalog behaves towards them.",
 	},
 	{
-		Name: "easel.credentials.paused", Kind: Gauge, Unit: "{credential}",
+		Name: "easel.credentials.paused", Kind: UpDown, Unit: "{credential}", From: Hub,
 		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
 	},
 	{
-		Name: "easel.gate.waiting", Kind: Gauge, Unit: "{request}", Labels: []Label{waiter, class},
+		Name: "easel.gate.waiting", Kind: UpDown, Unit: "{request}", From: Gates, Labels: []Label{waiter, class},
 		Text: "Requests to the catalog that wait for their turn at the gate of their API key.",
 	},
 	{
-		Name: "easel.gate.wait", Kind: Gauge, Unit: "s",
+		Name: "easel.gate.wait", Kind: Gauge, Unit: "s", From: Gates,
 		Text: "How long the request has waited that has waited longest for its turn.",
 	},
 	{
-		Name: "easel.gate.closed", Kind: Gauge, Unit: "{credential}", Labels: []Label{closedBy},
+		Name: "easel.gate.closed", Kind: UpDown, Unit: "{credential}", From: Gates, Labels: []Label{closedBy},
 		Text: "API keys whose gate is closed: the catalog has asked for a pause by a 429, or by a 503 with Retry-After; or the daily cap is reached, for orders.",
 	},
 	{
-		Name: "easel.gate.opens", Kind: Gauge, Unit: "s",
+		Name: "easel.gate.opens", Kind: Gauge, Unit: "s", From: Gates,
 		Text: "The time until the last pause is over that the catalog has asked for; 0: there is none.",
 	},
 	{
-		Name: "easel.polls.ready", Kind: Gauge, Unit: "{request}",
+		Name: "easel.polls.ready", Kind: Gauge, Unit: "{request}", From: Hub,
 		Text: "Polls that the API key with the fewest may make at once.",
 	},
 	{
-		Name: "easel.polls.rate", Kind: Gauge, Unit: "{request}/s",
+		Name: "easel.polls.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
 		Text: "The lowest rate of polls of an API key: EASEL_POLL_RATE, or less after a 429.",
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
-		Labels: []Label{pollKind, {Name: "outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}},
+		Labels: []Label{pollKind, polled},
 		Text:   "Polls: reads of one generation, sweeps, which are one list call for many, and reads of the account for those who watch it.",
 	},
 	{
-		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}",
+		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}", From: Hub,
 		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
 	},
 	{
-		Name: "easel.polls.claims", Kind: Counter, Unit: "{claim}", Labels: []Label{claimed},
+		Name: "easel.polls.claims", Kind: Counter, Unit: "{claim}", From: Hub, Labels: []Label{claimed},
 		Text: "Polls that this replica wanted to make and asked the ledger for, where that is PostgreSQL: refused are those that another replica has made, or that the rate did not allow.",
 	},
 	{
-		Name: "easel.polls.taken", Kind: Counter, Unit: "{state}",
+		Name: "easel.polls.taken", Kind: Counter, Unit: "{state}", From: Hub,
 		Text: "States that other replicas have found, and that this one has delivered without a poll.",
 	},
 	{
-		Name: "easel.credentials.away", Kind: Gauge, Unit: "{credential}",
+		Name: "easel.credentials.away", Kind: UpDown, Unit: "{credential}", From: Hub,
 		Text: "API keys under which this replica polls for itself, at its part of the rate, as the ledger of shared polls does not answer.",
 	},
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
-		Labels: []Label{{Name: "state", Values: []string{"queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}}},
+		Labels: []Label{generationState},
 		Text:   "New states of generations that polls have found.",
 	},
 	{
@@ -173,11 +187,11 @@ var Table = []Metric{
 		Text: "How long a new state went undetected, as the schedule expects; a test compares it with the sandbox's own times.",
 	},
 	{
-		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}",
+		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}", From: Hub,
 		Text: "Updates that a newer one replaced before their watcher took them.",
 	},
 	{
-		Name: "easel.updates.regressed", Kind: Counter, Unit: "{update}",
+		Name: "easel.updates.regressed", Kind: Counter, Unit: "{update}", From: Hub,
 		Text: "Answers of the catalog that were dropped because a state would have gone backwards.",
 	},
 	{
@@ -186,61 +200,73 @@ var Table = []Metric{
 		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share an idempotency key. placed_unpriced: the answer had no readable cost.",
 	},
 	{
-		Name: "easel.spent.cents", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents charged by the answers to orders, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
+		Name: "easel.orders.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
+		Text: "Euro cents that the answers to orders have charged, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
 	},
 	{
-		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", Ledger: true,
+		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Book,
 		Text: "Whether the ledger answers: 1, or 0 while it is away and new orders are refused.",
 	},
 	{
-		Name: "easel.ledger.cents", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, money},
-		Text: "Euro cents of all orders of an owner, on every replica the same. spent: charged, refunds not subtracted; refunded: came back of it; reserved: held for orders of which it is not known yet what they cost; unconfirmed: spent without proof, within spent.",
+		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Text: "Euro cents that all orders of an owner have been charged since the book began, refunds not subtracted, on every replica the same. An operator's word may correct it.",
 	},
 	{
-		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, window},
+		Name: "easel.ledger.refunded", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Text: "Euro cents of these that came back.",
+	},
+	{
+		Name: "easel.ledger.reserved", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Text: "Euro cents that are held now for orders of which it is not known yet what they cost.",
+	},
+	{
+		Name: "easel.ledger.unconfirmed", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Text: "Euro cents that count as spent now without proof of a charge or a refund; within easel.ledger.spent.",
+	},
+	{
+		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
 		Text: "What an owner may spend today or this month, in euro cents.",
 	},
 	{
-		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", Ledger: true, Labels: []Label{owner, window},
+		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
 		Text: "What is left of it.",
 	},
 	{
-		Name: "easel.ledger.orders.unknown", Kind: Gauge, Unit: "{order}", Ledger: true,
+		Name: "easel.ledger.orders.unknown", Kind: Gauge, Unit: "{order}", From: Book,
 		Text: "Orders of unknown outcome, those on their way included.",
 	},
 	{
-		Name: "easel.ledger.orders.oldest", Kind: Gauge, Unit: "s", Ledger: true,
+		Name: "easel.ledger.orders.oldest", Kind: Gauge, Unit: "s", From: Book,
 		Text: "Age of the oldest order of unknown outcome; 0 without one.",
 	},
 	{
-		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", Ledger: true,
+		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Book,
 		Text: "Faults of the book that this process has met: two orders have one generation, or one order has two. The log names them.",
 	},
 	{
-		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", Ledger: true,
+		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Book,
 		Text: "Orders that have cost more than the catalog had quoted.",
 	},
 	{
-		Name: "easel.events", Kind: Counter, Unit: "{event}", Ledger: true, Labels: []Label{owner, eventOutcome},
+		Name: "easel.events", Kind: Counter, Unit: "{event}", From: Book, Labels: []Label{owner, eventOutcome},
 		Text: "Attempts of this process to tell a team of an event. sent: its receiver has taken it; failed: it is sent again; given_up: nobody sends it any more, until easel events replay.",
 	},
 	{
-		Name: "easel.events.pending", Kind: Gauge, Unit: "{event}", Ledger: true, Labels: []Label{owner},
+		Name: "easel.events.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
 		Text: "Events of a team that its receiver has not taken yet, on every replica the same.",
 	},
 	{
-		Name: "easel.events.oldest", Kind: Gauge, Unit: "s", Ledger: true, Labels: []Label{owner},
+		Name: "easel.events.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
 		Text: "How long the oldest of them has waited.",
 	},
 	{
-		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts, Ledger: true,
+		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
 		Labels: []Label{{Name: "db.operation.name", Of: "operations of database/sql"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
 		Text:   "Operations of the ledger's database.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",
-		Labels: []Label{{Name: "version", Of: "of this build"}, {Name: "go_version", Of: "of the compiler"}},
+		Labels: []Label{version, goVersion},
 		Text:   "Always 1.",
 	},
 	{Name: "go.memory.used", Kind: UpDown, Unit: "By", Labels: []Label{{Name: "go.memory.type", Values: []string{"other", "stack"}}}, Text: "Memory that the Go runtime uses."},

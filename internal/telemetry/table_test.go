@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,26 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 	}
 }
 
+// Names are as OpenTelemetry's conventions have them: the unit is beside the name, and what is ours stands under easel.
+func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
+	units := regexp.MustCompile(`(^|[._])(cents?|bytes?|seconds?|ms|millis\w*|minutes?|total|ratio|percent)($|[._])`)
+	ours := regexp.MustCompile(`^easel(\.[a-z][a-z_]*)+$`)
+	conventional := regexp.MustCompile(`^(rpc|http|url|error|db|go|service|process)(\.[a-z][a-z_]*)+$`)
+	for _, row := range Table {
+		if row.Scraped {
+			continue
+		}
+		if units.MatchString(row.Name) || !ours.MatchString(row.Name) && !conventional.MatchString(row.Name) {
+			t.Errorf("a metric is called %s", row.Name)
+		}
+		for _, label := range row.Labels {
+			if units.MatchString(label.Name) || !ours.MatchString(label.Name) && !conventional.MatchString(label.Name) {
+				t.Errorf("an attribute of %s is called %s", row.Name, label.Name)
+			}
+		}
+	}
+}
+
 func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable()))
@@ -87,7 +108,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range all.ScopeMetrics[0].Metrics {
-		if m.Name != "easel.spent.cents" {
+		if m.Name != "easel.orders.charged" {
 			continue
 		}
 		points := m.Data.(metricdata.Sum[int64]).DataPoints
@@ -175,7 +196,7 @@ func TestEachCountOfSharedPollsHasASeriesOfItsOwn(t *testing.T) {
 		}
 	}
 	for series, want := range map[string]float64{
-		"easel.credentials.away": 1, "easel.polls.claimsoutcome=granted": 2, "easel.polls.claimsoutcome=refused": 3, "easel.polls.taken": 4,
+		"easel.credentials.away": 1, "easel.polls.claimseasel.claim.outcome=granted": 2, "easel.polls.claimseasel.claim.outcome=refused": 3, "easel.polls.taken": 4,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)
