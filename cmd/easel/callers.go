@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/cli"
@@ -50,6 +51,9 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		return wrongCallers(c.File + " names no caller: easel serve does not start with it")
 	}
 	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers()), "caller"), counted(len(list.Owners()), "owner")))
+	if text := withoutLimit(list); text != "" {
+		console.Print(c.File + ": warning: " + text)
+	}
 	return console.Err()
 }
 
@@ -63,19 +67,33 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// withoutLimit says which callers may spend without a limit; "" where none does.
+func withoutLimit(list *callers.List) string {
+	names := list.Unlimited()
+	if len(names) == 0 {
+		return ""
+	}
+	named := strings.Join(names[:min(len(names), 5)], ", ")
+	if more := len(names) - 5; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return named + " may spend without a limit: a budget of the team, of the caller or of all (total) sets one"
+}
+
 type callersTokenCmd struct {
 	Name string `arg:"" help:"Name of the caller."`
+	Team string `placeholder:"TEAM" help:"Its team, which the callers file has. Without it the caller owns its orders itself, and has no budget unless its line gets one."`
 }
 
 // Help says what becomes of the two lines.
 func (*callersTokenCmd) Help() string {
 	return `Makes a random service token for a caller, and prints it with its line for the callers file. The token goes to the caller, which sends it as "authorization: Bearer <token>". It is kept nowhere, and never printed again: the file has its hash alone.
 
-To change the token of a caller without a gap, add the new hash beside the old one, and take the old one out when the caller has changed over.
+To change the token of a caller without a gap, add the new hash beside the old one, and take the old one out when the caller has changed over. A service that Kubernetes, SPIFFE or OpenID Connect gives a token needs none from here: see issuers in docs/operating.md.
 
 Examples:
 
-  easel callers token poster-service
+  easel callers token poster-service --team studio
 `
 }
 
@@ -84,8 +102,18 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	if !callers.ValidName(c.Name) {
 		return wrongCallers("NAME must be " + callers.NameRule)
 	}
+	team := ""
+	if c.Team != "" {
+		if !callers.ValidName(c.Team) {
+			return wrongCallers("--team must be " + callers.NameRule)
+		}
+		team = fmt.Sprintf("team: %q, ", c.Team)
+	}
 	token, console := callers.NewToken(), p.Console()
 	console.Print("token  " + token)
-	console.Print(fmt.Sprintf("line   - {name: %q, tokens: [%q]}", c.Name, callers.Hash(token)))
+	console.Print(fmt.Sprintf("line   - {name: %q, %stokens: [%q]}", c.Name, team, callers.Hash(token)))
+	if team == "" {
+		console.Tell("Without --team the caller may spend without a limit, unless its line gets a budget or the file a total.")
+	}
 	return console.Err()
 }

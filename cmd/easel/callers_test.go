@@ -19,7 +19,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		file := write(t, text)
 		got := easel(t.Context(), nil, "callers", "check", file)
 		if want == nil {
-			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n" || got.stderr != "" {
+			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: x may spend without a limit: a budget of the team, of the caller or of all (total) sets one\n" || got.stderr != "" {
 				t.Errorf("%q: exit %d\n%s%s", text, got.exit, got.stdout, got.stderr)
 			}
 			continue
@@ -32,6 +32,14 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 				t.Errorf("%q: %q is not in\n%s%s", text, words, got.stdout, got.stderr)
 			}
 		}
+	}
+	limited := write(t, "total: {daily_cents: 7}\ncallers: [{name: x}]\n")
+	if got := easel(t.Context(), nil, "callers", "check", limited); got.exit != exitOK || got.stdout != limited+": 1 caller of 1 owner\n" {
+		t.Errorf("callers with a limit: exit %d\n%s", got.exit, got.stdout)
+	}
+	missing := write(t, "issuers:\n  - {issuer: i, audience: a, jwks_file: /nowhere/keys}\ncallers: [{name: x, subjects: [s]}]\n")
+	if got := easel(t.Context(), nil, "callers", "check", missing); got.exit != exitUsage || !strings.Contains(got.stdout, ":2: the issuer i: jwks_file: open /nowhere/keys") {
+		t.Errorf("an issuer whose keys are missing: exit %d\n%s", got.exit, got.stdout)
 	}
 	if got := easel(t.Context(), nil, "callers", "check", "/nowhere/callers"); got.exit != exitUsage || !strings.Contains(got.stderr, "/nowhere/callers") {
 		t.Errorf("a file that is not there: exit %d\n%s", got.exit, got.stderr)
@@ -50,6 +58,14 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	}
 	if caller, _ := list.ByToken(token); caller.Name != "poster-service" {
 		t.Errorf("the token is of %q", caller.Name)
+	}
+	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
+	list, err = callers.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
+	if err != nil || list.Callers()[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "without a limit") {
+		t.Errorf("%v\n%s%s%s", err, inTeam.stdout, inTeam.stderr, got.stderr)
+	}
+	if got := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "a b"); got.exit != exitUsage || got.stdout != "" {
+		t.Errorf("a team that can't be: exit %d\n%s", got.exit, got.stdout)
 	}
 	for _, name := range []string{"a b", "anonymous", "", `a", team: "b`, strings.Repeat("a", 64)} {
 		if got := easel(t.Context(), nil, "callers", "token", name); got.exit != exitUsage || got.stdout != "" {

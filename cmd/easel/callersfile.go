@@ -49,6 +49,14 @@ func awaitIssuers(ctx context.Context, known *service.Callers) {
 	known.AwaitIssuers(ctx)
 }
 
+// issuerProblems gives why the keys of issuers can't be read; nil: there is no callers file.
+func issuerProblems(known *service.Callers) func() map[string]error {
+	if known == nil {
+		return nil
+	}
+	return known.IssuerProblems
+}
+
 // fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
 // the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
 // breaks holds up no other change of the callers file, as that of a token that must be taken out.

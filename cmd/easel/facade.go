@@ -98,11 +98,10 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	if known != nil {
-		files = append(files, known)
+		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
 		defer begin(ctx, known.FollowIssuers)()
 		awaitIssuers(ctx, known)
 	}
-	defer begin(ctx, files.follow)()
 	meter := ledger.NewMeter(ctx, book, held != nil)
 	defer begin(ctx, meter.Run)()
 	unmeasureLedger, err := telemetry.MeasureLedger(meter.Reading, telling.outcomes)
@@ -124,7 +123,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: files.problems}
+	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known)}
 	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known), Logger: observed.Logger}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
@@ -133,10 +132,19 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return err
 	}
+	if certificates := front.Certificates(); certificates != nil {
+		files = append(files, settingFile{"EASEL_TLS_CERT_FILE", certificates})
+	}
+	defer begin(ctx, files.follow)()
+	unmeasureFiles, err := telemetry.MeasureSettings(func() map[string]int { return files.broken(known) })
+	if err != nil {
+		return err
+	}
+	defer unmeasureFiles()
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
 	}
-	c.tellInForce(observed.Logger, &telling.teams)
+	c.tellInForce(observed.Logger, &telling.teams, known)
 	if ready != nil {
 		ready(front)
 	}
@@ -299,7 +307,7 @@ func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledge
 	if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
 		return nil, nil, err
 	}
-	*files = append(*files, key)
+	*files = append(*files, settingFile{"EASEL_UPSTREAM_KEY_FILE", key})
 	held := catalog.Held(key.Known)
 	return &held, unguard, nil
 }

@@ -8,17 +8,21 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
-// file is one that is read again when it changes.
-type file interface {
-	Reload()
-	Problem() error
+// settingFile is what one setting names: it is read again when it changes.
+type settingFile struct {
+	setting string
+	value   interface {
+		Reload()
+		Problem() error
+	}
 }
 
 // settingFiles are the files of the settings. They are read again once in a while, whether anybody calls or not, and at
 // once on SIGHUP.
-type settingFiles []file
+type settingFiles []settingFile
 
 // follow reads them until ctx ends.
 func (f settingFiles) follow(ctx context.Context) {
@@ -35,7 +39,7 @@ func (f settingFiles) follow(ctx context.Context) {
 			return
 		}
 		for _, one := range f {
-			one.Reload()
+			one.value.Reload()
 		}
 	}
 }
@@ -43,9 +47,24 @@ func (f settingFiles) follow(ctx context.Context) {
 // problems says which of them can't be read or taken over.
 func (f settingFiles) problems() (all []string) {
 	for _, one := range f {
-		if err := one.Problem(); err != nil {
+		if err := one.value.Problem(); err != nil {
 			all = append(all, err.Error())
 		}
 	}
 	return all
+}
+
+// broken counts, by setting, those that can't be read or taken over, and the issuers whose keys can't be read.
+func (f settingFiles) broken(known *service.Callers) map[string]int {
+	counts := map[string]int{}
+	for _, one := range f {
+		counts[one.setting] = 0
+		if one.value.Problem() != nil {
+			counts[one.setting] = 1
+		}
+	}
+	if known != nil {
+		counts["issuers"] = len(known.IssuerProblems())
+	}
+	return counts
 }

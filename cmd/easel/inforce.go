@@ -13,11 +13,13 @@ import (
 
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// tellInForce logs what this server runs with, in one line, and no secret. It warns of secrets that others may read.
-func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
+// tellInForce logs what this server runs with, in one line, and no secret. It warns of what is less safe than it may be.
+// known may be nil.
+func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams, known *service.Callers) {
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", hostOf(c.UpstreamURL),
@@ -30,7 +32,15 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams) {
 		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
-	for _, file := range c.secretFiles(told) {
+	if !c.holdsKey() && c.beyondLoopbackInClear() {
+		logger.Warn("API keys of callers travel in the clear beyond this machine, where nothing in front of it encrypts: EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE encrypt")
+	}
+	if known != nil && c.heldKey == "" { // easel dev has play money
+		if text := withoutLimit(known.List()); text != "" {
+			logger.Warn(text)
+		}
+	}
+	for _, file := range c.secretFiles(told, known) {
 		if file.path != "" && othersMayRead(file.path) {
 			logger.Warn("others on this machine may read a file with a secret: chmod o-r", "setting", file.setting, "file", file.path)
 		}
@@ -66,8 +76,8 @@ func hostOf(address string) string {
 // secretFile is a file with a secret, and the setting that names it.
 type secretFile struct{ setting, path string }
 
-// secretFiles are those of the settings, and of the teams that are told of events.
-func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
+// secretFiles are those of the settings, of the teams that are told of events, and of issuers. known may be nil.
+func (c *serveCmd) secretFiles(told *events.Teams, known *service.Callers) []secretFile {
 	files := []secretFile{
 		{"EASEL_UPSTREAM_KEY_FILE", c.UpstreamKeyFile},
 		{"EASEL_CALLERS_FILE", c.CallersFile},
@@ -82,6 +92,11 @@ func (c *serveCmd) secretFiles(told *events.Teams) []secretFile {
 	for _, name := range slices.Sorted(maps.Keys(told.Known())) {
 		if team, ok := told.Get(name); ok {
 			files = append(files, secretFile{"secret_file of the team " + name, team.SecretFile})
+		}
+	}
+	if known != nil {
+		for _, issuer := range known.List().Issuers() {
+			files = append(files, secretFile{"token_file of the issuer " + issuer.Name, issuer.TokenFile})
 		}
 	}
 	return files

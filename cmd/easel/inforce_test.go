@@ -14,6 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
@@ -71,7 +72,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
 	} {
 		var log bytes.Buffer
-		test.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{})
+		test.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{}, nil)
 		var fields map[string]any
 		if err := json.Unmarshal(log.Bytes(), &fields); err != nil || strings.Contains(log.String(), "hunter2") {
 			t.Fatalf("%s: %v: %s", name, err, log.String())
@@ -111,7 +112,7 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 	told.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
 	warned := func() (settings []string) {
 		var log bytes.Buffer
-		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), told)
+		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), told, nil)
 		for line := range strings.Lines(log.String()) {
 			var l struct{ Level, Setting, File string }
 			if err := json.Unmarshal([]byte(line), &l); err != nil {
@@ -131,6 +132,31 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 	}
 	if got := warned(); len(got) != 0 {
 		t.Errorf("where nobody else gets in, warned of %s", got)
+	}
+}
+
+func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
+	known, err := service.LoadCallers(write(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	everywhere, here := listenFlags{GRPCAddr: ":1", HTTPAddr: "127.0.0.1:2"}, listenFlags{GRPCAddr: "localhost:1", HTTPAddr: "127.0.0.1:2"}
+	for name, row := range map[string]struct {
+		settings serveCmd
+		known    *service.Callers
+		want     string
+	}{
+		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "API keys of callers travel in the clear"},
+		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
+		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
+		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, "poster may spend without a limit"},
+		"a caller without a limit, with play money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
+	} {
+		var log bytes.Buffer
+		row.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{}, row.known)
+		if n := strings.Count(log.String(), `"WARN"`); n > 1 || (n == 1) != (row.want != "") || !strings.Contains(log.String(), row.want) {
+			t.Errorf("%s: %s", name, log.String())
+		}
 	}
 }
 

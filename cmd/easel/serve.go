@@ -32,6 +32,7 @@ type serveCmd struct {
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
 	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held API key such a certificate says who calls."`
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
+	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: let the tokens of callers travel in the clear to addresses beyond this machine, where a mesh or a network of your own keeps them secret."`
 
 	// What only easel dev has: an API key that stands in no file, and a catalog whose address is another each time.
 	heldKey     string
@@ -135,6 +136,19 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 		}
 	}
+	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: tokens of callers would travel in the clear beyond this machine; "+
+		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true where the network keeps secrets")
+}
+
+// beyondLoopbackInClear reports whether calls come in from other machines without TLS.
+func (c *serveCmd) beyondLoopbackInClear() bool {
+	for _, a := range c.addresses() {
+		host, _, err := net.SplitHostPort(*a.addr)
+		if a.public && err == nil && !cli.IsLoopback(host) && c.TLSCertFile == "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *listenFlags) hostFaults(list *cli.FaultList) {

@@ -21,6 +21,7 @@ func write(t *testing.T, text string) string {
 func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 	skipWithRace(t)
 	key := write(t, "key\n")
+	alone := write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
 	for _, test := range []struct {
 		env   map[string]string
@@ -42,6 +43,10 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": "/nowhere/callers"}, []string{"EASEL_CALLERS_FILE", "/nowhere/callers"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers:\n  - name: hunter 2\n    tokens: [hunter2]\n")}, []string{"EASEL_CALLERS_FILE", "line 2", "line 3"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")}, []string{"EASEL_CALLERS_FILE needs EASEL_LEDGER_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book"}, []string{"in the clear", "EASEL_TLS_CERT_FILE", "EASEL_ALLOW_PLAINTEXT=true"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "[::]:0"}, []string{"in the clear"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book", "EASEL_ALLOW_PLAINTEXT": "true"}, []string{"/nowhere/book"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "localhost:0"}, []string{"/nowhere/book"}},
 		{map[string]string{"EASEL_LEDGER_URL": "postgress://me:hunter2@127.0.0.1/easel"}, []string{"EASEL_LEDGER_URL must be memory, sqlite:FILE"}},
 		{map[string]string{"EASEL_LEDGER_URL": "postgres://me:hunter2@:x/easel"}, []string{"EASEL_LEDGER_URL must be"}},
 		{map[string]string{"EASEL_LEDGER_URL": "sqlite:"}, []string{"EASEL_LEDGER_URL must be"}},

@@ -107,6 +107,9 @@ func concernsOf(r report, s watch.Stats) []concern {
 	for _, file := range r.brokenFiles {
 		add(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails: %s.", file)
 	}
+	for _, issuer := range slices.Sorted(maps.Keys(r.brokenIssuers)) {
+		add(true, "The keys of the issuer %s can't be read; its tokens are taken for a day by the keys of before, if there are any: %v.", issuer, r.brokenIssuers[issuer])
+	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
 			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)

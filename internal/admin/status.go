@@ -27,6 +27,7 @@ type Status struct {
 	Ledger            func(context.Context) ledger.Reading
 	Serving           func(context.Context) bool // false where calls should not be sent here
 	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
+	Issuers           func() map[string]error    // why the keys of issuers can't be read, by issuer; nil: there are none
 }
 
 // Usage is how much of one of the limits for all callers together is used.
@@ -61,7 +62,8 @@ type report struct {
 	Generations []generation `json:"generations"` // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
 
-	brokenFiles []string
+	brokenFiles   []string
+	brokenIssuers map[string]error
 }
 
 // concern is something that an operator should know, in a sentence.
@@ -165,6 +167,9 @@ func (s Status) report(ctx context.Context) report {
 	}
 	if s.Files != nil {
 		r.brokenFiles = s.Files()
+	}
+	if s.Issuers != nil {
+		r.brokenIssuers = s.Issuers()
 	}
 	r.Concerns = concernsOf(s.withCalls(r, hub.Stats))
 	return r

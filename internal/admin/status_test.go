@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,6 +100,11 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"polls that are not shared for a while": {func(h *watch.Snapshot, s *Status) {
 			s.Shares, h.Stats.Away = true, 2
 		}, "2 API keys are polled under for this replica alone", false},
+		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
+			s.Issuers = func() map[string]error {
+				return map[string]error{"https://issuer.example": errors.New("jwks_url: it answers with status 503")}
+			}
+		}, "The keys of the issuer https://issuer.example can't be read", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {
 		hub, source := quiet()

@@ -176,6 +176,22 @@ func (l *List) Dropped(newer *List) (owners []string) {
 	})
 }
 
+// Unlimited are the names of callers that may spend without a limit: neither their team, they themselves nor all together
+// have a budget. Operators are not among them.
+func (l *List) Unlimited() (names []string) {
+	if l.total.limited() {
+		return nil
+	}
+	for _, caller := range l.all {
+		if !caller.Operator && !caller.Team.limited() {
+			names = append(names, caller.Name)
+		}
+	}
+	return names
+}
+
+func (t Team) limited() bool { return t.DailyCents != nil || t.MonthlyCents != nil }
+
 // Owners are the teams, and the callers without one.
 func (l *List) Owners() []string {
 	var all []string

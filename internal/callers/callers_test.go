@@ -111,6 +111,16 @@ func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
 	}
 }
 
+func TestCallersWithoutALimitAreNamed(t *testing.T) {
+	callers := "teams: {a: {budget: {monthly_cents: 7}}, b: {}}\ncallers: [{name: v, team: a}, {name: w, team: b}, {name: x}, {name: y, budget: {daily_cents: 0}}, {name: z, operator: true}]\n"
+	if got := mustParse(t, callers).Unlimited(); !slices.Equal(got, []string{"w", "x"}) {
+		t.Errorf("named are %q", got)
+	}
+	if got := mustParse(t, "total: {monthly_cents: 7}\n"+callers).Unlimited(); got != nil {
+		t.Errorf("where all have a limit, named are %q", got)
+	}
+}
+
 func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
 	for _, row := range []struct {
 		patterns []string

@@ -207,6 +207,9 @@ func (s *Server) Usage() []Usage {
 	}
 }
 
+// Certificates are those of the listeners, which are read again when their files change; nil without TLS.
+func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
+
 // Serving reports whether calls should be sent here: not before Serve, nor in a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
 

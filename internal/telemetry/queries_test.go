@@ -99,15 +99,15 @@ func (vocabulary) seriesOf(expr string) (all []string) {
 func TestAQueryOfAMissingMetricIsFound(t *testing.T) {
 	v := known()
 	for expr, want := range map[string]int{
-		`sum by (easel_generation_state) (rate(easel_changes_total{job="x"}[5m]))`:                                          0,
-		`sum by (le) (rate(easel_detection_delay_seconds_bucket[5m]))`:                                     0,
-		`easel_credentials{easel_upstream_condition="healthy"} > 0 and on (instance) up == 1`:                             0,
-		`rate(easel_moves_total[5m])`:                                                                      1,
-		`rate(easel_changes[5m])`:                                                                          1,
-		`easel_credentials{conditions="healthy"}`:                                                          1,
-		`sum by (easel_caller) (rate(easel_polls_total[5m]))`:                                                    1,
-		`sum by (le) (rate(easel_polls_total[5m]))`:                                                        1,
-		`easel_polls_ready / easel_polls_rate`:                                                             1,
+		`sum by (easel_generation_state) (rate(easel_changes_total{job="x"}[5m]))`:            0,
+		`sum by (le) (rate(easel_detection_delay_seconds_bucket[5m]))`:                        0,
+		`easel_credentials{easel_upstream_condition="healthy"} > 0 and on (instance) up == 1`: 0,
+		`rate(easel_moves_total[5m])`:                         1,
+		`rate(easel_changes[5m])`:                             1,
+		`easel_credentials{conditions="healthy"}`:             1,
+		`sum by (easel_caller) (rate(easel_polls_total[5m]))`: 1,
+		`sum by (le) (rate(easel_polls_total[5m]))`:           1,
+		`easel_polls_ready / easel_polls_rate`:                1,
 		`rate(easel_changes_total{easel_poll_kind="read"}[5m]) + sum by (easel_poll_kind) (rate(easel_polls_total{id="x"}[5m]))`: 2,
 	} {
 		if got := v.faults(expr); len(got) != want {

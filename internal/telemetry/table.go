@@ -62,6 +62,7 @@ var (
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
 	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
 	class           = Label{Name: "easel.gate.class", Values: []string{"order", "read", "poll"}}
+	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
 	closedBy        = Label{Name: "easel.gate.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
 	pollKind        = Label{Name: "easel.poll.kind", Values: []string{"read", "sweep", "account"}}
 	polled          = Label{Name: "easel.poll.outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}
@@ -263,6 +264,10 @@ var Table = []Metric{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
 		Labels: []Label{{Name: "db.operation.name", Of: "operations of database/sql"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
 		Text:   "Operations of the ledger's database.",
+	},
+	{
+		Name: "easel.settings.broken", Kind: Gauge, Unit: "{file}", Labels: []Label{setting},
+		Text: "Files of a setting that can't be read or taken over, and issuers whose keys can't be read. What was in force stays.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",

@@ -37,6 +37,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.ledger.url) (or .Values.ledger.passwordSecret.name .Values.ledger.caSecret.name) }}
 {{- fail "ledger.passwordSecret and ledger.caSecret need ledger.url" }}
 {{- end }}
+{{- if and .Values.callers.secret.name (not .Values.tls.secretName) (ne (toString (get .Values.settings "EASEL_ALLOW_PLAINTEXT")) "true") }}
+{{- fail "callers.secret without tls.secretName: tokens would travel in the clear; set tls.secretName, or settings.EASEL_ALLOW_PLAINTEXT: \"true\" where a mesh encrypts" }}
+{{- end }}
 {{- if and .Values.tls.clientCA (not .Values.tls.secretName) }}
 {{- fail "tls.clientCA needs tls.secretName" }}
 {{- end }}
