@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -68,18 +67,8 @@ func (p *Postgres) startPooler() error {
 		return err
 	}
 	pooler := p.command(program, "-q", settings)
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // see launch
-		defer runtime.UnlockOSThread()
-		err := pooler.Start()
-		started <- err
-		if err == nil {
-			_ = pooler.Wait() // it is killed
-		}
-	}()
-	if err := <-started; err != nil {
+	ended, err := startUntilKilled(pooler)
+	if err != nil {
 		return err
 	}
 	p.pooler, p.stopPooler = net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), func() { _ = pooler.Process.Kill(); <-ended }

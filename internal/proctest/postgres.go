@@ -228,23 +228,29 @@ func (p *Postgres) launch() error {
 	for _, setting := range p.settings {
 		args = append(args, "-c", setting)
 	}
-	server, started, ended := p.command("postgres", args...), make(chan error), make(chan struct{})
+	server := p.command("postgres", args...)
+	ended, err := startUntilKilled(server)
+	if err == nil {
+		p.server, p.ended = server, ended
+	}
+	return err
+}
+
+// startUntilKilled starts a program; ended is closed when it has ended. Pdeathsig is sent when the thread ends that has started
+// the program, and not this process alone.
+func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
+	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Pdeathsig is sent when the thread ends that has started the server, and not this process alone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := server.Start()
+		err := program.Start()
 		started <- err
 		if err == nil {
-			_ = server.Wait() // it is killed
+			_ = program.Wait() // it is killed
 		}
 	}()
-	if err := <-started; err != nil {
-		return err
-	}
-	p.server, p.ended = server, ended
-	return nil
+	return ended, <-started
 }
 
 // ping waits until it takes connections, or has ended.

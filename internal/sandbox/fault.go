@@ -2,68 +2,85 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Fault is a scripted misbehaviour. One part of it selects requests, the other part has the effects. At
-// most one fault meets a request: the first injected one that matches.
+// most one fault meets a request: the first injected one that matches. A member that means an effect says so, and a
+// fault needs at least one of these.
 //
 // Effects happen in this order: Delay; the handler, if AfterCommit is set or nothing else answers;
 // then the first of Hang, Reset, Redirect, Oversize, Status that is set answers in the handler's place. If
 // none is set, the handler's own answer goes out, altered by Set, ContentLengthDelta, Drip and Cut.
+//
+// A Delay goes on where the client goes away: the request is then carried out late. A create with AfterCommit and Reset is charged,
+// and its answer is lost, with a TCP reset where there is TCP.
 type Fault struct {
-	// Name is for the reader of [Sandbox.Faults].
-	Name string `json:"name,omitempty"`
+	Name string `json:"name,omitempty" means:"A name of your own, shown in the list of faults."`
 
-	// Route is a template as in [Sandbox.Requests], such as "POST /generations". Empty meets every route.
-	Route string `json:"route,omitempty"`
-	// Key meets only requests with this API key. Empty meets every request.
-	Key string `json:"key,omitempty"`
-	// Skip lets the first so many matching requests pass.
-	Skip int `json:"skip,omitempty"`
-	// Count ends the fault after it fired so often. 0 means never.
-	Count int `json:"count,omitempty"`
-	// Probability is the share of matching requests that are met. 0 means all.
-	Probability float64 `json:"probability,omitempty"`
+	Route       string  `json:"route,omitempty" means:"Meets only this route, such as POST /generations. Without it every route."`
+	Key         string  `json:"key,omitempty" means:"Meets only requests with this key. Without it every key."`
+	Skip        int     `json:"skip,omitempty" means:"Lets so many matching requests pass first."`
+	Count       int     `json:"count,omitempty" means:"Ends the fault after it fired so often. 0 is never."`
+	Probability float64 `json:"probability,omitempty" means:"Share of matching requests that are met, 0 to 1. 0 is all."`
 
-	// Delay passes before anything else, after the body was read. A client that goes away does not end
-	// it: the request is then carried out late. Closing the sandbox ends it.
-	Delay time.Duration `json:"delay,omitempty"`
-	// AfterCommit runs the handler completely before its answer is replaced: its changes stay. With
-	// Reset this is a create that is charged, but whose answer is lost.
-	AfterCommit bool `json:"afterCommit,omitempty"`
+	Delay       time.Duration `json:"delay,omitempty" effect:"true" means:"Waits before anything else, such as 1.5s."`
+	AfterCommit bool          `json:"afterCommit,omitempty" means:"Carries the request out before its answer is replaced: an order is charged and its answer lost."`
 
-	// Hang accepts the request and never answers. It ends when the client leaves or the sandbox closes.
-	Hang bool `json:"hang,omitempty"`
-	// Reset cuts the connection without an answer, with a TCP reset where there is TCP.
-	Reset bool `json:"reset,omitempty"`
-	// Redirect answers with this Location and Status, or 302 if Status is 0.
-	Redirect string `json:"redirect,omitempty"`
-	// Oversize answers with a JSON string of about so many bytes. It is streamed and costs no memory.
-	Oversize int64 `json:"oversize,omitempty"`
-	// Status answers with Status, Header and Body. 0 with a Body means 200.
-	Status int `json:"status,omitempty"`
-	// Header is added to any answer of the fault, and to the handler's own answer. Retry-After may be any text.
-	Header map[string]string `json:"header,omitempty"`
-	// Body is the answer's body as it is: HTML, garbage, anything. Its type is application/json unless
-	// Header says otherwise.
-	Body string `json:"body,omitempty"`
+	Hang     bool              `json:"hang,omitempty" effect:"true" means:"Never answers."`
+	Reset    bool              `json:"reset,omitempty" effect:"true" means:"Cuts the connection without an answer."`
+	Redirect string            `json:"redirect,omitempty" effect:"true" means:"Answers with this Location, and status or 302."`
+	Oversize int64             `json:"oversize,omitempty" effect:"true" means:"Answers with a JSON text of about so many bytes."`
+	Status   int               `json:"status,omitempty" effect:"true" means:"Answers with this status, 200 to 999, with header and body."`
+	Header   map[string]string `json:"header,omitempty" effect:"true" means:"Headers that are added to the answer."`
+	Body     string            `json:"body,omitempty" effect:"true" means:"Answers with this body, as it is. Without status it is 200."`
 
-	// Set changes members of the answer's top-level object, or of each object in a top-level array. A nil
-	// value removes the member.
-	Set map[string]any `json:"set,omitempty"`
-	// ContentLengthDelta is added to the true Content-Length. More promises bytes that never come, less
-	// cuts the body short without a sign.
-	ContentLengthDelta int64 `json:"contentLengthDelta,omitempty"`
-	// Drip sends the body at so many bytes a second, one by one. 0 means at full speed.
-	Drip float64 `json:"drip,omitempty"`
-	// Cut cuts the connection after CutAfter bytes of the body.
-	Cut      bool  `json:"cut,omitempty"`
-	CutAfter int64 `json:"cutAfter,omitempty"`
+	Set                map[string]any `json:"set,omitempty" effect:"true" means:"Changes members of the true answer; null takes one out."`
+	ContentLengthDelta int64          `json:"contentLengthDelta,omitempty" effect:"true" means:"Is added to the true Content-Length."`
+	Drip               float64        `json:"drip,omitempty" effect:"true" means:"Sends the true answer at so many bytes a second."`
+	Cut                bool           `json:"cut,omitempty" effect:"true" means:"Cuts the connection within the true answer."`
+	CutAfter           int64          `json:"cutAfter,omitempty" means:"Bytes that come before cut."`
+}
+
+// ExampleFault refuses the next two orders, as an overloaded catalog does.
+const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
+
+// FaultField explains one member of a [Fault] in JSON.
+type FaultField struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Means  string `json:"means"`
+	Effect bool   `json:"effect,omitempty"` // it makes something happen
+}
+
+// FaultFields explains every member, in the order of [Fault].
+func FaultFields() (fields []FaultField) {
+	types := map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false", reflect.Map: "object"}
+	for _, member := range reflect.VisibleFields(reflect.TypeFor[Fault]()) {
+		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+		kind := cmp.Or(types[member.Type.Kind()], "number")
+		if member.Type == reflect.TypeFor[time.Duration]() {
+			kind = "time"
+		}
+		fields = append(fields, FaultField{name, kind, member.Tag.Get("means"), member.Tag.Get("effect") != ""})
+	}
+	return fields
+}
+
+// effects are the members with an effect.
+func effects() (names []string) {
+	for _, field := range FaultFields() {
+		if field.Effect {
+			names = append(names, field.Name)
+		}
+	}
+	return names
 }
 
 // faultFields is Fault without its JSON methods.
