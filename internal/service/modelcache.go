@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -33,8 +32,7 @@ const (
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int            // bytes
-	work     sync.WaitGroup // of renewals
-	flights  singleflight.Group
+	work     sync.WaitGroup // of reads
 
 	mu     sync.Mutex
 	copies map[copyKey]*modelCopy
@@ -48,16 +46,11 @@ type copyKey struct {
 	id     string
 }
 
-func (k copyKey) flight() string { return string(k.tenant) + " " + k.id }
-
 // modelCopy is an answer of the catalog.
 type modelCopy struct {
 	models     []encodedModel // nil: there is none
 	read, used time.Time
-
-	renewal   chan struct{} // closed when the renewal that is under way has ended; nil: there is none
-	begun     time.Time     // when that began
-	notBefore time.Time     // no renewal begins earlier
+	notBefore  time.Time // no renewal begins earlier
 }
 
 // encodedModel is a model as the bytes of its message: callers can't change it, and its size is known.
@@ -75,19 +68,23 @@ func (m encodedModel) message() *easelv1.Model {
 	return out
 }
 
-// modelRead is a read of the catalog, for as long as a caller waits for it.
+// modelRead is a read of the catalog for all who wait for it. It ends with the last of them, of whom a copy that is to be
+// renewed is one.
 type modelRead struct {
-	ctx     context.Context
+	began   time.Time
 	cancel  context.CancelFunc
 	waiting int
-	stale   bool // the API key was rejected meanwhile, so that it leaves no copy
+	stale   bool          // the API key was rejected meanwhile, so that it leaves no copy
+	ended   chan struct{} // closed when the answer is there
+	models  []encodedModel
+	err     error
 }
 
 func newModelCache(client *catalog.Client, capacity int) *modelCache {
 	return &modelCache{catalog: client, capacity: capacity, copies: map[copyKey]*modelCopy{}, reads: map[copyKey]*modelRead{}}
 }
 
-// close ends all reads, and waits for those in the background.
+// close ends all reads, and waits for them.
 func (c *modelCache) close() {
 	c.mu.Lock()
 	c.closed = true // no read begins any more
@@ -98,117 +95,91 @@ func (c *modelCache) close() {
 	c.work.Wait()
 }
 
-// get gives a model, or all in the catalog's order.
+// get gives a model, or all in the catalog's order. A caller that has an old copy does not wait long for a newer one.
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
-	found := c.current(ctx, cred, k)
-	if found.renewal != nil && time.Since(found.read) >= copyGood {
-		found.wait(ctx)
-		found = c.current(ctx, cred, k)
-	}
-	if found.models != nil {
+	found, r := c.look(ctx, cred, k)
+	switch {
+	case found.models != nil && (r == nil || time.Since(found.read) < copyGood):
 		return found.models, nil
+	case r == nil:
+		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
+	case found.models != nil:
+		return r.orCopy(ctx, found.models)
 	}
-	return c.fetch(ctx, cred, k)
+	defer c.leave(k, r)
+	select {
+	case <-r.ended:
+		return r.models, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
-// current gives the copy as it is now, empty where there is none. It begins a renewal where
-// one is due, which goes on when the caller leaves.
-func (c *modelCache) current(ctx context.Context, cred catalog.Credential, k copyKey) modelCopy {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.copies[k]
-	if m == nil || now.Sub(m.read) >= copyKept {
-		return modelCopy{}
-	}
-	m.used = now
-	if now.Sub(m.read) >= copyFresh && m.renewal == nil && !now.Before(m.notBefore) && !c.closed {
-		renewal := make(chan struct{})
-		m.renewal, m.begun = renewal, now
-		c.work.Go(func() {
-			defer close(renewal)
-			_, _ = c.fetch(context.WithoutCancel(ctx), cred, k)
-		})
-	}
-	return *m
-}
-
-// wait waits for the renewal of an old copy, but not for long. A caller does not wait where the catalog
-// has been silent for long.
-func (m modelCopy) wait(ctx context.Context) {
-	wait := time.Until(m.begun.Add(copyWait))
+// orCopy gives the answer, or the old copy where the catalog has been silent for long.
+func (r *modelRead) orCopy(ctx context.Context, old []encodedModel) ([]encodedModel, error) {
+	wait := time.Until(r.began.Add(copyWait))
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)-answerMargin)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
-	case <-m.renewal:
+	case <-r.ended:
+		return r.models, r.err
 	case <-ctx.Done():
+		return old, nil
 	}
 }
 
-// fetch reads the catalog, once for all callers.
-func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, k copyKey) ([]encodedModel, error) {
-	r := c.join(ctx, k)
-	if r == nil {
-		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
-	}
-	defer c.leave(k, r)
-	flight := c.flights.DoChan(k.flight(), func() (any, error) {
-		if models := c.fresh(k); models != nil { // another read has ended since this caller looked
-			return models, nil
-		}
-		models, err := c.read(r.ctx, cred, k.id)
-		c.land(k, r, models, err)
-		return models, err
-	})
-	select {
-	case landed := <-flight:
-		return landed.Val.([]encodedModel), landed.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// join adds a caller to a read; nil once the cache is closed. The read has a context of its own, as
-// the caller that began it may leave: it takes only the trace from ctx.
-func (c *modelCache) join(ctx context.Context, k copyKey) *modelRead {
+// look gives the copy as it is now, empty where there is none, and the read that is under way, which a caller without a
+// copy waits for until it leaves. It begins one where there is no copy, or an old one.
+func (c *modelCache) look(ctx context.Context, cred catalog.Credential, k copyKey) (found modelCopy, r *modelRead) {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil
+	m := c.copies[k]
+	if m != nil && now.Sub(m.read) >= copyKept {
+		delete(c.copies, k)
+		m = nil
 	}
-	r := c.reads[k]
-	if r == nil {
-		r = &modelRead{}
-		r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		c.reads[k] = r
+	if m != nil {
+		m.used, found = now, *m
 	}
-	r.waiting++
+	r = c.reads[k]
+	isDue := m == nil || now.Sub(m.read) >= copyFresh && !now.Before(m.notBefore)
+	begins := r == nil && isDue && !c.closed
+	if begins {
+		r = c.begin(ctx, cred, k)
+	}
+	if begins || m == nil && r != nil {
+		r.waiting++
+	}
+	return found, r
+}
+
+// begin begins a read; mu is held. The read has a context of its own, as the caller that began it may leave: it takes
+// only the trace from ctx.
+func (c *modelCache) begin(ctx context.Context, cred catalog.Credential, k copyKey) *modelRead {
+	r := &modelRead{began: time.Now(), ended: make(chan struct{})}
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	c.reads[k] = r
+	c.work.Go(func() {
+		defer r.cancel()
+		models, err := c.read(ctx, cred, k.id)
+		c.land(k, r, models, err)
+	})
 	return r
 }
 
-// leave takes a caller off a read, which ends with its last one.
+// leave takes a caller off a read. Nobody joins one that is ending.
 func (c *modelCache) leave(k copyKey, r *modelRead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.waiting--; r.waiting == 0 {
+	if r.waiting--; r.waiting == 0 && c.reads[k] == r {
 		r.cancel()
-		c.flights.Forget(k.flight())
 		delete(c.reads, k)
 	}
-}
-
-// fresh gives what a copy holds that needs no renewal.
-func (c *modelCache) fresh(k copyKey) []encodedModel {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m := c.copies[k]; m != nil && time.Since(m.read) < copyFresh {
-		return m.models
-	}
-	return nil
 }
 
 // read asks the catalog.
@@ -238,16 +209,20 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, id strin
 func (c *modelCache) land(k copyKey, r *modelRead, models []encodedModel, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.ctx.Err() != nil {
+	defer close(r.ended)
+	r.models, r.err = models, err
+	if c.reads[k] != r {
 		return // nobody waits any more
 	}
+	delete(c.reads, k)
 	e, _ := errors.AsType[*catalog.Error](err)
 	switch catalog.KindOf(err) {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
 		c.reject(k.tenant)
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		if m := c.copies[k]; m != nil {
-			m.renewal, m.notBefore = nil, time.Now().Add(max(copyPause, e.RetryAfter))
+			m.notBefore = time.Now().Add(max(copyPause, e.RetryAfter))
+			r.models, r.err = m.models, nil
 		}
 	default:
 		delete(c.copies, k)

@@ -188,19 +188,6 @@ func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
 	})
 }
 
-func TestACallerThatIsLateForAReadTakesItsCopy(t *testing.T) {
-	inShop(t, func(s *shop) {
-		s.want("1 k", time.Second, 0)
-		s.wantRequests(1)
-		// It had looked for a copy before the read ended, and asks for one of its own only now.
-		cred := catalog.Forwarded(catalog.NewSecret("k"))
-		if wire, err := s.services.copies.fetch(s.Context(), cred, copyKey{cred.Tenant, "a"}); err != nil || len(wire) == 0 {
-			t.Error(wire, err)
-		}
-		s.wantRequests(0)
-	})
-}
-
 func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 	inShop(t, func(s *shop) {
 		ctx, leave := context.WithCancel(s.as("k"))
