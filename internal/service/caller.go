@@ -40,12 +40,6 @@ type call struct {
 // operators'.
 func (c call) seesAccount() bool { return c.listed == nil || c.operator }
 
-// allowsModel reports whether the caller may order from a model.
-func (c call) allowsModel(id string) bool { return c.team.Allows(id) }
-
-// limits are the budgets of the owner of a call.
-func limits(ctx context.Context) ledger.Limits { return LimitsOf(who(ctx).team) }
-
 // LimitsOf are the budgets of a team.
 func LimitsOf(team callers.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
@@ -303,7 +297,7 @@ func (s *Service) whileListed(ctx context.Context) func() error {
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	c := who(ctx)
 	of := func(c call) orders.Terms {
-		return orders.Terms{Limits: LimitsOf(c.team), Total: LimitsOf(c.listed.Total()), Refused: !c.allowsModel(model)}
+		return orders.Terms{Limits: LimitsOf(c.team), Total: LimitsOf(c.listed.Total()), Refused: !c.team.Allows(model)}
 	}
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, c)

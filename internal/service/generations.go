@@ -183,15 +183,10 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 		return nil, aboutGeneration(err, id)
 	}
 	if err == nil {
-		s.deleted(ctx, id)
+		s.cfg.Hub.Deleted(ctx, credential(ctx), id)
+		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
 	}
 	return &easelv1.DeleteGenerationResponse{}, nil
-}
-
-// deleted notes a deletion.
-func (s *generations) deleted(ctx context.Context, id string) {
-	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
-	s.cfg.Orders.Deleted(ctx, credential(ctx), id)
 }
 
 // finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a

@@ -39,7 +39,7 @@ var (
 // CheckBody refuses the JSON of a request that has too many values, before anything is built of it.
 func CheckBody(body []byte) error {
 	if rawjson.Count(body) > MaxValues+otherValues {
-		return InvalidRequest(Violation{"inputs", TooManyValues})
+		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 		return nil, left
 	}
 	if err != nil {
-		return nil, InvalidRequest(Violation{"inputs_json", err.Error()})
+		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: err.Error()})
 	}
 	return json.RawMessage(text), nil
 }
@@ -75,7 +75,9 @@ func (p *position) String() string {
 }
 
 // refuse is the error of a value.
-func (p *position) refuse(why string) error { return InvalidRequest(Violation{p.String(), why}) }
+func (p *position) refuse(why string) error {
+	return InvalidRequest(Violation{Field: p.String(), Description: why})
+}
 
 // appendValue writes a Value as JSON, and refuses one that would reach the catalog changed.
 func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte, error) {
@@ -99,7 +101,7 @@ func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte
 // appendObject goes in the order of the names, so that the same request always has the same bytes and the same fault.
 func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
-		return nil, InvalidRequest(Violation{"inputs", TooDeep})
+		return nil, InvalidRequest(Violation{Field: "inputs", Description: TooDeep})
 	}
 	dst = append(dst, '{')
 	for n, name := range slices.Sorted(maps.Keys(s.GetFields())) {
@@ -118,7 +120,7 @@ func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out 
 
 func appendList(dst []byte, values []*structpb.Value, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
-		return nil, InvalidRequest(Violation{"inputs", TooDeep})
+		return nil, InvalidRequest(Violation{Field: "inputs", Description: TooDeep})
 	}
 	dst = append(dst, '[')
 	for n, v := range values {
@@ -146,7 +148,7 @@ func appendNumber(dst []byte, f float64, at *position) ([]byte, error) {
 
 func appendText(dst []byte, text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
-		return nil, InvalidRequest(Violation{"inputs", "is not valid UTF-8"})
+		return nil, InvalidRequest(Violation{Field: "inputs", Description: "is not valid UTF-8"})
 	}
 	return rawjson.AppendText(dst, text), nil
 }

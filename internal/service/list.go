@@ -74,7 +74,9 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	if last != "" {
 		token = req.GetPageToken()
 	}
-	return catalogPage(ctx, listed.Records, chosen, kind, req.GetPageSize(), token)
+	items, next, err := page(listed.Records, chosen, func(g catalog.Version) string { return g.ID },
+		func(g catalog.Version) *easelv1.Generation { return messageFor(ctx, &g.Generation, g.Etag) }, kind, req.GetPageSize(), token)
+	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
 // unordered tells which generations of the catalog's list a filter chooses and the ledger does not know.
@@ -94,13 +96,6 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
 	chosen, err := s.unordered(ctx, listed, filter)
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
-}
-
-// catalogPage is a page of what the catalog lists.
-func catalogPage(ctx context.Context, all []catalog.Version, chosen func(catalog.Version) bool, kind string, size int32, token string) (*easelv1.ListGenerationsResponse, error) {
-	items, next, err := page(all, chosen, func(g catalog.Version) string { return g.ID },
-		func(g catalog.Version) *easelv1.Generation { return messageFor(ctx, &g.Generation, g.Etag) }, kind, size, token)
-	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
 // chooses reports whether a filter chooses a generation by what the catalog says of it.
@@ -125,7 +120,7 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
 		if !who(ctx).operator {
-			return f, InvalidRequest(Violation{"filter.owner", "only an operator may choose an owner: without it the list has your own"})
+			return f, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may choose an owner: without it the list has your own"})
 		}
 		f.Owner = &owner
 	}

@@ -31,15 +31,15 @@ func (s *Service) see(ctx context.Context, id string) (orders.Attribution, error
 }
 
 func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.Attribution, error) {
-	own, err := s.seen(ctx, owner, id)
-	if err != nil {
-		return orders.Attribution{}, err
-	}
+	own, err := s.known(ctx, owner, id)
 	whose, ok := own[id]
-	if !ok && hides(ctx, owner) {
-		return whose, noGeneration(id)
+	switch {
+	case !hides(ctx, owner):
+		return whose, nil // without the ledger too: its labels alone are missing then
+	case err == nil && !ok:
+		err = noGeneration(id)
 	}
-	return whose, nil
+	return whose, err
 }
 
 // owns refuses a generation that is not the caller's own, or does not exist, by the ledger of now.
@@ -59,16 +59,6 @@ func (s *Service) owns(ctx context.Context, id string) error {
 // key the catalog says who sees what, and where callers have no names nobody is kept apart.
 func hides(ctx context.Context, owner *string) bool {
 	return credential(ctx).Held && owner != nil && !who(ctx).everybody
-}
-
-// seen says whose generations are, of those that the ledger knows as an owner's. Whoever sees all of them does so
-// without the ledger too.
-func (s *Service) seen(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
-	own, err := s.known(ctx, owner, ids...)
-	if !hides(ctx, owner) {
-		return own, nil //nolint:nilerr // its labels alone are missing
-	}
-	return own, err
 }
 
 // known says whose generations are, of those that the ledger knows as an owner's.

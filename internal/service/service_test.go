@@ -366,7 +366,7 @@ func TestContextErrorsKeepTheirCodes(t *testing.T) {
 func TestAStatusFitsIntoTrailers(t *testing.T) { // I6
 	var many []Violation
 	for i := range 1000 {
-		many = append(many, Violation{fmt.Sprintf("generation_ids[%d]", i), strings.Repeat("x", 2000)})
+		many = append(many, Violation{Field: fmt.Sprintf("generation_ids[%d]", i), Description: strings.Repeat("x", 2000)})
 	}
 	st := Status(InvalidRequest(many...))
 	if n := proto.Size(st.Proto()); n > 5<<10 {

@@ -64,28 +64,29 @@ var rules = map[catalog.Kind]rule{
 // heldRejected is the text of a 401 to the held API key, which the operator must mend: it is INTERNAL.
 const heldRejected = "the catalog rejects the API key that this server holds: its operator must act"
 
-// Violation names one broken rule of a request.
-type Violation struct {
-	Field       string // path in the request, as "inputs.prompt"
-	Description string
-}
+// Violation names one broken rule of a request, with the path in the request, as "inputs.prompt".
+type Violation = catalog.Violation
 
 // MostViolations is how many an error names.
 const MostViolations = 10
 
 // InvalidRequest is the error of a request that breaks rules of the contract.
 func InvalidRequest(violations ...Violation) error {
+	text := "the request is not valid"
+	if len(violations) > 0 {
+		text = clip(strings.TrimPrefix(violations[0].Field+": ", ": ")+strings.TrimPrefix(violations[0].Description, ": "), 1<<10)
+	}
+	return Fail(easelv1.ErrorReason_INVALID_REQUEST, text, badRequest(violations))
+}
+
+func badRequest(violations []Violation) *errdetails.BadRequest {
 	bad := &errdetails.BadRequest{}
 	for _, v := range violations {
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
 			Field: v.Field, Description: clip(v.Description, violationText),
 		})
 	}
-	text := "the request is not valid"
-	if len(violations) > 0 {
-		text = clip(strings.TrimPrefix(violations[0].Field+": ", ": ")+strings.TrimPrefix(violations[0].Description, ": "), 1<<10)
-	}
-	return Fail(easelv1.ErrorReason_INVALID_REQUEST, text, bad)
+	return bad
 }
 
 // shorten leaves out the violations that are too many or do not fit into trailers, and says so.
@@ -274,7 +275,11 @@ func isUnsent(err error) bool {
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
-		return []protoadapt.MessageV1{badRequest(e)}
+		violations := e.Violations
+		if len(violations) == 0 {
+			violations = []Violation{{Field: "inputs", Description: e.Message}}
+		}
+		return []protoadapt.MessageV1{badRequest(violations)}
 	case catalog.KindInsufficientFunds:
 		return []protoadapt.MessageV1{&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{
 			Type: "BALANCE", Subject: "account", Description: "the balance does not cover the price",
@@ -289,19 +294,6 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 		metadata["next_offset"] = strconv.FormatInt(e.NextOffset, 10)
 	}
 	return nil
-}
-
-func badRequest(e *catalog.Error) *errdetails.BadRequest {
-	bad := &errdetails.BadRequest{}
-	for _, v := range e.Violations {
-		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: clip(v.Field, 256), Description: clip(v.Description, violationText),
-		})
-	}
-	if len(bad.FieldViolations) == 0 {
-		bad.FieldViolations = []*errdetails.BadRequest_FieldViolation{{Field: "inputs", Description: clip(e.Message, violationText)}}
-	}
-	return bad
 }
 
 // aboutError says which record an upstream error is about.

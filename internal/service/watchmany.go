@@ -177,7 +177,9 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	case event.CaughtUp:
 		return w.sendCaughtUp()
 	}
-	return w.stream.SendMsg(heartbeatOfMany(who(w.stream.Context()), event.Heartbeat))
+	return w.stream.SendMsg(&easelv1.WatchGenerationsResponse{
+		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(who(w.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
+	})
 }
 
 // wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
@@ -255,10 +257,4 @@ func (w *watchOfMany) sendCaughtUp() error {
 	return w.stream.SendMsg(&easelv1.WatchGenerationsResponse{
 		Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(count)}}, EmitTime: timestamppb.Now(),
 	})
-}
-
-func heartbeatOfMany(c call, h *watch.Heartbeat) *easelv1.WatchGenerationsResponse {
-	return &easelv1.WatchGenerationsResponse{
-		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(c, *h)}, EmitTime: timestamppb.Now(),
-	}
 }
