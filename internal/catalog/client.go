@@ -151,17 +151,17 @@ func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inp
 }
 
 // Generation reads one generation.
-func (c *Client) Generation(ctx context.Context, cred Credential, id string) (v Version, err error) {
+func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Version, error) {
 	if err := checkID(opGeneration, "generation_id", id); err != nil {
-		return v, err
+		return Version{}, err
 	}
-	err = c.upstream.fetch(ctx, cred, &request{op: opGeneration, id: id}, func(a answer) (err error) {
-		if v.Generation, err = readGeneration(a, id); err == nil {
-			v.Etag = v.Generation.Etag()
+	return fetch(ctx, c, cred, &request{op: opGeneration, id: id}, func(a answer) (Version, error) {
+		g, err := readGeneration(a, id)
+		if err != nil {
+			return Version{}, err
 		}
-		return err
+		return g.Version(), nil
 	})
-	return v, err
 }
 
 // Content opens the result file of a generation at offset. A file with another ETag than

@@ -8,13 +8,6 @@ import (
 	"unicode"
 )
 
-// readErrorBody reads the body of an error.
-func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
-	e := errorBody{op: op, redactor: redact}
-	e.read(contentType, body)
-	return e
-}
-
 // errorBody is the content of an error's body.
 type errorBody struct {
 	redactor   *redactor
@@ -39,28 +32,30 @@ var heading = regexp.MustCompile(`(?is:<h1[^>]*>(.*?)</h1>)`)
 // wholeCode matches a text that is a code and nothing else.
 var wholeCode = regexp.MustCompile(`^\s*([A-Z][A-Z0-9_]{2,63})\s*$`)
 
-// read reads a body of JSON or of plain text. HTML is for people at a browser and is
+// readErrorBody reads a body of JSON or of plain text. HTML is for people at a browser and is
 // not repeated; only a heading that is a code is read. A code counts only where codes
 // stand: the text of a body may echo a prompt that holds one.
-func (e *errorBody) read(contentType string, body []byte) {
-	if value, err := parse(body); err == nil {
+func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
+	e := errorBody{op: op, redactor: redact}
+	value, err := parse(body)
+	media, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case err == nil:
 		e.readJSON(value)
-		return
-	}
-	switch media, _, _ := mime.ParseMediaType(contentType); media {
-	case "text/plain":
+	case media == "text/plain":
 		line := string(body)
 		if code := codeLine.FindStringSubmatch(line); code != nil {
-			e.code, line = e.redactor.clean(code[1]), line[len(code[0]):]
+			e.code, line = redact.clean(code[1]), line[len(code[0]):]
 		}
-		e.message = e.redactor.clean(strings.TrimSpace(line))
-	case "text/html":
+		e.message = redact.clean(strings.TrimSpace(line))
+	case media == "text/html":
 		if first := heading.FindSubmatch(body); first != nil {
 			if code := wholeCode.FindSubmatch(first[1]); code != nil {
-				e.code = e.redactor.clean(string(code[1]))
+				e.code = redact.clean(string(code[1]))
 			}
 		}
 	}
+	return e
 }
 
 func (e *errorBody) readJSON(v JSON) {

@@ -24,8 +24,7 @@ func TestACodeIsReadWhereAPageHasItsHeading(t *testing.T) { // A12
 		"&lt;h1&gt;API_KEY_DAILY_CAP&lt;/h1&gt;":            "",
 		"<h1>CONFLICT</h1><p>the prompt API_KEY_DAILY_CAP ": "CONFLICT",
 	} {
-		var said errorBody
-		said.read("text/html", []byte(body))
+		said := readErrorBody(OpCreate, "text/html", []byte(body), nil)
 		if said.code != want || said.message != "" {
 			t.Errorf("%s: code %q and message %q, want %q", body, said.code, said.message, want)
 		}

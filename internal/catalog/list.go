@@ -84,10 +84,10 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 	return list, next, notEntered(opGenerations, err)
 }
 
-// remembered are decoded records by their bytes, read with a redactor: a held API key may be rotated.
+// remembered are decoded records by their bytes, without an API key: a held one may be rotated.
 type remembered struct {
-	redactor *redactor
-	records  map[string]Version
+	without string
+	records map[string]Version
 }
 
 // readList reads a list. It does not decode those records again that it has by their bytes, and gives those of this one. A
@@ -97,10 +97,10 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 	if err != nil {
 		return nil, last, err
 	}
-	if !last.redactor.same(a.redactor) {
+	all, next := make([]Version, 0, len(items)), remembered{a.redactor.secret(), make(map[string]Version, len(items))}
+	if last.without != next.without {
 		last.records = nil
 	}
-	all, next := make([]Version, 0, len(items)), remembered{a.redactor, make(map[string]Version, len(items))}
 	for _, item := range items {
 		one, ok := last.records[string(item)]
 		if !ok {

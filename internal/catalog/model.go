@@ -233,38 +233,30 @@ func takeRequired(r *Record) *bool {
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
 // among the unknown members too.
 func takeAllowed(r *Record) []rawjson.Value {
-	if plain, ok := take(r, allowedNames, plainValues); ok {
-		return plain
+	values, ok := take(r, allowedNames, valuesBy(plainValue))
+	if !ok {
+		values, _, _ = find(r, allowedNames, valuesBy(func(v JSON) (rawjson.Value, bool) {
+			labelled, _ := NewRecord(v)
+			value, _, ok := find(labelled, allowedValueNames, plainValue)
+			return value, ok
+		}))
 	}
-	labelled, _, _ := find(r, allowedNames, func(v JSON) ([]rawjson.Value, bool) {
+	return values
+}
+
+// valuesBy makes a reader of lists of one of items: of each, or of none.
+func valuesBy(read func(JSON) (rawjson.Value, bool)) func(JSON) ([]rawjson.Value, bool) {
+	return func(v JSON) (values []rawjson.Value, ok bool) {
 		items, _ := v.Items()
-		values := make([]rawjson.Value, 0, len(items))
 		for _, item := range items {
-			inner, ok := NewRecord(item)
-			if !ok {
-				return nil, false
-			}
-			value, _, ok := find(inner, allowedValueNames, plainValue)
+			value, ok := read(item)
 			if !ok {
 				return nil, false
 			}
 			values = append(values, value)
 		}
 		return values, len(values) > 0
-	})
-	return labelled
-}
-
-func plainValues(v JSON) (plain []rawjson.Value, ok bool) {
-	items, _ := v.Items()
-	for _, item := range items {
-		value, ok := plainValue(item)
-		if !ok {
-			return nil, false
-		}
-		plain = append(plain, value)
 	}
-	return plain, len(plain) > 0
 }
 
 // plainValue reads a value that is neither an object nor an array.

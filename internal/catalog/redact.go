@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/easel-grpc/easel/internal/rawjson"
 )
@@ -115,9 +114,7 @@ func hasWord(text []byte, length int) bool {
 	return false
 }
 
-// same reports whether both redact the same API key.
-func (r *redactor) same(other *redactor) bool { return r.secret() == other.secret() }
-
+// secret is the API key that is redacted.
 func (r *redactor) secret() string {
 	if r == nil {
 		return ""
@@ -236,11 +233,8 @@ var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
 // clamp cuts text to at most limit bytes, between characters.
 func clamp(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
+	return text
 }

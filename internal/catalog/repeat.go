@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
@@ -11,24 +13,20 @@ import (
 // backoffBase is the longest wait after the first failure; it doubles.
 const backoffBase = 100 * time.Millisecond
 
-// fetch gives what is read of the answer to a request that may be repeated.
+// fetch sends a request that may be repeated, and gives what is read of its answer.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
-	err = c.upstream.fetch(ctx, cred, req, func(a answer) (err error) {
-		value, err = read(a)
-		return err
-	})
-	return value, err
-}
-
-// fetch sends a request that may be repeated, and reads its answer.
-func (r *retrier) fetch(ctx context.Context, cred Credential, req *request, read func(answer) error) error {
-	return r.retry(ctx, cred, func(ctx context.Context) error {
+	r := &c.upstream
+	err = r.retry(ctx, cred, func(ctx context.Context) error {
 		a, err := r.attempt(ctx, cred, req)
 		if err != nil {
 			return err
 		}
-		return notEntered(req.op, gate.Work(ctx, cred.Sharer(), len(a.body), func() error { return read(a) }))
+		return notEntered(req.op, gate.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
+			value, err = read(a)
+			return err
+		}))
 	})
+	return value, err
 }
 
 // retrier sends requests, and retries those that may be sent twice.
@@ -105,4 +103,26 @@ func Attempt(ctx context.Context) int {
 func temporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
+}
+
+// jitter is the random source of one client's waits. Concurrent calls share it: a seeded run repeats
+// where the order of its calls does.
+type jitter struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// newJitter makes a source with the given seed; 0 takes a random one.
+func newJitter(seed uint64) *jitter {
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	return &jitter{random: rand.New(rand.NewPCG(seed, 0))}
+}
+
+// below draws from 0 up to limit, which must be above 0 and is never drawn itself.
+func (j *jitter) below(limit time.Duration) time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Duration(j.random.Int64N(int64(limit)))
 }

@@ -22,6 +22,21 @@ const (
 	maxFailure = 64 << 10
 )
 
+// OpCreate is the route of an order, as it stands in Error.Op and in http.Request.Pattern.
+const OpCreate = "POST /generations"
+
+// The other routes.
+const (
+	opAccount     = "GET /me"
+	opModels      = "GET /models"
+	opModel       = "GET /models/detail"
+	opQuote       = "POST /quote"
+	opGenerations = "GET /generations"
+	opGeneration  = "GET /generations/{id}"
+	opContent     = "GET /generations/{id}/content"
+	opDelete      = "DELETE /generations/{id}"
+)
+
 // errNoAnswer is the cause of an attempt that timed out.
 var errNoAnswer = errors.New("no answer in time")
 
@@ -234,3 +249,40 @@ type redactedError struct {
 
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
+
+// answer is a 2xx with its body.
+type answer struct {
+	op       string
+	status   int
+	body     []byte
+	cut      bool // it is a list that was too long: the rest is missing
+	time     time.Time
+	redactor *redactor
+}
+
+// malformed is the error of an answer that can't be read.
+func (a answer) malformed(why string) error {
+	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
+}
+
+// list reads a body that is a list. Its items are as they were sent: the redactor has not seen them.
+func (a answer) list(names []string, weights []weight) ([]JSON, error) {
+	body, err := parse(a.body)
+	if err != nil {
+		return nil, a.malformed(err.Error())
+	}
+	items, ok := findList(body, names, weights, maxEnvelope)
+	if !ok {
+		return nil, a.malformed("no list in the body")
+	}
+	return items, nil
+}
+
+// value reads a body about one thing. The API key of the call is redacted: callers under a held API key must not see it.
+func (a answer) value() (JSON, error) {
+	body, err := parse(a.body)
+	if err != nil {
+		return nil, a.malformed(err.Error())
+	}
+	return a.redactor.redact(body), nil
+}
