@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
@@ -224,29 +223,20 @@ func (p *poller) putBack(polls []*job) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.sharing
 	for _, j := range polls {
-		j.turn.End(gate.Answer{Outcome: gate.Unused})
+		var least time.Time
 		if j.refused {
 			t.stats.Refused++
 		}
-		var least time.Time
 		if j.refused && !s.again.After(now) {
 			least = now.Add(t.cfg.MinInterval)
 		}
-		if e := t.entries[j.ID]; e != nil {
-			e.polling.due = latest(e.polling.due, least)
+		if j.ID != "" {
+			p.unmake(j, least)
+			continue
 		}
-		entries := p.entriesOf(j)
-		if j.ID == "" {
-			t.list.endSweep()
-			t.list.begun(s.begun, s.jitter(s.sweep, s.apiKey))
-			s.holds = latest(s.holds, least)
-		} else {
-			t.inFlight--
-		}
-		for _, e := range entries {
-			e.polling.inFlight = false
-			t.pollAt(e, e.polling.due)
-		}
+		s.holds = latest(s.holds, least)
+		p.unmake(j, time.Time{})
+		t.list.begun(s.begun, s.jitter(s.sweep, s.apiKey))
 	}
 	t.queue.blocked = false // the rate has what was not used
 	t.queue.wakeBy(now)

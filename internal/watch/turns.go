@@ -51,7 +51,8 @@ func (p *poller) enter(jobs ...*job) (entered []*job) {
 	now := time.Now()
 	for _, j := range jobs {
 		if j.turn == nil || !p.isWanted(j, now) {
-			p.drop(j, now)
+			p.unmake(j, now.Add(t.cfg.MinInterval))
+			t.queue.wakeBy(now)
 			continue
 		}
 		entered = append(entered, j)
@@ -80,25 +81,23 @@ func (p *poller) isWanted(j *job, now time.Time) bool {
 	return slices.ContainsFunc(p.entriesOf(j), func(e *entry) bool { return p.tenant.wanted(e, now) })
 }
 
-// drop has a job planned anew that is not made.
-func (p *poller) drop(j *job, now time.Time) {
+// unmake has a job planned anew that is not made. What it was to poll is not polled before a time.
+func (p *poller) unmake(j *job, least time.Time) {
 	t := p.tenant
-	defer t.queue.wakeBy(now)
 	j.turn.End(gate.Answer{Outcome: gate.Unused})
 	entries := p.entriesOf(j)
-	switch {
-	case j.Account:
+	if j.Account || j.ID != "" {
 		t.inFlight--
+	} else {
+		t.list.endSweep()
+	}
+	if j.Account {
 		t.accountRead.askAgain(j.asking)
 		return
-	case j.ID == "":
-		t.list.endSweep()
-	default:
-		t.inFlight--
 	}
 	for _, e := range entries {
 		e.polling.inFlight = false
-		t.pollAt(e, latest(e.polling.due, now.Add(t.cfg.MinInterval)))
+		t.pollAt(e, latest(e.polling.due, least))
 	}
 }
 
