@@ -95,7 +95,7 @@ func failureTimeout(ctx context.Context) time.Duration {
 // than what it has.
 func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
-		return watch.Update{Generation: receipt.Generation, Etag: receipt.Generation.Etag()}
+		return watch.Update{Version: receipt.Generation.Version()}
 	}
 	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
 }
@@ -150,7 +150,7 @@ func (s *Service) unread(ctx context.Context, id string, err error) (watch.Updat
 			return update, nil
 		}
 		if recorded, ok := s.recorded(ctx, id, err); ok {
-			return watch.Update{Generation: recorded.Generation, Etag: recorded.Etag}, nil
+			return watch.Update{Version: recorded}, nil
 		}
 	}
 	return watch.Update{}, aboutGeneration(err, id)

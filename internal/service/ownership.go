@@ -91,7 +91,7 @@ func attributed(g *easelv1.Generation, whose orders.Attribution) *easelv1.Genera
 // hidden is the update of a generation that does not exist for the call, in a watch of many.
 func hidden(id string) *watch.Update {
 	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
-	etag := g.Etag() // the same each time
-	g.TerminalTime, g.ObserveTime = now, now
-	return &watch.Update{Generation: g, Etag: etag, Initial: true, Missing: true}
+	v := g.Version() // whose etag is the same each time
+	v.TerminalTime, v.ObserveTime = now, now
+	return &watch.Update{Version: v, Initial: true, Missing: true}
 }

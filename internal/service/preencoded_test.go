@@ -26,11 +26,11 @@ func updates() map[string]*watch.Update {
 	broken.Status, broken.Extra = "\xff", rawjson.Value(`{"n":null}`)
 	return map[string]*watch.Update{
 		"nothing known": {},
-		"running":       {Generation: g, Etag: "e"},
-		"first":         {Generation: g, Etag: "e", Initial: true},
-		"a long text":   {Generation: done, Etag: "f", Memo: new(watch.Memo)},
-		"no UTF-8":      {Generation: broken, Etag: "\xff"},
-		"missing":       {Generation: catalog.Generation{ID: "x", State: catalog.StateDeleted}, Missing: true},
+		"running":       {Version: catalog.Version{Generation: g, Etag: "e"}},
+		"first":         {Version: catalog.Version{Generation: g, Etag: "e"}, Initial: true},
+		"a long text":   {Version: catalog.Version{Generation: done, Etag: "f"}, Memo: new(watch.Memo)},
+		"no UTF-8":      {Version: catalog.Version{Generation: broken, Etag: "\xff"}},
+		"missing":       {Version: catalog.Version{Generation: catalog.Generation{ID: "x", State: catalog.StateDeleted}}, Missing: true},
 	}
 }
 

@@ -208,7 +208,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a read is not given to the hub",
-		edits:  []edit{{serviceDir, "Service.read", "h.Observe(_, _, r)", "watch.Update{Generation: r.Generation, Etag: r.Etag}"}},
+		edits:  []edit{{serviceDir, "Service.read", "h.Observe(_, _, r)", "watch.Update{Version: r}"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states go forwards"},
 	},

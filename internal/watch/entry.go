@@ -85,9 +85,11 @@ func newEntry(id string, now time.Time, seed uint64) *entry {
 	}
 }
 
+func (e *entry) version() catalog.Version { return catalog.Version{Generation: e.state, Etag: e.etag} }
+
 // update is the newest state as an event.
 func (e *entry) update() Update {
-	return Update{Generation: e.state, Etag: e.etag, Missing: e.missing}
+	return Update{Version: e.version(), Missing: e.missing}
 }
 
 // keptUntil is how long an idle entry is kept.

@@ -177,13 +177,13 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 // state of the generation, which is never older than the last one delivered to a watcher. ctx is that
 // of the call, for its trace alone.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
-	update := Update{Generation: read.Generation, Etag: read.Etag}
+	update := Update{Version: read}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
 		t.sharing.foundRead(e, read)
 		update = e.update()
 	})
-	h.sighted(Sighting{Credential: cred, Version: catalog.Version{Generation: update.Generation, Etag: update.Etag}})
+	h.sighted(Sighting{Credential: cred, Version: update.Version})
 	return update
 }
 

@@ -100,7 +100,7 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
-		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: e.state, Etag: e.etag}, gone})
+		result.sighted = append(result.sighted, Sighting{t.cred, e.version(), gone})
 	}
 	if before.State != 0 && before.State != e.state.State {
 		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})

@@ -103,11 +103,10 @@ type Event struct {
 
 // Update is a state that is new to the watcher. All watchers share one Update, so nobody may change it.
 type Update struct {
-	Generation catalog.Generation
-	Etag       string
-	Initial    bool  // the state found when the watch began
-	Missing    bool  // the catalog has never shown this id; the state is StateDeleted
-	Memo       *Memo // for a value that all watchers share; nil outside a watch
+	catalog.Version
+	Initial bool  // the state found when the watch began
+	Missing bool  // the catalog has never shown this id; the state is StateDeleted
+	Memo    *Memo // for a value that all watchers share; nil outside a watch
 }
 
 // Memo keeps a value that is made of an update, for all watchers that get the update. So a change is
