@@ -57,8 +57,17 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, documented, _ := strings.Cut(string(page), "```yaml\nissuers:")
+	documented, _, found := strings.Cut("issuers:"+documented, "```")
+	if !found || len(documented) < 500 {
+		t.Fatalf("the page has no issuers: %q", documented)
+	}
 	for _, text := range []string{
-		string(shipped), example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
+		string(shipped), documented, example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
 		team(""), team("weight: 2"), team("weight: 0.01"), team("weight: 100"), team("retention_days: 1"), team("retention_days: 36500"), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
 		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),
