@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
 	buf.build/go/protovalidate v1.4.0
-	github.com/XSAM/otelsql v0.44.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/easel-grpc/easel/clients/go v0.1.0
 	github.com/easel-grpc/easel/gen/go v0.1.0

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"database/sql"
 	"database/sql/driver"
 	"embed"
@@ -12,13 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/XSAM/otelsql"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	"github.com/pressly/goose/v3"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/trace"
 	modernc "modernc.org/sqlite"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -81,6 +78,7 @@ var sqlite = dialect{
 // words puts those of a database into statements, and the constants that stand there by their names.
 func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
+		"{most open}": MostOpen, "{most refused}": MostRefused,
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
 		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
 		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
@@ -214,22 +212,12 @@ func postgresPlace(address string) (place, error) {
 // encoded is a query as the driver of PostgreSQL reads it, for which + is no blank.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// open opens a pool of so many traced connections. What nobody has called for has no span: it would be one without
-// a parent.
+// open opens a pool of so many connections.
 func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.DB, error) {
-	options := []otelsql.Option{
-		otelsql.WithAttributes(d.system),
-		otelsql.WithSpanOptions(otelsql.SpanOptions{
-			DisableErrSkip: true, OmitConnResetSession: true, OmitRows: true, OmitConnectorConnect: true,
-			SpanFilter: func(ctx context.Context, _ otelsql.Method, _ string, _ []driver.NamedValue) bool {
-				return trace.SpanContextFromContext(ctx).IsValid()
-			},
-		}),
-	}
 	if connector != nil {
-		return otelsql.OpenDB(connector, options...), nil
+		return sql.OpenDB(connector), nil
 	}
-	db, err := otelsql.Open(d.driver, dsn, options...)
+	db, err := sql.Open(d.driver, dsn)
 	if err == nil {
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order

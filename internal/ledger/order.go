@@ -70,12 +70,12 @@ func (o Order) isSame(r Request) bool {
 }
 
 // lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by those of open and of refused
-// orders.
+// orders. Its limits are constants: SQLite prepares a statement whose limit is an argument anew each time.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 0)
 	OR EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused} AND second = 1),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT $6) AS unresolved),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $7 LIMIT $8) AS refused)`
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
 // lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
 // that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
@@ -83,8 +83,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), MostOpen,
-			RefusedTime.Microseconds(), MostRefused).Scan(&found, &elsewhere, &open, &refused)
+		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds()).Scan(&found, &elsewhere, &open, &refused)
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:

@@ -18,7 +18,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	rows, err := l.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+l.dialect.words.Replace(lookUpKey), make([]any, 8)...)
+	rows, err := l.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+l.dialect.words.Replace(lookUpKey), make([]any, 6)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // statement is one statement of a session.
@@ -31,6 +30,20 @@ type session interface {
 	commit(ctx context.Context) error
 }
 
+// measured is a session whose operations are measured.
+type measured struct {
+	session
+	pool *pool
+}
+
+func (m measured) send(ctx context.Context, statements []*statement) error {
+	return m.pool.sends.measure(ctx, func(ctx context.Context) error { return m.session.send(ctx, statements) })
+}
+
+func (m measured) commit(ctx context.Context) error {
+	return m.pool.commits.measure(ctx, m.session.commit)
+}
+
 // session gives a session until do ends, of one transaction or not. What it has not committed then is taken back.
 func (p *pool) session(ctx context.Context, transaction bool, do func(session) error) error {
 	if p.pipelined {
@@ -46,7 +59,7 @@ func (p *pool) session(ctx context.Context, transaction bool, do func(session) e
 		defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 		s.querier, s.tx = tx, tx
 	}
-	return do(s)
+	return do(measured{s, p})
 }
 
 // sqlSession sends statements one by one, prepared where the pool keeps them so.
@@ -140,8 +153,8 @@ func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(sessi
 	defer func() { _ = conn.Close() }() // it goes back to the pool
 	s := &pipeline{pool: p, begin: transaction}
 	_ = conn.Raw(func(raw any) error {
-		s.conn = pgxOf(raw)
-		err = do(s)
+		s.conn = raw.(*stdlib.Conn).Conn() //nolint:forcetypeassert // it is the driver of the dialect
+		err = do(measured{s, p})
 		s.takeBack(ctx)
 		if s.conn.IsClosed() || s.conn.PgConn().TxStatus() != noTransaction {
 			return driver.ErrBadConn // which the pool throws away
@@ -151,23 +164,13 @@ func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(sessi
 	return err
 }
 
-// pgxOf is the connection of pgx below one that is traced.
-func pgxOf(raw any) *pgx.Conn {
-	if traced, ok := raw.(interface{ Raw() driver.Conn }); ok {
-		raw = traced.Raw()
-	}
-	return raw.(*stdlib.Conn).Conn() //nolint:forcetypeassert // it is the driver of the dialect
-}
-
 func (s *pipeline) send(ctx context.Context, statements []*statement) error {
-	ctx, end := traced(ctx, "sql.pipeline")
-	defer end()
 	batch := &pgx.Batch{}
 	if s.begin && s.conn.PgConn().TxStatus() == noTransaction {
 		batch.Queue(beginTransaction)
 	}
 	for _, one := range statements {
-		queued := batch.Queue(s.pool.words.Replace(one.text), one.args...)
+		queued := batch.Queue(s.pool.inWords(one.text), one.args...)
 		if one.each == nil {
 			queued.Exec(func(done pgconn.CommandTag) error {
 				one.changed = done.RowsAffected()
@@ -194,23 +197,11 @@ func (s *pipeline) commit(ctx context.Context) error {
 	case status == noTransaction: // it has asked nothing
 		return nil
 	}
-	ctx, end := traced(ctx, "sql.commit")
-	defer end()
 	done, err := s.conn.PgConn().Exec(ctx, commitTransaction).ReadAll() // as a query of its own, which needs no statement
 	if err == nil && len(done) == 1 && done[0].CommandTag.String() == rolledBack {
 		return errNotSent
 	}
 	return err
-}
-
-// traced begins a span, and gives what ends it. What nobody has called for has none.
-func traced(ctx context.Context, name string) (within context.Context, end func()) {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx, func() {}
-	}
-	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/easel-grpc/easel/internal/ledger")
-	ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(postgres.system))
-	return ctx, func() { span.End() }
 }
 
 // takeBack takes back what was not committed.

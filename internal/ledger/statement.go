@@ -24,13 +24,19 @@ type pool struct {
 	most      int
 	pipelined bool // a session is a [pipeline]
 
+	sends, commits operation // of its sessions
+
 	mu     sync.Mutex
+	texts  map[string]string    // of statements, in the words of the database
 	kept   map[string]*sql.Stmt // nil while it is wanted
 	wanted []string             // to be prepared when the connection is free: a transaction may be the one that has it
 }
 
 func (d dialect) newPool(db *sql.DB, conns, most int) *pool {
-	return &pool{DB: db, gate: newGate(conns), words: d.words, most: most, pipelined: d.notify != "", kept: map[string]*sql.Stmt{}}
+	return &pool{
+		DB: db, gate: newGate(conns), words: d.words, most: most, pipelined: d.notify != "", sends: d.operation("statements"), commits: d.operation("commit"),
+		texts: map[string]string{}, kept: map[string]*sql.Stmt{},
+	}
 }
 
 // turn waits for the turn of a context, which must be ended, for as long as the context lasts: the time of a turn varies
@@ -48,6 +54,20 @@ func (p *pool) turn(ctx context.Context) (*gate.Turn, error) {
 		return nil, &Busy{err, p.gate.Estimate(asked)}
 	}
 	return turn, nil
+}
+
+// inWords gives a statement in the words of the database.
+func (p *pool) inWords(text string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	words, known := p.texts[text]
+	if !known {
+		words = p.words.Replace(text)
+	}
+	if len(p.texts) < maxStatements {
+		p.texts[text] = words
+	}
+	return words
 }
 
 // prepare prepares what was wanted. A statement that can't be prepared says why where it is carried out.
@@ -69,15 +89,15 @@ func (p *pool) prepare(ctx context.Context) {
 // statement gives a statement that is prepared, or else its text in the words of the database.
 func (p *pool) statement(text string) (prepared *sql.Stmt, words string) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	prepared, known := p.kept[text]
-	if prepared != nil {
-		return prepared, ""
-	}
 	if !known && len(p.kept) < p.most {
 		p.kept[text], p.wanted = nil, append(p.wanted, text)
 	}
-	return nil, p.words.Replace(text)
+	p.mu.Unlock()
+	if prepared != nil {
+		return prepared, ""
+	}
+	return nil, p.inWords(text)
 }
 
 // clauses collects the conditions of a query, with their arguments in the order in which they stand.

@@ -262,7 +262,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.operation.name", Of: "operations of database/sql"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
+		Labels: []Label{{Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
 		Text:   "Operations of the ledger's database.",
 	},
 	{
