@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
@@ -70,32 +73,48 @@ func tooLittle(o Order, b Budget) error {
 	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
 }
 
-// move records what the money of an order has become, in its row, with what else changes there, and in the
-// budgets of its time, which count placed orders too: these rows, for which others wait, come last. Each %s of the
-// changes is an argument. The row writes the lines of the journal, by actor.
-func move(tx *transaction, o Order, to lifecycle.Money, actor string, placed int, changes string, args ...any) error {
-	c := &clauses{}
+// move is what the money of an order becomes, in its row, with what else changes there, and in the budgets of its time,
+// which count placed orders too: these rows, for which others wait, come last.
+type move struct {
+	order      Order
+	statements []*statement
+	changed    []usage
+}
+
+// moving is a move. Each %s of the changes is an argument. The row writes the lines of the journal, by actor.
+func moving(o Order, to lifecycle.Money, actor string, placed int, changes string, args ...any) *move {
+	m, c := &move{order: o}, &clauses{}
 	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents, actor)
 	if changes != "" {
 		c.add(changes, args...)
 	}
-	set := c.take()
-	c.add("id = %s", o.ID)
-	moves := []*statement{{text: `UPDATE orders SET ` + set + ` WHERE ` + c.String(), args: c.args}}
+	set := c.take() // SQLite would prepare it anew for each state that it compares with those of its indexes
+	c.add("id = %s AND +state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", o.ID, o.State, o.Claims, o.ReservedCents, o.UnconfirmedCents)
+	m.statements = append(m.statements, &statement{text: `UPDATE orders SET ` + set + ` WHERE ` + c.String(), args: c.args})
 	if actor != "" { // the release before would leave it to later movements
-		moves = append(moves, &statement{text: `UPDATE orders SET moved_by = '' WHERE id = $1`, args: []any{o.ID}})
+		m.statements = append(m.statements, &statement{text: `UPDATE orders SET moved_by = '' WHERE id = $1`, args: []any{o.ID}})
 	}
-	var changed []usage
 	by := lifecycle.Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
 	}
 	if spent := to.SpentCents() - o.SpentCents(); by != (lifecycle.Money{}) || spent != 0 || placed != 0 {
-		moves = append(moves, count(&changed, o.ID, by, spent, placed, Limits{}))
+		m.statements = append(m.statements, count(&m.changed, o.ID, by, spent, placed, Limits{}))
 	}
-	if err := tx.together(moves...); err != nil {
+	return m
+}
+
+// errMoved means that the row of an order is not as it was when it was read.
+var errMoved = errors.New("somebody else has moved the order")
+
+// carryOut carries a move out, behind other statements.
+func (m *move) carryOut(tx *transaction, before ...*statement) error {
+	if err := tx.together(slices.Concat(before, m.statements)...); err != nil {
 		return err
 	}
-	return tx.tellBudgets(o, changed)
+	if m.statements[0].changed == 0 {
+		return errMoved
+	}
+	return tx.tellBudgets(m.order, m.changed)
 }
 
 // addToBudgets adds to the budgets of the time of an order, the day before the month, as far as the limits of one that is new

@@ -3,18 +3,17 @@ package ledger
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
-
-	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// group carries transactions of a file of SQLite out together, in one: those that come while the one before is under way.
-// The disk is waited for once for all of them. What fails is taken back alone.
-type group struct {
+// groups carry transactions out together, in one: those that come while the one before is under way. The disk is waited
+// for once for all of them. In a file of SQLite all are of one group, and are carried out one after the other. In
+// PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together.
+type groups struct {
 	mu      sync.Mutex
-	led     bool // somebody carries transactions out
-	waiting []*member
+	waiting map[string][]*member // by group; somebody carries out those of a group that is here
 }
 
 // groupMost is how many transactions of an owner are carried out together.
@@ -25,9 +24,12 @@ type member struct {
 	*transaction
 
 	do       func(*transaction) error
+	ran      *transaction // the newest of do
 	err      error
-	panicked any // by do
+	panicked any  // by do
+	failed   bool // beside others
 	ended    chan struct{}
+	decided  chan struct{} // closed when do is not called again, and a database that may not come back is asked to commit
 }
 
 // wait gives how a transaction has ended.
@@ -40,75 +42,79 @@ func (m *member) wait() error {
 }
 
 // run does what the transaction is for.
-func (m *member) run() (err error) {
+func (m *member) run(ctx context.Context, s session) (err error) {
 	defer func() {
 		if m.panicked = recover(); m.panicked != nil {
 			err = errNothing
 		}
 	}()
-	return m.do(m.transaction)
+	m.ran = &transaction{session: s, ctx: ctx, l: m.l}
+	return m.do(m.ran)
 }
 
-// once carries a transaction out.
-func (g *group) once(t *transaction, do func(*transaction) error) error {
-	ctx := t.ctx
-	m := &member{transaction: t, do: do, ended: make(chan struct{})}
+// errNothing takes back a transaction.
+var errNothing = errors.New("nothing is to be recorded")
+
+// once carries a transaction out in a group.
+func (g *groups) once(key string, t *transaction, do func(*transaction) error) error {
+	m := &member{transaction: t, do: do, ended: make(chan struct{}), decided: make(chan struct{})}
 	g.mu.Lock()
-	leads := !g.led
-	g.led = true
-	g.waiting = append(g.waiting, m)
+	_, led := g.waiting[key]
+	g.waiting[key] = append(g.waiting[key], m)
 	g.mu.Unlock()
-	if leads {
-		g.lead()
+	if !led {
+		g.lead(key)
 	}
 	select {
 	case <-m.ended:
 		return m.wait()
-	case <-ctx.Done():
-		return g.leave(m)
+	case <-m.ctx.Done():
+		return g.leave(key, m)
 	}
 }
 
-// leave ends the wait of a transaction that has not begun.
-func (g *group) leave(m *member) error {
+// leave ends the wait of a transaction that has not begun, or that is in doubt.
+func (g *groups) leave(key string, m *member) error {
 	g.mu.Lock()
-	n := slices.Index(g.waiting, m)
+	n := slices.Index(g.waiting[key], m)
 	if n >= 0 {
-		g.waiting = slices.Delete(g.waiting, n, n+1)
+		g.waiting[key] = slices.Delete(g.waiting[key], n, n+1)
 	}
 	g.mu.Unlock()
 	if n >= 0 {
 		return &Busy{m.ctx.Err(), 0}
 	}
-	return m.wait()
+	select {
+	case <-m.ended:
+		return m.wait()
+	case <-m.decided:
+		return &Doubt{m.ctx.Err()}
+	}
 }
 
 // lead carries out what waits, and has another goroutine lead what has come meanwhile.
-func (g *group) lead() {
-	members := g.take()
+func (g *groups) lead(key string) {
+	members := g.take(key)
 	if len(members) == 0 {
 		return
 	}
-	failed := carryOut(members[0].l, members)
+	carryOut(members)
 	members[0].l.settleLog()
 	for _, m := range members {
 		if m.err == nil {
-			m.err = failed
-		}
-		if m.err == nil {
-			m.publish()
+			m.ran.publish()
 		}
 		close(m.ended)
 	}
-	go g.lead()
+	go g.lead(key)
 }
 
 // take takes the next transactions, so many of each owner.
-func (g *group) take() (members []*member) {
+func (g *groups) take(key string) (members []*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of, rest := map[string]int{}, []*member{}
-	for _, m := range g.waiting {
+	for _, m := range g.waiting[key] {
 		owner := turnOf(m.ctx).Owner
 		if of[owner]++; of[owner] <= groupMost {
 			members = append(members, m)
@@ -116,53 +122,144 @@ func (g *group) take() (members []*member) {
 			rest = append(rest, m)
 		}
 	}
-	g.waiting, g.led = rest, len(members) > 0
+	if g.waiting[key] = rest; len(members) == 0 {
+		delete(g.waiting, key)
+	}
 	return members
 }
 
-// carryOut carries transactions out, and commits those that do not fail.
-func carryOut(l *Ledger, members []*member) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(members[0].ctx), AnswerTime) // who goes breaks nobody off
-	defer cancel()
-	turn, err := l.writes.turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer turn.End(gate.Answer{})
-	return l.writes.session(ctx, true, func(s session) error {
+// carryOut carries transactions out. What fails beside others is carried out alone: without them it may not fail.
+func carryOut(members []*member) {
+	for len(members) > 1 {
+		over, err := carryOutTogether(members)
+		if over {
+			for _, m := range members {
+				m.err = err
+			}
+			return
+		}
+		var rest []*member
 		for _, m := range members {
-			if err := m.step(ctx, s, len(members) > 1); err != nil {
-				return err
+			if m.failed {
+				m.carryOutAlone()
+			} else {
+				rest = append(rest, m)
 			}
 		}
-		if !slices.ContainsFunc(members, func(m *member) bool { return m.err == nil }) {
-			return errNothing
+		if len(rest) == len(members) { // the database has failed all of them
+			break
+		}
+		members = rest
+	}
+	for _, m := range members {
+		m.carryOutAlone()
+	}
+}
+
+// carryOutAlone carries a transaction out. Whoever goes does not break a file of SQLite off.
+func (m *member) carryOutAlone() {
+	ctx := m.ctx
+	if !m.l.IsShared() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), AnswerTime)
+		defer cancel()
+		ctx = bounded
+	}
+	m.err = m.l.transact(ctx, func(s session) error {
+		if err := m.run(ctx, s); err != nil {
+			return err
 		}
 		return committed(s.commit(ctx))
 	})
 }
 
-// errNothing takes back a transaction in which all have failed.
-var errNothing = errors.New("nothing is to be recorded")
-
-// step carries one of several transactions out, and takes back what it has done where it fails. Its error ends all of them.
-func (m *member) step(ctx context.Context, s session, several bool) error {
-	deadline, _ := ctx.Deadline()
-	own, cancel := context.WithDeadline(context.WithoutCancel(m.ctx), deadline)
+// carryOutTogether carries transactions out in one. It is over when they are committed, or that may be; else nothing was
+// recorded, and those that have failed are marked.
+func carryOutTogether(members []*member) (over bool, err error) {
+	l := members[0].l
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(members[0].ctx), AnswerTime)
 	defer cancel()
-	m.session, m.ctx = s, own
-	if !several {
-		m.err = m.run()
-		return nil
+	ctx, breakOff := context.WithCancel(bounded)
+	defer breakOff()
+	run := runInTurn
+	if l.IsShared() {
+		run = runTogether
+		for _, m := range members {
+			defer context.AfterFunc(m.ctx, breakOff)()
+		}
 	}
-	if _, err := m.exec(`SAVEPOINT one`); err != nil {
-		return err
+	err = l.transact(ctx, func(s session) error {
+		if err := run(ctx, s, members); err != nil {
+			return err
+		}
+		if ctx.Err() != nil { // somebody has gone before the commit, which nobody breaks off
+			return ctx.Err()
+		}
+		over = true
+		if l.IsShared() {
+			for _, m := range members {
+				close(m.decided)
+			}
+		}
+		return committed(s.commit(bounded))
+	})
+	return over, err
+}
+
+// runInTurn runs transactions one after the other, until one fails.
+func runInTurn(ctx context.Context, s session, members []*member) error {
+	deadline, _ := ctx.Deadline()
+	for _, m := range members {
+		own, cancel := context.WithDeadline(context.WithoutCancel(m.ctx), deadline)
+		defer cancel()
+		if m.failed = m.run(own, s) != nil; m.failed {
+			return errNothing
+		}
 	}
-	if m.err = m.run(); m.err != nil {
-		if _, err := m.exec(`ROLLBACK TO one`); err != nil {
+	return nil
+}
+
+// runTogether runs transactions side by side: the next statements of all of them go to the database at once.
+func runTogether(ctx context.Context, s session, members []*member) error {
+	nexts := make([]func() ([]*statement, bool), len(members))
+	for n, m := range members {
+		next, stop := iter.Pull(m.statements(ctx))
+		defer stop()
+		nexts[n] = next
+	}
+	for {
+		var all []*statement
+		failed := false
+		for n, m := range members {
+			some, more := nexts[n]()
+			all = append(all, some...)
+			m.failed = !more && m.err != nil
+			failed = failed || m.failed
+		}
+		switch {
+		case failed:
+			return errNothing
+		case len(all) == 0:
+			return nil
+		}
+		if err := s.send(ctx, all); err != nil {
 			return err
 		}
 	}
-	_, err := m.exec(`RELEASE one`)
-	return err
 }
+
+// statements are what a transaction asks for, step by step.
+func (m *member) statements(ctx context.Context) iter.Seq[[]*statement] {
+	return func(yield func([]*statement) bool) { m.err = m.run(ctx, relay(yield)) }
+}
+
+// relay is the session of a transaction whose statements others send.
+type relay func([]*statement) bool
+
+func (r relay) send(_ context.Context, statements []*statement) error {
+	if !r(statements) {
+		return errNothing
+	}
+	return nil
+}
+
+func (r relay) commit(context.Context) error { return nil } // whoever sends them commits

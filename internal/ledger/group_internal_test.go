@@ -1,69 +1,181 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Those that come while one is under way share a transaction, and what fails is taken back alone.
-func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "c"})
+// groupOf opens a book whose transactions go together.
+func groupOf(t *testing.T, url string) *Ledger {
+	t.Helper()
+	l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	ctx := inTurn(t.Context(), forOrder, "studio")
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// together carries transactions out that come while one is under way, each of which notes a fact, and gives their errors.
+func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error, in func(ctx context.Context, name string, do func(*transaction) error) error) map[string]error {
+	t.Helper()
+	ctx, key := inTurn(t.Context(), forOrder, "studio"), ""
+	if l.IsShared() {
+		key = "studio"
+	}
 	begun, release, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		first <- l.inTransaction(ctx, func(*transaction) error {
+		first <- l.inGroup(ctx, "studio", func(*transaction) error {
 			close(begun)
 			<-release
 			return nil
 		})
 	}()
 	<-begun
-	note := `INSERT INTO facts (name, value) VALUES ($1, '')`
-	sessions, ended := map[session]int{}, make(chan error)
-	steps := map[string]func(*transaction) error{
-		"one": func(tx *transaction) error { return nil }, "another": func(tx *transaction) error { return nil },
-		"panics":    func(tx *transaction) error { panic("a mistake of ours") },
-		"refused":   func(tx *transaction) error { return ErrKeyTaken },
-		"a mistake": func(tx *transaction) error { _, err := tx.exec(`INSERT INTO facts (name) VALUES (NULL)`); return err },
+	type end struct {
+		name string
+		err  error
 	}
+	ended, all := make(chan end), map[string]error{}
 	for name, step := range steps {
 		go func() {
 			defer func() {
 				if value := recover(); value != nil { // on its own goroutine
-					ended <- fmt.Errorf("panic: %v", value)
+					ended <- end{name, fmt.Errorf("panic: %v", value)}
 				}
 			}()
-			ended <- l.inTransaction(ctx, func(tx *transaction) error {
-				sessions[tx.session]++ // one after the other
-				if _, err := tx.exec(note, name); err != nil {
+			ended <- end{name, in(ctx, name, func(tx *transaction) error {
+				if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, '')`, name); err != nil {
 					return err
 				}
 				return step(tx)
-			})
+			})}
 		}()
 	}
 	for waiting := 0; waiting < len(steps); runtime.Gosched() {
-		l.group.mu.Lock()
-		waiting = len(l.group.waiting)
-		l.group.mu.Unlock()
+		l.groups.mu.Lock()
+		waiting = len(l.groups.waiting[key])
+		l.groups.mu.Unlock()
 	}
 	close(release)
-	failed := errors.Join(<-ended, <-ended, <-ended, <-ended, <-ended)
+	for range steps {
+		one := <-ended
+		all[one.name] = one.err
+	}
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	if away, ok := errors.AsType[*Unavailable](failed); !errors.Is(failed, ErrKeyTaken) || !ok || errors.Is(away, ErrKeyTaken) || !strings.Contains(failed.Error(), "panic: a mistake of ours") {
-		t.Errorf("they have failed with %v", failed)
+	return all
+}
+
+func fine(*transaction) error { return nil }
+
+// inStudio carries a transaction out in the group of studio.
+func (l *Ledger) inStudio(ctx context.Context, _ string, do func(*transaction) error) error {
+	return l.inGroup(ctx, "studio", do)
+}
+
+// Those that come while one is under way share a transaction, and what fails is taken back alone.
+func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
+	for name, url := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "book.db"), "PostgreSQL": proctest.Database(t)} {
+		t.Run(name, func(t *testing.T) {
+			l := groupOf(t, url)
+			ran, commits := map[string]int{}, l.commits.Load()
+			counted := func(tx *transaction) error { ran["one"]++; return nil } // none runs beside another
+			errs := together(t, l, map[string]func(*transaction) error{
+				"one": counted, "another": fine,
+				"panics":    func(*transaction) error { panic("a mistake of ours") },
+				"refused":   func(*transaction) error { return ErrKeyTaken },
+				"a mistake": func(tx *transaction) error { _, err := tx.exec(`INSERT INTO facts (name) VALUES (NULL)`); return err },
+			}, l.inStudio)
+			away, ok := errors.AsType[*Unavailable](errs["a mistake"])
+			if !errors.Is(errs["refused"], ErrKeyTaken) || !ok || errors.Is(away, ErrKeyTaken) || fmt.Sprint(errs["panics"]) != "panic: a mistake of ours" || errs["one"] != nil || errs["another"] != nil {
+				t.Errorf("they have failed with %v", errs)
+			}
+			if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" {
+				t.Errorf("%s are noted and taken back", noted)
+			}
+			if ran["one"] == 0 || l.commits.Load()-commits > 4 && !l.IsShared() {
+				t.Errorf("it ran %d times, in %d groups", ran["one"], l.commits.Load()-commits)
+			}
+		})
 	}
-	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" || len(sessions) != 1 {
-		t.Errorf("%s are noted and taken back, in %d transactions", noted, len(sessions))
+}
+
+// The disk is waited for once for all of them.
+func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
+	l := groupOf(t, proctest.Database(t))
+	steps := map[string]func(*transaction) error{"refused": func(*transaction) error { return ErrKeyTaken }}
+	for n := range groupMost - 1 {
+		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
+			noted := ""
+			return tx.row(`SELECT name FROM facts WHERE name = $1`, fmt.Sprint("one ", n)).Scan(&noted)
+		}
+	}
+	errs := together(t, l, steps, l.inStudio)
+	delete(errs, "refused")
+	if err := errors.Join(slices.Collect(maps.Values(errs))...); err != nil {
+		t.Error(err)
+	}
+	if got := l.Ask(t, `SELECT COUNT(*) || ' in ' || COUNT(DISTINCT xmin::text) FROM facts WHERE name LIKE 'one %'`); got != fmt.Sprint(groupMost-1, " in 1") {
+		t.Errorf("%s transactions", got)
+	}
+}
+
+// Whoever waits in a group for somebody else's lock and goes is not waited for, and nor does that end the others.
+func TestWhoLeavesAGroupEndsAlone(t *testing.T) {
+	l := groupOf(t, proctest.Database(t))
+	locked, err := l.writes.BeginTx(t.Context(), l.dialect.begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locked.Rollback() }()
+	if _, err := locked.ExecContext(t.Context(), `LOCK TABLE facts IN EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	leaving, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		for l.Ask(t, `SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) != "1" {
+			runtime.Gosched()
+		}
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who leaves is told %v", err)
+		}
+		_ = locked.Rollback()
+	}()
+	errs := together(t, l, map[string]func(*transaction) error{"stays": fine, "leaves": fine}, func(ctx context.Context, name string, do func(*transaction) error) error {
+		if name == "stays" {
+			return l.inStudio(ctx, name, do)
+		}
+		bounded, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(leaving, cancel)()
+		err := l.inGroup(bounded, "studio", do)
+		left <- err
+		return err
+	})
+	if errs["stays"] != nil || l.Ask(t, `SELECT MAX(name) FROM facts WHERE name IN ('stays', 'leaves')`) != "stays" {
+		t.Errorf("they have ended with %v", errs)
+	}
+}
+
+// A commit that does not come back is not waited for: it may be recorded.
+func TestWhoLeavesACommitIsInDoubt(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	m := &member{transaction: &transaction{ctx: ctx}, ended: make(chan struct{}), decided: make(chan struct{})}
+	close(m.decided)
+	if _, doubt := errors.AsType[*Doubt]((&groups{}).leave("", m)); !doubt {
+		t.Error("it is not in doubt")
 	}
 }

@@ -59,7 +59,7 @@ type Ledger struct {
 	address string // of the database, for connections beside the pools
 	outbox  *Outbox
 	written chan struct{} // has a value after an event was written
-	group   group         // of transactions
+	groups  groups        // of transactions
 	cleaned atomic.Bool   // the log of a file of SQLite has nothing of what was erased
 
 	commits  atomic.Int64 // to a file of SQLite
@@ -95,6 +95,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, written: make(chan struct{}, 1),
+		groups: groups{waiting: map[string][]*member{}},
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more

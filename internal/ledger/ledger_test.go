@@ -64,7 +64,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
 	t.Helper()
 	cost := int64(9)
-	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost})
+	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost, Written: &o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,4 +335,39 @@ func TestAURLWithATypoIsNamedAndNotPrinted(t *testing.T) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
+}
+
+// The row of an order that is known is not read again, where it is still as it was.
+func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		cost := int64(9)
+		named := func(o ledger.Order, generation string) (lifecycle.Step, error) {
+			return l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation, CostCents: &cost, Written: &o})
+		}
+		for _, row := range []struct {
+			key       string
+			meanwhile func(ledger.Order) // what has become of the order
+			step      lifecycle.Step
+		}{
+			{"still so", func(ledger.Order) {}, lifecycle.Step{Answer: lifecycle.Replay}},
+			{"placed", func(o ledger.Order) { conclude(t, l, o, lifecycle.Named, "g placed") }, lifecycle.Step{Answer: lifecycle.Replay}},
+			{"another", func(o ledger.Order) { conclude(t, l, o, lifecycle.Named, "another") }, lifecycle.Step{Answer: lifecycle.Replay, Action: lifecycle.Report}},
+			{"refused", func(o ledger.Order) { conclude(t, l, o, lifecycle.TurnedAway, "") }, lifecycle.Step{Answer: lifecycle.Replay, Action: lifecycle.Report}},
+		} {
+			o := write(t, l, request(row.key))
+			row.meanwhile(o)
+			step, err := named(o, "g "+row.key)
+			if err != nil || step.Action != row.step.Action || step.Answer != row.step.Answer {
+				t.Errorf("%s: %+v, %v", row.key, step, err)
+			}
+		}
+		taken := write(t, l, request("taken"))
+		if _, err := named(taken, "g placed"); !errors.Is(err, ledger.ErrGenerationTaken) {
+			t.Errorf("the generation of another order: %v", err)
+		}
+		if got, _, err := l.Get(t.Context(), taken.ID); err != nil || got.State != lifecycle.Open {
+			t.Errorf("its order is %+v, %v", got, err)
+		}
+	})
 }

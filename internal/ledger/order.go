@@ -111,7 +111,7 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	ctx = inTurn(ctx, forOrder, r.Owner)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.inGroup(ctx, r.Owner, func(tx *transaction) error {
 		o, changed := newOrder(r), []usage(nil)
 		statements := []*statement{o.insert()}
 		if len(r.Labels) > 0 {
@@ -246,7 +246,7 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
-				err = move(tx, o, o.money(), "", 0, "inputs = NULL")
+				err = moving(o, o.money(), "", 0, "inputs = NULL").carryOut(tx)
 			}
 		}
 		moved = len(all)
@@ -264,6 +264,9 @@ type Conclusion struct {
 	CostCents  *int64
 	// Problem is why there is no outcome, in words.
 	Problem string
+	// Written is the order as the ledger has given it with the claim: most often its row is still so, and it need not be
+	// read again. Nil is not known.
+	Written *Order
 
 	actor string // the operator whose word it is
 }
@@ -271,6 +274,12 @@ type Conclusion struct {
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
 	ctx = inTurnOf(ctx, forOrder)
+	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
+		step, err = l.concludeWritten(ctx, *o, c)
+		if _, doubt := errors.AsType[*Doubt](err); err == nil || doubt || ctx.Err() != nil {
+			return step, err
+		}
+	}
 	taken := false
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		outcome := c.Outcome
@@ -290,6 +299,21 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	if taken && err == nil {
 		err = ErrGenerationTaken
 	}
+	return step, err
+}
+
+// concludeWritten records the generation of an order without reading it. It fails where its row is not as it was, or the
+// generation is that of another order.
+func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
+	step = o.Concluded(o.Claims, c.Outcome, c.Generation)
+	err = l.inGroup(ctx, o.Owner, func(tx *transaction) error {
+		var others []string
+		holder := collecting(&others, scanText, `SELECT id FROM orders WHERE generation_id = $1 AND id <> $2`, c.Generation, o.ID)
+		if err := l.conclude(tx, o, step.Order, c, holder); err != nil || len(others) == 0 {
+			return err
+		}
+		return ErrGenerationTaken
+	})
 	return step, err
 }
 
@@ -337,8 +361,8 @@ func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// conclude writes what has become of an order, and moves its money with it.
-func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
+// conclude writes what has become of an order, and moves its money with it. What is to be asked before goes with it.
+func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion, before ...*statement) error {
 	if next == o.Order {
 		return nil
 	}
@@ -358,8 +382,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	return move(tx, o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+	m := moving(o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
+	return m.carryOut(tx, before...)
 }
 
 // orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API

@@ -37,10 +37,24 @@ const attempts = 5
 // [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], a [*Busy], and
 // a [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) (err error) {
+	return l.repeated(ctx, do, (*Ledger).once)
+}
+
+// inGroup is [Ledger.inTransaction] for what may go together with others of its kind, in whatever order its statements and
+// theirs do. Where the database is one round trip away, that is how the transactions of an owner wait for its budgets.
+func (l *Ledger) inGroup(ctx context.Context, owner string, do func(*transaction) error) error {
+	if !l.IsShared() {
+		return l.inTransaction(ctx, do)
+	}
+	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error { return l.groups.once(owner, t, do) })
+}
+
+// repeated carries a transaction out, again where the database has given it up for another's sake.
+func (l *Ledger) repeated(ctx context.Context, do func(*transaction) error, once func(*Ledger, *transaction, func(*transaction) error) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
 	for range attempts {
-		err = l.once(bounded, do)
+		err = once(l, &transaction{ctx: bounded, l: l}, do)
 		if _, doubt := errors.AsType[*Doubt](err); doubt || !givenUp(err) {
 			break
 		}
@@ -49,27 +63,31 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 }
 
 // once carries a transaction out once.
-func (l *Ledger) once(ctx context.Context, do func(*transaction) error) error {
-	t := &transaction{ctx: ctx, l: l}
+func (l *Ledger) once(t *transaction, do func(*transaction) error) error {
 	if l.IsDurable() && !l.IsShared() {
-		return l.group.once(t, do) //nolint:contextcheck // the transaction has it
+		return l.groups.once("", t, do)
 	}
-	turn, err := l.writes.turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer turn.End(gate.Answer{})
-	err = l.writes.session(ctx, true, func(s session) error {
+	err := l.transact(t.ctx, func(s session) error {
 		t.session = s
 		if err := do(t); err != nil {
 			return err
 		}
-		return committed(s.commit(ctx))
+		return committed(s.commit(t.ctx))
 	})
 	if err == nil {
 		t.publish()
 	}
 	return err
+}
+
+// transact gives a transaction to do, which commits it.
+func (l *Ledger) transact(ctx context.Context, do func(session) error) error {
+	turn, err := l.writes.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer turn.End(gate.Answer{})
+	return l.writes.session(ctx, true, do)
 }
 
 // committed is the error of a commit.

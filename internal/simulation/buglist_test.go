@@ -476,7 +476,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "what was spent counts again with each look",
-		edits:  []edit{{ledgerDir, "move", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
+		edits:  []edit{{ledgerDir, "moving", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the money of the orders is that of the budgets"},
 	},
@@ -567,7 +567,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "what came back is counted at each look",
-		edits:  []edit{{ledgerDir, "move", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
+		edits:  []edit{{ledgerDir, "moving", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
 		jobs:   seeds("ledger-T6", 1, 2, 3, 4),
 		breaks: []string{"the book says what its journal adds up to"},
 	},
