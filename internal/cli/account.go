@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -79,9 +78,9 @@ const budgetWidth = 20
 
 // budgetText draws how much of a budget is gone, and says until when.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
-	gone, share := b.SpentCents+b.ReservedCents, 1.0
+	share := 1.0
 	if b.LimitCents > 0 {
-		share = float64(gone) / float64(b.LimitCents)
+		share = float64(b.SpentCents+b.ReservedCents) / float64(b.LimitCents)
 	}
 	colour := terminal.Green
 	switch {
@@ -90,11 +89,16 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 	case share >= 0.8:
 		colour = terminal.Yellow
 	}
-	text := fmt.Sprintf("%s %s of %s", look.Bar(share, budgetWidth), look.Paint(colour, Money(gone, currency)), Money(b.LimitCents, currency))
+	return look.Bar(share, budgetWidth) + " " + look.Paint(colour, goneOf(b, currency)) + ", until " + formatTime(b.ResetTime)
+}
+
+// goneOf is how much of a budget is gone.
+func goneOf(b *easelv1.Budget, currency string) string {
+	text := Money(b.SpentCents+b.ReservedCents, currency) + " of " + Money(b.LimitCents, currency)
 	if b.ReservedCents > 0 {
-		text += ", " + Money(b.ReservedCents, currency) + " of it reserved"
+		text += " (" + Money(b.ReservedCents, currency) + " reserved)"
 	}
-	return text + ", until " + formatTime(b.ResetTime)
+	return text
 }
 
 // watchAccount tells each change of the account until ctx ends.
@@ -128,11 +132,7 @@ func accountLine(a *easelv1.Account) string {
 		facts = append(facts, "balance "+balanceOf(a))
 	}
 	for _, b := range a.Budgets {
-		fact := fmt.Sprintf("%s %s of %s", budgetWord(b), Money(b.SpentCents+b.ReservedCents, a.CurrencyCode), Money(b.LimitCents, a.CurrencyCode))
-		if b.ReservedCents > 0 {
-			fact += " (" + Money(b.ReservedCents, a.CurrencyCode) + " reserved)"
-		}
-		facts = append(facts, fact)
+		facts = append(facts, budgetWord(b)+" "+goneOf(b, a.CurrencyCode))
 	}
 	return strings.Join(facts, ", ")
 }

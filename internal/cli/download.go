@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -61,7 +63,7 @@ func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
 // text writes the text of a generation that has no file, and gives the error that says so
 // where it has no text either.
 func (c *downloadCmd) text(ctx context.Context, s *session, noFile error) (saved, error) {
-	answer, err := s.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: span(0)})
+	answer, err := s.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}})
 	if err != nil {
 		return saved{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -31,7 +32,7 @@ func (c *getCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
 		if c.Fresh {
-			request.MaxStaleness = span(0)
+			request.MaxStaleness = &durationpb.Duration{}
 		}
 		answer, err := s.Generations.GetGeneration(ctx, request)
 		if err != nil {

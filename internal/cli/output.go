@@ -40,17 +40,15 @@ func jsonLine(v any) string {
 }
 
 // JSONText writes a value on several lines.
-func JSONText(v any) string {
-	var text bytes.Buffer
-	_ = json.Indent(&text, []byte(jsonLine(v)), "", "  ") // valid, see above
-	return text.String()
-}
+func JSONText(v any) string { return indented(jsonLine(v)) }
 
 // printJSON writes a message as the whole answer of a command.
-func (s *session) printJSON(m proto.Message) {
+func (s *session) printJSON(m proto.Message) { s.PrintText(indented(compactJSON(m))) }
+
+func indented(line string) string {
 	var text bytes.Buffer
-	_ = json.Indent(&text, []byte(compactJSON(m)), "", "  ") // valid, see above
-	s.PrintText(text.String())
+	_ = json.Indent(&text, []byte(line), "", "  ") // it is valid
+	return text.String()
 }
 
 // answer prints the result of a command in the form that was asked for.
@@ -74,19 +72,10 @@ func (s *session) printFields(fields [][2]string) {
 	}
 	for _, f := range fields {
 		name := s.OutStyle.Paint(terminal.Dim, fmt.Sprintf("%-*s", width, f[0]))
-		for _, line := range wrapped(name+"  "+f[1], s.outWidth(), width+2) {
+		for _, line := range wrapped(name+"  "+f[1], s.WidthOf(s.OutStyle), width+2) {
 			s.Print(line)
 		}
 	}
-}
-
-// outWidth is that of the terminal that results go to, 0 where they go elsewhere.
-func (s *session) outWidth() int {
-	if !s.OutStyle.Terminal {
-		return 0
-	}
-	width, _ := s.Size()
-	return width
 }
 
 // cell is one field of a table, and its colour.
@@ -109,7 +98,7 @@ func (s *session) printTable(heads []string, rows [][]cell) {
 	}
 	for _, row := range append([][]cell{head}, rows...) {
 		line := s.tableLine(row, widths)
-		if width := s.outWidth(); width > 0 {
+		if width := s.WidthOf(s.OutStyle); width > 0 {
 			line = terminal.Cut(line, width-1)
 		}
 		s.Print(line)

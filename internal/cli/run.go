@@ -98,19 +98,10 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	if p.JSONErrors {
 		f.writeJSON(p.Stderr)
 	} else {
-		f.write(p.Stderr, p.errWidth())
+		console := p.Console()
+		f.write(p.Stderr, console.WidthOf(console.ErrStyle))
 	}
 	return f.ExitCode
-}
-
-// errWidth is the width of the terminal that errors go to, 0 where they go elsewhere.
-func (p *Program) errWidth() int {
-	console := p.Console()
-	if !console.ErrStyle.Terminal {
-		return 0
-	}
-	width, _ := console.Size()
-	return width
 }
 
 // commandFirst turns "easel help generate" into "easel generate --help", and "easel --version" into

@@ -99,10 +99,6 @@ func (s *session) connect(ctx context.Context, p *Program, c connection) error {
 	if err != nil {
 		return err
 	}
-	return s.connectWith(ctx, p, c, key)
-}
-
-func (s *session) connectWith(ctx context.Context, p *Program, c connection, key string) error {
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithHeartbeatInterval(15 * time.Second),
 		easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.message(m) }),
@@ -166,11 +162,7 @@ func (s *session) remark(name, value, text string) {
 
 // hint tells something beside the results in lines that fit the terminal.
 func (s *session) hint(text string) {
-	width := 0
-	if s.ErrStyle.Terminal {
-		width, _ = s.Size()
-	}
-	for _, line := range wrapped(text, width, 4) {
+	for _, line := range wrapped(text, s.WidthOf(s.ErrStyle), 4) {
 		s.Tell(s.ErrStyle.Paint(terminal.Dim, line))
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -49,45 +47,24 @@ func (c *usageCmd) Faults() []string {
 // Run counts usage.
 func (c *usageCmd) Run(ctx context.Context, p *Program) error {
 	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		all, err := s.usage(ctx, c.request(time.Now()))
+		rows, err := s.Usage(ctx, c.query(time.Now()))
 		if err != nil {
 			return err
 		}
 		if c.CSV {
-			return c.writeCSV(s, all.Rows)
+			return c.writeCSV(s, rows)
 		}
-		s.answer(all, spentText(all.Rows), func() { c.print(s, all.Rows) })
+		s.answer(&easelv1.ListUsageResponse{Rows: rows}, spentText(rows), func() { c.print(s, rows) })
 		return nil
 	})
 }
 
-func (c *usageCmd) request(now time.Time) *easelv1.ListUsageRequest {
+func (c *usageCmd) query(now time.Time) easel.UsageQuery {
 	since := c.Since.start
 	if since.IsZero() {
 		since = time.Date(now.UTC().Year(), now.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
 	}
-	request := &easelv1.ListUsageRequest{
-		StartTime: timestamppb.New(since), GroupBy: c.By.dimensions, LabelName: c.By.label, PageSize: longestPage,
-	}
-	if !c.Until.end.IsZero() {
-		request.EndTime = timestamppb.New(c.Until.end)
-	}
-	return request
-}
-
-// usage reads all pages.
-func (s *session) usage(ctx context.Context, request *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
-	all := &easelv1.ListUsageResponse{}
-	for {
-		answer, err := s.Accounts.ListUsage(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		all.Rows = append(all.Rows, answer.Rows...)
-		if request.PageToken = answer.NextPageToken; request.PageToken == "" {
-			return all, nil
-		}
-	}
+	return easel.UsageQuery{Start: since, End: c.Until.end, By: c.By.dimensions, Label: c.By.label}
 }
 
 // counts are what is counted of a row: names as the contract has them, and the numbers, where most are cents.

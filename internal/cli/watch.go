@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -163,6 +161,3 @@ func verdict(g *easelv1.Generation) error {
 	}
 	return nil
 }
-
-// span is a duration as the contract has it.
-func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

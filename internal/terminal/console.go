@@ -108,6 +108,14 @@ func (c *Console) draw(line string) {
 	_, _ = io.WriteString(c.err, colourCodes.Replace(line))
 }
 
+// WidthOf is the width of the terminal that a stream of this style goes to, 0 where it goes elsewhere.
+func (c *Console) WidthOf(stream Style) (width int) {
+	if stream.Terminal {
+		width, _ = c.Size()
+	}
+	return width
+}
+
 // BarWidth is how long a bar may be so that what is said beside it still fits.
 func (c *Console) BarWidth() int {
 	width, _ := c.Size()
