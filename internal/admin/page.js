@@ -33,7 +33,7 @@ const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: '
 const table = (id, columns, rows, none) => {
   const body = [];
   if (rows.length) {
-    const head = make('tr');
+    const head = make('tr', undefined, 'head');
     for (const [heading, , kind] of columns) head.append(make('th', heading, kind));
     body.push(head);
   } else {
@@ -43,8 +43,9 @@ const table = (id, columns, rows, none) => {
   }
   for (const item of rows) {
     const row = make('tr');
-    for (const [, cell, kind] of columns) {
+    for (const [heading, cell, kind] of columns) {
       const td = make('td', undefined, kind);
+      td.dataset.heading = heading; // which a narrow page shows beside the cell
       td.append(cell(item));
       row.append(td);
     }
@@ -106,7 +107,7 @@ const gates = ({ gates: g }) => {
   at('closed').replaceChildren(...g.closed.map(c => make('li', `${c.key}: ${reasons[c.reason]}${c.till ? ', ' + ahead(c.till) : ''}.`)));
   some('waiting', g.waiting.length, g.lines);
   table('waiting', [
-    ['owner', l => l.owner || '(whoever brings the key)'],
+    ['owner', l => l.owner || '(whoever brings the key)', 'name'],
     ['class', l => l.class],
     ['requests', l => count(l.count), 'number'],
     ['the oldest', l => ago(l.oldest)],
@@ -137,7 +138,7 @@ const ledger = ({ ledger: l }) => {
   at('book').replaceChildren(`The ledger is ${l.means}. It `, state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
   some('owners', l.owners.length, l.ownerCount);
   table('owners', [
-    ['owner', o => o.owner || '(anonymous)'],
+    ['owner', o => o.owner || '(anonymous)', 'name'],
     ['orders', o => count(o.orders), 'number'],
     ['spent', o => money(o.spentCents), 'number'],
     ['refunded', o => money(o.refundedCents), 'number'],
@@ -175,8 +176,8 @@ const show = status => {
   ], status.keys, 'Nobody watches, and no key is polled under.');
   some('renders', status.generations.length, status.watching.active);
   table('renders', [
-    ['render', r => make('code', r.id)],
-    ['model', r => r.model || '–'],
+    ['render', r => make('code', r.id), 'name'],
+    ['model', r => r.model || '–', 'name'],
     ['state', r => r.state],
     ['age', r => span(since(r.began)), 'number'],
     ['answered', r => ago(r.answered)],
@@ -190,7 +191,7 @@ const show = status => {
     ['level', t => make('span', t.level, t.level === 'error' ? 'bad' : 'fair')],
     ['what', t => t.text, 'long'],
     ['detail', t => t.detail || '–', 'long'],
-    ['trace', t => t.traceId ? make('code', t.traceId) : '–'],
+    ['trace', t => t.traceId ? make('code', t.traceId) : '–', 'name'],
   ], status.troubles, 'None since the start.');
 };
 

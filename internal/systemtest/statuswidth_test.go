@@ -1,0 +1,62 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// fullStatus fills each table of a status with as much as fits into a cell.
+const fullStatus = `(status => {
+	const now = new Date().toISOString(), month = { limitCents: 123456789, leftCents: 23456789 };
+	const error = 'HTTP 503, unavailable: the catalog is being maintained, and this text is as long as one that a catalog may write';
+	status.concerns = [{ grave: true, text: error }];
+	status.gates = { lines: 1, closed: [{ key: 'a1b2c3d4', reason: 'rate_limited', till: now }], waiting: [{ owner: 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters', class: 'order', count: 12345, oldest: now, key: 'a1b2c3d4' }] };
+	status.replicas = { away: 1, granted: 123456789, refused: 123456789, taken: 123456789 };
+	status.ledger = { up: true, means: 'in PostgreSQL', read: now, unknown: 12, oldestUnknown: now, named: true, ownerCount: 2, owners: ['studio', 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters'].map(owner => ({
+		owner, orders: 1234567, spentCents: 123456789, refundedCents: 12345678, reservedCents: 12345678, unconfirmedCents: 1234567, day: month, month, unknown: 123, oldestUnknown: now,
+		pendingEvents: 1234, oldestEvent: now, givenUpEvents: 123 })) };
+	status.keys = ['healthy', 'credential_rejected'].map(condition => ({ key: 'a1b2c3d4', condition, answered: now, rate: 0.25, limit: 5, pausedTill: now, active: 12345, watches: 12345, swept: now, failures: 1234, lastError: error }));
+	status.generations = [{ id: 'gen_0123456789abcdefghijklmnopqrstuvwxyz', model: 'a-vendor-of-models/its-longest-name-of-a-model-1.5-preview', state: 'succeeded', began: now, answered: now, nextPoll: now, watches: 12345, key: 'a1b2c3d4', failures: 12, lastError: error }];
+	status.troubles = [{ time: now, level: 'error', text: 'the catalog fails', detail: error, traceId: '0af7651916cd43dd8448eb211c80319c' }];
+	return status;
+})`
+
+// lostCells are the cells that are not wholly seen, or whose heading is not.
+const lostCells = `(() => {
+	const seen = box => box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= document.documentElement.clientWidth;
+	const lost = [...document.querySelectorAll('td')].filter(td => {
+		const th = td.closest('table').querySelectorAll('th')[td.cellIndex];
+		const headed = seen(th.getBoundingClientRect()) ? th.textContent === td.dataset.heading : getComputedStyle(td, '::before').content === JSON.stringify(td.dataset.heading);
+		return !headed || !seen(td.getBoundingClientRect()) || td.scrollWidth > td.clientWidth;
+	});
+	const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+	return JSON.stringify({ lost: lost.map(td => td.closest('table').id + ' ' + td.dataset.heading), wide, cells: document.querySelectorAll('td').length });
+})()`
+
+func TestTheStatusPageLosesNoColumn(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	f := newFacility(t, 1)
+	for _, scheme := range []string{"light", "dark"} {
+		b := f.seen(scheme, "All is well")
+		b.value(`void (window.asked = window.fetch, window.fetch = async (...all) => { const full = ` + fullStatus + `(await (await asked(...all)).json()); return new Response(JSON.stringify(full)); })`)
+		for _, width := range []int{1920, 1360, 1280, 1024, 800, 400} {
+			b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": false})
+			b.until("a full page", `document.querySelectorAll('#owners tr').length === 3 && document.querySelector('#closed li')`)
+			var found struct {
+				Lost  []string
+				Wide  bool
+				Cells int
+			}
+			if err := json.Unmarshal([]byte(fmt.Sprint(b.value(lostCells))), &found); err != nil {
+				t.Fatal(err)
+			}
+			if len(found.Lost) > 0 || found.Wide || found.Cells < 50 {
+				t.Errorf("%s, %d pixels: of %d cells %q are lost; wider than the window: %v", scheme, width, found.Cells, found.Lost, found.Wide)
+			}
+			b.picture(fmt.Sprintf("status-full-%s-%d", scheme, width))
+		}
+		f.calm(b)
+	}
+}
