@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -66,6 +67,7 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 	if g.State == easelv1.State_STATE_UNRECOGNIZED {
 		state += " (" + terminal.OneLine(g.UpstreamStatus) + ")"
 	}
+	state = joinNonEmpty(state, look.Paint(terminal.Yellow, ageText(g, time.Now())))
 	return [][2]string{
 		{"render", terminal.OneLine(g.GenerationId)},
 		{"owner", terminal.OneLine(g.Owner)},

@@ -243,6 +243,18 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
+// oldAfter is from when on a state that may still change is said to be old: a server whose catalog answers reads it sooner.
+const oldAfter = 30 * time.Second
+
+// ageText says how old a state is that the catalog has not told for long, as while it does not answer. It is empty for
+// others.
+func ageText(g *easelv1.Generation, now time.Time) string {
+	if g.Terminal || g.ObserveTime == nil || now.Sub(g.ObserveTime.AsTime()) < oldAfter {
+		return ""
+	}
+	return "as of " + formatDuration(now.Sub(g.ObserveTime.AsTime())) + " ago: the catalog has told nothing since"
+}
+
 // resultSummary tells the result of a generation in a few words.
 func resultSummary(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())

@@ -149,7 +149,7 @@ func (v *watchView) stateLine(g *easelv1.Generation, known bool) string {
 		word = "not found"
 	}
 	state := v.look.Paint(stateColour(g.State), fmt.Sprintf("%-9s", word))
-	facts := joinNonEmpty(terminal.OneLine(g.ModelId), costText(g))
+	facts := joinNonEmpty(terminal.OneLine(g.ModelId), costText(g), v.look.Paint(terminal.Yellow, ageText(g, time.Now())))
 	if g.Terminal {
 		facts = joinNonEmpty(afterText(g), resultSummary(g))
 	}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// observed is a generation that the catalog has told of some time ago.
+func observed(state easelv1.State, ago time.Duration) *easelv1.Generation {
+	g := render("gen_1", state)
+	g.ObserveTime = timestamppb.New(time.Now().Add(-ago))
+	return g
+}
+
+func TestAnOldStateIsToldWithItsAge(t *testing.T) {
+	for name, test := range map[string]struct {
+		state easelv1.State
+		ago   time.Duration
+		want  string
+	}{
+		"an outage":           {queued, 3 * time.Minute, "as of 3m00s ago: the catalog has told nothing since"},
+		"a poll ago":          {queued, 10 * time.Second, ""},
+		"one that has ended":  {succeeded, time.Hour, ""},
+		"a clock that is off": {queued, -time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &scripted{
+					get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+						return observed(test.state, test.ago), nil
+					},
+					watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+						_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: observed(test.state, test.ago), Initial: true}}})
+						sendState(s, succeeded)
+						return nil
+					},
+				}
+				dial := server.serve(t)
+				for _, command := range []string{"get", "watch"} {
+					got := easelRun(t.Context(), dial, command, "gen_1")
+					_, first, _ := strings.Cut(got.stdout, stateWord(render("gen_1", test.state)))
+					first, _, _ = strings.Cut(first, "\n")
+					if got.exit != ExitOK || strings.Contains(first, "as of") != (test.want != "") || !strings.Contains(first, test.want) {
+						t.Errorf("easel %s ends with %d and prints\n%s%s", command, got.exit, got.stdout, got.stderr)
+					}
+				}
+			})
+		})
+	}
+}
