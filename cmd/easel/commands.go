@@ -50,6 +50,7 @@ func groups() []kong.Group {
 		{Key: "upstream", Title: "The catalog:"},
 		{Key: "callers", Title: "Who may call:"},
 		{Key: "ledger", Title: "The book of orders:"},
+		{Key: "content", Title: "Copies of results:"},
 		{Key: "listen", Title: "Addresses (port 0 takes a free one):"},
 		{Key: "tls", Title: "TLS (files are read again when they change):"},
 		{Key: "poll", Title: "Polling:"},

@@ -114,8 +114,14 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer leave()
 	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
 
+	contents, err := c.contents(ctx, client, book, held, observed.Logger)
+	if err != nil {
+		return err
+	}
+	defer begin(ctx, contents.Run)()
+
 	services, err := service.New(service.Config{
-		Catalog: client, Hub: hub, Orders: placing, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
+		Catalog: client, Hub: hub, Orders: placing, Contents: contents, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
 		AllowAnonymous: c.AllowAnonymous || c.unguarded(), // whoever is on this machine may call an unguarded server: see guard
 	})
 	if err != nil {

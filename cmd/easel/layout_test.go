@@ -30,11 +30,12 @@ var allowed = map[string][]string{
 	"internal/watch/schedule":   {}, // what is below watch is pure
 	"internal/rawjson":          {},
 	"internal/reload":           {},
-	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/rawjson", module + "/internal/reload", module + "/internal/watch", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/rawjson", module + "/internal/reload", module + "/internal/watch", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", "github.com/gofrs/flock", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 	"internal/ledger/shared":    {}, // pure
 
+	"internal/content":               {module + "/internal/catalog", module + "/internal/ledger"},
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},

@@ -25,6 +25,7 @@ type serveCmd struct {
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held API key: let everybody call who reaches the address."`
 
 	ledgerFlags
+	contentFlags
 	listenFlags
 	tuningFlags
 
@@ -84,6 +85,7 @@ func (c *serveCmd) Faults() []string {
 	c.upstreamFaults(list)
 	c.callerFaults(list)
 	c.ledgerFaults(list)
+	c.contentFaults(list)
 	c.addressFaults(list)
 	c.hostFaults(list)
 	c.tuningFaults(list)

@@ -37,7 +37,7 @@ func (t *telling) take(list *callers.List) {
 		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
 	}
 	for _, team := range list.Teams() {
-		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour}
+		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			t.count(team.Name, events.OutcomeSent, 0)

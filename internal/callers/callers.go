@@ -24,6 +24,8 @@ type Team struct {
 	Models []string
 	// RetentionDays is after how many days what names content of its settled orders is erased; 0 is never.
 	RetentionDays int
+	// KeepDeleted means that the copy of a result stays which the team deletes.
+	KeepDeleted bool
 	// Events says where the team is told of events; nil where it is not.
 	Events *Events
 }

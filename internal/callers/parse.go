@@ -194,8 +194,9 @@ func (r *reader) readTeams(n *yaml.Node) {
 }
 
 func (r *reader) readTeam(n *yaml.Node) (team Team) {
-	members := r.members(n, "a team", "weight", "budget", "models", "retention_days", "events")
+	members := r.members(n, "a team", "weight", "budget", "models", "retention_days", "keep_deleted", "events")
 	team.Weight, team.RetentionDays = r.weight(members["weight"]), r.days(members["retention_days"])
+	team.KeepDeleted = r.truth(members["keep_deleted"], "keep_deleted")
 	r.readBudget(members["budget"], &team)
 	if models := members["models"]; models != nil {
 		team.Models = []string{}
@@ -291,6 +292,18 @@ func (r *reader) days(n *yaml.Node) (days int) {
 		return 0
 	}
 	return days
+}
+
+// truth is true or false; false where n is nil.
+func (r *reader) truth(n *yaml.Node, what string) (truth bool) {
+	if n == nil {
+		return false
+	}
+	if at := target(n); at.Kind != yaml.ScalarNode || at.ShortTag() != "!!bool" || at.Decode(&truth) != nil {
+		r.fault(n, "%s must be true or false", what)
+		return false
+	}
+	return truth
 }
 
 func (r *reader) checkPattern(at *yaml.Node, pattern string) {

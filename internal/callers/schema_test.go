@@ -68,7 +68,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	}
 	for _, text := range []string{
 		string(shipped), documented, example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
-		team(""), team("weight: 2"), team("weight: 0.01"), team("weight: 100"), team("retention_days: 1"), team("retention_days: 36500"), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
+		team(""), team("weight: 2"), team("weight: 0.01"), team("weight: 100"), team("retention_days: 1"), team("retention_days: 36500"), team("keep_deleted: true"), team("keep_deleted: false"), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
 		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),
 		team("events: {url: 'http://[::1]:1/', secret_file: s}"), team("events: {url: 'https://[2001:db8::1]/', secret_file: s}"), team("events: {url: 'https://10.0.0.1:8443/a@b', secret_file: s}"),
@@ -82,7 +82,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "[]", "text", "teams: {}", "callers:", "callers: {}", "callers: [a]", "limits: {}\ncallers: []", "teams:\ncallers: []", "teams: []\ncallers: []",
-		"teams: {a: }\ncallers: []", "teams: {'a b': {}}\ncallers: []", team("limit: 1"), team("weight: 0"), team("retention_days: 0"), team("retention_days: 1.5"), team("retention_days: 36501"), team("retention_days: '7'"), team("weight: -1"), team("weight: 100.5"), team("weight: '2'"), team("weight: "), team("budget: 7"), team("budget: {weekly_cents: 1}"),
+		"teams: {a: }\ncallers: []", "teams: {'a b': {}}\ncallers: []", team("limit: 1"), team("weight: 0"), team("retention_days: 0"), team("retention_days: 1.5"), team("retention_days: 36501"), team("retention_days: '7'"), team("keep_deleted: 'yes'"), team("keep_deleted: 1"), team("weight: -1"), team("weight: 100.5"), team("weight: '2'"), team("weight: "), team("budget: 7"), team("budget: {weekly_cents: 1}"),
 		team("budget: {daily_cents: -1}"), team("budget: {daily_cents: 1.5}"), team("budget: {daily_cents: '1'}"), team("budget: {monthly_cents: 1000000000001}"),
 		team("budget: {monthly_cents: }"), team("models: a"), team("models: [7]"), team("models: ['']"), team("models: ['a[']"), team("models: ['[]']"),
 		team(`models: ['a\']`), team("models: ['[-a]']"), team("models: ['[a-]']"), team("models: ['a[/**']"),

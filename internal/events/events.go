@@ -22,6 +22,8 @@ type Team struct {
 	Limits ledger.Limits
 	// Retention is after which time what names content of its orders is erased; 0 is never.
 	Retention time.Duration
+	// KeepDeleted means that copies of results stay which the team deletes in the catalog.
+	KeepDeleted bool
 }
 
 // Teams are those of now, by name. The zero value has none.
@@ -34,7 +36,7 @@ type Teams struct {
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
-		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != "", Retention: team.Retention}
+		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != "", Retention: team.Retention, KeepDeleted: team.KeepDeleted}
 	}
 	t.inForce.Store(&teams)
 	t.known.Store(&known)

@@ -28,6 +28,7 @@ var copiedTables = []copiedTable{
 	{"budgets", []string{"owner", "period", "start_time"}},
 	{"rollups", []string{"period", "owner", "start_time", "caller", "model_id", "part"}},
 	{"events", []string{"id"}},
+	{"contents", []string{"generation_id"}},
 }
 
 const (
@@ -122,7 +123,7 @@ func (c *copier) openSource(url string) error {
 		return err
 	}
 	if c.from.IsShared() { // before the first look at it
-		if _, err := c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, facts IN SHARE MODE NOWAIT`); err != nil {
+		if _, err := c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, facts IN SHARE MODE NOWAIT`); err != nil {
 			return err
 		}
 	}

@@ -82,6 +82,7 @@ func words(own ...string) *strings.Replacer {
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
 		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
 		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
+		"{waiting}": int(ContentWaiting), "{copied}": int(ContentCopied), "{not copied}": int(ContentFailed), "{doomed}": int(ContentDoomed),
 		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
 	} {
 		own = append(own, name, strconv.Itoa(constant))

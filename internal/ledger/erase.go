@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases what names content of orders whose outcome is known: labels, records and events. What guards against
+// Erase erases what names content of orders whose outcome is known: labels, records and events, and has the copies of their results deleted. What guards against
 // a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many
 // were not erased before. After [ErrStillRead] they are, and the next call cleans the file.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
@@ -48,12 +48,30 @@ func erase(tx *transaction, all []Order) (erased int64, err error) {
 	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, string(list)); err != nil {
 		return 0, err
 	}
+	if err := eraseContents(tx, all); err != nil {
+		return 0, err
+	}
 	for owner, orders := range owned {
 		if err := eraseEvents(tx, owner, orders); err != nil {
 			return 0, err
 		}
 	}
 	return erased, nil
+}
+
+// eraseContents has the copies of results deleted.
+func eraseContents(tx *transaction, all []Order) error {
+	generations := []string{}
+	for _, o := range all {
+		if o.Generation != "" {
+			generations = append(generations, o.Generation)
+		}
+	}
+	list, err := json.Marshal(generations)
+	if err != nil || len(generations) == 0 {
+		return err
+	}
+	return doomContents(tx, string(list))
 }
 
 // eraseEvents deletes the events of orders of one owner. What it has not been told yet stays, without what is erased.

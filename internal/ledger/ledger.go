@@ -44,23 +44,27 @@ type Config struct {
 	Connector driver.Connector
 	// Outbox says who is told of events. Nil: nobody, and none are stored.
 	Outbox *Outbox
+	// Contents means that results are copied.
+	Contents bool
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
-	dialect dialect
-	writes  *pool
-	reads   *pool         // of what is read outside of transactions: that of PostgreSQL is the same
-	lock    *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
-	window  time.Duration // in which an order may be sent again
-	refunds time.Duration // after a failure
-	catalog string
-	kind    string // see [Kind]
-	address string // of the database, for connections beside the pools
-	outbox  *Outbox
-	written chan struct{} // has a value after an event was written
-	groups  groups        // of transactions
-	cleaned atomic.Bool   // the log of a file of SQLite has nothing of what was erased
+	dialect  dialect
+	writes   *pool
+	reads    *pool         // of what is read outside of transactions: that of PostgreSQL is the same
+	lock     *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
+	window   time.Duration // in which an order may be sent again
+	refunds  time.Duration // after a failure
+	catalog  string
+	kind     string // see [Kind]
+	address  string // of the database, for connections beside the pools
+	outbox   *Outbox
+	written  chan struct{} // has a value after an event was written
+	wanted   chan struct{} // the same of [Ledger.ContentWanted]
+	contents bool          // are copied
+	groups   groups        // of transactions
+	cleaned  atomic.Bool   // the log of a file of SQLite has nothing of what was erased
 
 	commits  atomic.Int64 // to a file of SQLite
 	settling atomic.Bool  // its log is moved into it
@@ -95,7 +99,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, written: make(chan struct{}, 1),
-		groups: groups{waiting: map[string][]*member{}},
+		contents: config.Contents, wanted: make(chan struct{}, 1), groups: groups{waiting: map[string][]*member{}},
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
@@ -287,6 +291,8 @@ type Team struct {
 	Limits     Limits
 	Subscribed bool          // of events
 	Retention  time.Duration // after which what names content is erased; 0 is never
+	// KeepDeleted means that the copy of a result stays which the owner deletes in the catalog.
+	KeepDeleted bool
 }
 
 // teams are the owners that this process knows.

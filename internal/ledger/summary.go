@@ -15,6 +15,8 @@ type Summary struct {
 	OldestUnknown time.Duration
 	// Events are those of owners who are told.
 	Events []EventSummary
+	// Contents are copies of results.
+	Contents ContentSummary
 }
 
 // OwnerSummary is what the book has of an owner, of all its orders: none where this process alone knows of it.
@@ -44,6 +46,9 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 			}
 		}
 		if s.Events, err = l.summarizeEvents(tx); err != nil {
+			return err
+		}
+		if err := l.summarizeContents(tx, &s, now); err != nil {
 			return err
 		}
 		return summarizeUnknown(tx, &s, now)

@@ -24,7 +24,7 @@ type transaction struct {
 	ctx context.Context
 	l   *Ledger
 
-	eventWritten bool
+	eventWritten, contentWanted bool
 }
 
 // AnswerTime bounds each question to the ledger, all repeats of it together: a database that takes longer does not answer.
@@ -100,11 +100,18 @@ func committed(err error) error {
 
 // publish wakes who waits for what was written.
 func (t *transaction) publish() {
-	if !t.eventWritten {
-		return
+	if t.eventWritten {
+		ring(t.l.written)
 	}
+	if t.contentWanted {
+		ring(t.l.wanted)
+	}
+}
+
+// ring puts a value into a channel that may have one.
+func ring(bell chan struct{}) {
 	select {
-	case t.l.written <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }

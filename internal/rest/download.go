@@ -197,6 +197,7 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	header.Set("Content-Type", contentType(info.GetContentType()))
 	header.Set("Content-Disposition", disposition(info.GetFileName()))
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	header.Set("Easel-Content-Source", sourceNames[info.GetSource()])
 	header.Set("Accept-Ranges", "none")
 	if info.SizeBytes != nil {
 		header.Set("Accept-Ranges", "bytes")
@@ -209,6 +210,9 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	}
 	w.WriteHeader(a.code)
 }
+
+// sourceNames are the values of the header that says where the bytes come from.
+var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
 // writeBody copies the bytes, and fails unless every one went out.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {

@@ -14,6 +14,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -52,12 +53,22 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	if _, err := s.see(ctx, id); err != nil {
 		return nil, err
 	}
-	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 {
+	wait := req.GetWaitTimeout().AsDuration()
+	if wait > 0 && !s.cfg.Contents.Has(ctx, id) {
 		if _, err := s.await(ctx, id, watch.Terminal, wait); err != nil {
 			return nil, err
 		}
 	}
-	content, err := s.cfg.Catalog.Content(ctx, credential(ctx), id, req.GetReadOffset(), quoted(req.GetEtag()))
+	return s.open(ctx, req, wait > 0)
+}
+
+// open opens a result. ended means that its generation has ended, as far as this process knows.
+func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest, ended bool) (*Content, error) {
+	id := req.GetGenerationId()
+	if ended || s.cfg.Orders.Records(id) {
+		s.cfg.Contents.AwaitEnd(ctx, id)
+	}
+	content, err := s.cfg.Contents.Open(ctx, credential(ctx), id, req.GetReadOffset(), quoted(req.GetEtag()))
 	if err != nil {
 		return nil, s.noContent(ctx, id, err)
 	}
@@ -164,13 +175,19 @@ func notReady(err error) error {
 	return &later
 }
 
-func contentInfo(id string, c *catalog.Content) *easelv1.ContentInfo {
+// sources are the places that results come from.
+var sources = map[content.Source]easelv1.ContentSource{
+	content.FromCatalog: easelv1.ContentSource_CONTENT_SOURCE_CATALOG, content.FromCopy: easelv1.ContentSource_CONTENT_SOURCE_COPY,
+}
+
+func contentInfo(id string, c *content.Content) *easelv1.ContentInfo {
 	contentType := c.ContentType
 	if contentType == "" {
 		contentType = "application/octet-stream"
 	}
 	return &easelv1.ContentInfo{
 		ContentType: clean(contentType), SizeBytes: c.Size, FileName: fileName(id, contentType), Etag: clean(strings.Trim(c.Etag, `"`)),
+		Source: sources[c.Source],
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -33,6 +34,9 @@ type Config struct {
 
 	// Orders takes orders through the ledger. Required.
 	Orders *orders.Orders
+
+	// Contents are the results. Nil reads them from the catalog alone.
+	Contents *content.Results
 
 	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
 	// each caller.
@@ -93,6 +97,9 @@ func (s *Service) below(limit time.Duration) time.Duration {
 func New(cfg Config) (*Service, error) {
 	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil {
 		return nil, errors.New("service: Catalog, Hub and Orders are required")
+	}
+	if cfg.Contents == nil {
+		cfg.Contents = content.New(content.Config{Catalog: cfg.Catalog})
 	}
 	if cfg.SendTimeout == 0 {
 		cfg.SendTimeout = DefaultSendTimeout

@@ -117,7 +117,7 @@ func (w *watchOfOne) finish(err error) error {
 	if err != nil || !w.content || !w.file {
 		return err
 	}
-	content, err := w.service.Content(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id})
+	content, err := w.service.open(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id}, true)
 	if err != nil {
 		return err
 	}

@@ -194,6 +194,60 @@ func (StreamClosingReason) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{2}
 }
 
+// ContentSource says where the bytes of a result come from.
+type ContentSource int32
+
+const (
+	// Never sent by this version.
+	ContentSource_CONTENT_SOURCE_UNSPECIFIED ContentSource = 0
+	// From the catalog.
+	ContentSource_CONTENT_SOURCE_CATALOG ContentSource = 1
+	// From a copy that this server has made: the catalog need not be there, nor have the
+	// render any more.
+	ContentSource_CONTENT_SOURCE_COPY ContentSource = 2
+)
+
+// Enum value maps for ContentSource.
+var (
+	ContentSource_name = map[int32]string{
+		0: "CONTENT_SOURCE_UNSPECIFIED",
+		1: "CONTENT_SOURCE_CATALOG",
+		2: "CONTENT_SOURCE_COPY",
+	}
+	ContentSource_value = map[string]int32{
+		"CONTENT_SOURCE_UNSPECIFIED": 0,
+		"CONTENT_SOURCE_CATALOG":     1,
+		"CONTENT_SOURCE_COPY":        2,
+	}
+)
+
+func (x ContentSource) Enum() *ContentSource {
+	p := new(ContentSource)
+	*p = x
+	return p
+}
+
+func (x ContentSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ContentSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_easel_v1_generation_service_proto_enumTypes[3].Descriptor()
+}
+
+func (ContentSource) Type() protoreflect.EnumType {
+	return &file_easel_v1_generation_service_proto_enumTypes[3]
+}
+
+func (x ContentSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ContentSource.Descriptor instead.
+func (ContentSource) EnumDescriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{3}
+}
+
 // QuoteGenerationRequest asks for a price. Exactly one of inputs and inputs_json
 // is set.
 type QuoteGenerationRequest struct {
@@ -1806,7 +1860,10 @@ type ContentInfo struct {
 	FileName string `protobuf:"bytes,3,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
 	// Names these bytes: for DownloadGenerationRequest.etag when resuming. Empty where
 	// the catalog gives nothing to tell them by.
-	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Where the first of these bytes come from. The bytes are the same from either
+	// source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+	Source        ContentSource `protobuf:"varint,5,opt,name=source,proto3,enum=easel.v1.ContentSource" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1867,6 +1924,13 @@ func (x *ContentInfo) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *ContentInfo) GetSource() ContentSource {
+	if x != nil {
+		return x.Source
+	}
+	return ContentSource_CONTENT_SOURCE_UNSPECIFIED
 }
 
 // ContentSummary lets a caller check the whole.
@@ -2176,13 +2240,14 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x16\n" +
 	"\x06crc32c\x18\x03 \x01(\aR\x06crc32c\x12)\n" +
 	"\x04info\x18\x04 \x01(\v2\x15.easel.v1.ContentInfoR\x04info\x122\n" +
-	"\asummary\x18\x05 \x01(\v2\x18.easel.v1.ContentSummaryR\asummary\"\x94\x01\n" +
+	"\asummary\x18\x05 \x01(\v2\x18.easel.v1.ContentSummaryR\asummary\"\xc5\x01\n" +
 	"\vContentInfo\x12!\n" +
 	"\fcontent_type\x18\x01 \x01(\tR\vcontentType\x12\"\n" +
 	"\n" +
 	"size_bytes\x18\x02 \x01(\x03H\x00R\tsizeBytes\x88\x01\x01\x12\x1b\n" +
 	"\tfile_name\x18\x03 \x01(\tR\bfileName\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etagB\r\n" +
+	"\x04etag\x18\x04 \x01(\tR\x04etag\x12/\n" +
+	"\x06source\x18\x05 \x01(\x0e2\x17.easel.v1.ContentSourceR\x06sourceB\r\n" +
 	"\v_size_bytes\"G\n" +
 	"\x0eContentSummary\x12\x1d\n" +
 	"\n" +
@@ -2208,7 +2273,11 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x13StreamClosingReason\x12%\n" +
 	"!STREAM_CLOSING_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eSTREAM_CLOSING_REASON_DRAINING\x10\x01\x12!\n" +
-	"\x1dSTREAM_CLOSING_REASON_MAX_AGE\x10\x022\xcc\t\n" +
+	"\x1dSTREAM_CLOSING_REASON_MAX_AGE\x10\x02*d\n" +
+	"\rContentSource\x12\x1e\n" +
+	"\x1aCONTENT_SOURCE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CONTENT_SOURCE_CATALOG\x10\x01\x12\x17\n" +
+	"\x13CONTENT_SOURCE_COPY\x10\x022\xcc\t\n" +
 	"\x11GenerationService\x12{\n" +
 	"\x0fQuoteGeneration\x12 .easel.v1.QuoteGenerationRequest\x1a!.easel.v1.QuoteGenerationResponse\"#\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/generations:quote\x90\x02\x01\x12x\n" +
 	"\x10CreateGeneration\x12!.easel.v1.CreateGenerationRequest\x1a\".easel.v1.CreateGenerationResponse\"\x1d\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/generations\x90\x02\x02\x12|\n" +
@@ -2233,113 +2302,115 @@ func file_easel_v1_generation_service_proto_rawDescGZIP() []byte {
 	return file_easel_v1_generation_service_proto_rawDescData
 }
 
-var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_easel_v1_generation_service_proto_goTypes = []any{
 	(WatchUntil)(0),                    // 0: easel.v1.WatchUntil
 	(UpstreamCondition)(0),             // 1: easel.v1.UpstreamCondition
 	(StreamClosingReason)(0),           // 2: easel.v1.StreamClosingReason
-	(*QuoteGenerationRequest)(nil),     // 3: easel.v1.QuoteGenerationRequest
-	(*QuoteGenerationResponse)(nil),    // 4: easel.v1.QuoteGenerationResponse
-	(*CreateGenerationRequest)(nil),    // 5: easel.v1.CreateGenerationRequest
-	(*CreateGenerationResponse)(nil),   // 6: easel.v1.CreateGenerationResponse
-	(*GetGenerationRequest)(nil),       // 7: easel.v1.GetGenerationRequest
-	(*GetGenerationResponse)(nil),      // 8: easel.v1.GetGenerationResponse
-	(*ListGenerationsRequest)(nil),     // 9: easel.v1.ListGenerationsRequest
-	(*GenerationFilter)(nil),           // 10: easel.v1.GenerationFilter
-	(*ListGenerationsResponse)(nil),    // 11: easel.v1.ListGenerationsResponse
-	(*WaitGenerationRequest)(nil),      // 12: easel.v1.WaitGenerationRequest
-	(*WaitGenerationResponse)(nil),     // 13: easel.v1.WaitGenerationResponse
-	(*WatchGenerationRequest)(nil),     // 14: easel.v1.WatchGenerationRequest
-	(*WatchGenerationResponse)(nil),    // 15: easel.v1.WatchGenerationResponse
-	(*GenerationUpdate)(nil),           // 16: easel.v1.GenerationUpdate
-	(*Heartbeat)(nil),                  // 17: easel.v1.Heartbeat
-	(*StreamClosing)(nil),              // 18: easel.v1.StreamClosing
-	(*WatchGenerationsRequest)(nil),    // 19: easel.v1.WatchGenerationsRequest
-	(*WatchGenerationsResponse)(nil),   // 20: easel.v1.WatchGenerationsResponse
-	(*CaughtUp)(nil),                   // 21: easel.v1.CaughtUp
-	(*DownloadGenerationRequest)(nil),  // 22: easel.v1.DownloadGenerationRequest
-	(*DownloadGenerationResponse)(nil), // 23: easel.v1.DownloadGenerationResponse
-	(*ContentChunk)(nil),               // 24: easel.v1.ContentChunk
-	(*ContentInfo)(nil),                // 25: easel.v1.ContentInfo
-	(*ContentSummary)(nil),             // 26: easel.v1.ContentSummary
-	(*DeleteGenerationRequest)(nil),    // 27: easel.v1.DeleteGenerationRequest
-	(*DeleteGenerationResponse)(nil),   // 28: easel.v1.DeleteGenerationResponse
-	nil,                                // 29: easel.v1.CreateGenerationRequest.LabelsEntry
-	nil,                                // 30: easel.v1.GenerationFilter.LabelsEntry
-	nil,                                // 31: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	(*structpb.Struct)(nil),            // 32: google.protobuf.Struct
-	(*Quote)(nil),                      // 33: easel.v1.Quote
-	(*Generation)(nil),                 // 34: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 35: google.protobuf.Duration
-	(State)(0),                         // 36: easel.v1.State
-	(*timestamppb.Timestamp)(nil),      // 37: google.protobuf.Timestamp
+	(ContentSource)(0),                 // 3: easel.v1.ContentSource
+	(*QuoteGenerationRequest)(nil),     // 4: easel.v1.QuoteGenerationRequest
+	(*QuoteGenerationResponse)(nil),    // 5: easel.v1.QuoteGenerationResponse
+	(*CreateGenerationRequest)(nil),    // 6: easel.v1.CreateGenerationRequest
+	(*CreateGenerationResponse)(nil),   // 7: easel.v1.CreateGenerationResponse
+	(*GetGenerationRequest)(nil),       // 8: easel.v1.GetGenerationRequest
+	(*GetGenerationResponse)(nil),      // 9: easel.v1.GetGenerationResponse
+	(*ListGenerationsRequest)(nil),     // 10: easel.v1.ListGenerationsRequest
+	(*GenerationFilter)(nil),           // 11: easel.v1.GenerationFilter
+	(*ListGenerationsResponse)(nil),    // 12: easel.v1.ListGenerationsResponse
+	(*WaitGenerationRequest)(nil),      // 13: easel.v1.WaitGenerationRequest
+	(*WaitGenerationResponse)(nil),     // 14: easel.v1.WaitGenerationResponse
+	(*WatchGenerationRequest)(nil),     // 15: easel.v1.WatchGenerationRequest
+	(*WatchGenerationResponse)(nil),    // 16: easel.v1.WatchGenerationResponse
+	(*GenerationUpdate)(nil),           // 17: easel.v1.GenerationUpdate
+	(*Heartbeat)(nil),                  // 18: easel.v1.Heartbeat
+	(*StreamClosing)(nil),              // 19: easel.v1.StreamClosing
+	(*WatchGenerationsRequest)(nil),    // 20: easel.v1.WatchGenerationsRequest
+	(*WatchGenerationsResponse)(nil),   // 21: easel.v1.WatchGenerationsResponse
+	(*CaughtUp)(nil),                   // 22: easel.v1.CaughtUp
+	(*DownloadGenerationRequest)(nil),  // 23: easel.v1.DownloadGenerationRequest
+	(*DownloadGenerationResponse)(nil), // 24: easel.v1.DownloadGenerationResponse
+	(*ContentChunk)(nil),               // 25: easel.v1.ContentChunk
+	(*ContentInfo)(nil),                // 26: easel.v1.ContentInfo
+	(*ContentSummary)(nil),             // 27: easel.v1.ContentSummary
+	(*DeleteGenerationRequest)(nil),    // 28: easel.v1.DeleteGenerationRequest
+	(*DeleteGenerationResponse)(nil),   // 29: easel.v1.DeleteGenerationResponse
+	nil,                                // 30: easel.v1.CreateGenerationRequest.LabelsEntry
+	nil,                                // 31: easel.v1.GenerationFilter.LabelsEntry
+	nil,                                // 32: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	(*structpb.Struct)(nil),            // 33: google.protobuf.Struct
+	(*Quote)(nil),                      // 34: easel.v1.Quote
+	(*Generation)(nil),                 // 35: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 36: google.protobuf.Duration
+	(State)(0),                         // 37: easel.v1.State
+	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
-	32, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	33, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
-	32, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	29, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
-	34, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	35, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	34, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
-	10, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	36, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
-	30, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
-	34, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	35, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	33, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	34, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
+	33, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	30, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
+	35, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	36, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	35, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	11, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	37, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	31, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
+	35, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	36, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	34, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	35, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
 	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	35, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	16, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
-	17, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	24, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
-	18, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	37, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	34, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	37, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	37, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	36, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	17, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	25, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
+	19, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
+	38, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	35, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	38, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	38, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
 	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	35, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	36, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
 	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	35, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	36, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
 	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	35, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	31, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	10, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	16, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	17, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	18, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	21, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	37, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	35, // 37: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	24, // 38: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	25, // 39: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	26, // 40: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 41: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	5,  // 42: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	7,  // 43: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	9,  // 44: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	12, // 45: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	14, // 46: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	19, // 47: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	22, // 48: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	27, // 49: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	4,  // 50: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	6,  // 51: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	8,  // 52: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	11, // 53: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	13, // 54: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	15, // 55: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	20, // 56: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	23, // 57: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	28, // 58: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	50, // [50:59] is the sub-list for method output_type
-	41, // [41:50] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	36, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	32, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	11, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	17, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	19, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	22, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	38, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	36, // 37: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	25, // 38: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	26, // 39: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	27, // 40: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 41: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
+	4,  // 42: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	6,  // 43: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	8,  // 44: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	10, // 45: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	13, // 46: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	15, // 47: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	20, // 48: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	23, // 49: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	28, // 50: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	5,  // 51: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	7,  // 52: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	9,  // 53: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	12, // 54: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	14, // 55: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	16, // 56: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	21, // 57: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	24, // 58: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	29, // 59: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	51, // [51:60] is the sub-list for method output_type
+	42, // [42:51] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }
@@ -2367,7 +2438,7 @@ func file_easel_v1_generation_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_service_proto_rawDesc), len(file_easel_v1_generation_service_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,

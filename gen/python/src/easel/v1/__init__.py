@@ -42,6 +42,10 @@ from easel.v1.generation_service_pb2 import StreamClosingReason as StreamClosing
 from easel.v1.generation_service_pb2 import STREAM_CLOSING_REASON_UNSPECIFIED as STREAM_CLOSING_REASON_UNSPECIFIED
 from easel.v1.generation_service_pb2 import STREAM_CLOSING_REASON_DRAINING as STREAM_CLOSING_REASON_DRAINING
 from easel.v1.generation_service_pb2 import STREAM_CLOSING_REASON_MAX_AGE as STREAM_CLOSING_REASON_MAX_AGE
+from easel.v1.generation_service_pb2 import ContentSource as ContentSource
+from easel.v1.generation_service_pb2 import CONTENT_SOURCE_UNSPECIFIED as CONTENT_SOURCE_UNSPECIFIED
+from easel.v1.generation_service_pb2 import CONTENT_SOURCE_CATALOG as CONTENT_SOURCE_CATALOG
+from easel.v1.generation_service_pb2 import CONTENT_SOURCE_COPY as CONTENT_SOURCE_COPY
 from easel.v1.generation_service_pb2 import QuoteGenerationRequest as QuoteGenerationRequest
 from easel.v1.generation_service_pb2 import QuoteGenerationResponse as QuoteGenerationResponse
 from easel.v1.generation_service_pb2 import CreateGenerationRequest as CreateGenerationRequest

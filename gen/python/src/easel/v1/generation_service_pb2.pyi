@@ -107,6 +107,34 @@ STREAM_CLOSING_REASON_MAX_AGE: StreamClosingReason.ValueType  # 2
 """The stream has reached the maximum age that the operator allows."""
 Global___StreamClosingReason: _TypeAlias = StreamClosingReason  # noqa: Y015
 
+class _ContentSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ContentSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContentSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONTENT_SOURCE_UNSPECIFIED: _ContentSource.ValueType  # 0
+    """Never sent by this version."""
+    CONTENT_SOURCE_CATALOG: _ContentSource.ValueType  # 1
+    """From the catalog."""
+    CONTENT_SOURCE_COPY: _ContentSource.ValueType  # 2
+    """From a copy that this server has made: the catalog need not be there, nor have the
+    render any more.
+    """
+
+class ContentSource(_ContentSource, metaclass=_ContentSourceEnumTypeWrapper):
+    """ContentSource says where the bytes of a result come from."""
+
+CONTENT_SOURCE_UNSPECIFIED: ContentSource.ValueType  # 0
+"""Never sent by this version."""
+CONTENT_SOURCE_CATALOG: ContentSource.ValueType  # 1
+"""From the catalog."""
+CONTENT_SOURCE_COPY: ContentSource.ValueType  # 2
+"""From a copy that this server has made: the catalog need not be there, nor have the
+render any more.
+"""
+Global___ContentSource: _TypeAlias = ContentSource  # noqa: Y015
+
 @_typing.final
 class QuoteGenerationRequest(_message.Message):
     """QuoteGenerationRequest asks for a price. Exactly one of inputs and inputs_json
@@ -1029,6 +1057,7 @@ class ContentInfo(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     FILE_NAME_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     content_type: _builtins.str
     """Media type, as the catalog says; "application/octet-stream" where it does not."""
     size_bytes: _builtins.int
@@ -1041,6 +1070,10 @@ class ContentInfo(_message.Message):
     """Names these bytes: for DownloadGenerationRequest.etag when resuming. Empty where
     the catalog gives nothing to tell them by.
     """
+    source: Global___ContentSource.ValueType
+    """Where the first of these bytes come from. The bytes are the same from either
+    source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+    """
     def __init__(
         self,
         *,
@@ -1048,10 +1081,11 @@ class ContentInfo(_message.Message):
         size_bytes: _builtins.int | None = ...,
         file_name: _builtins.str = ...,
         etag: _builtins.str = ...,
+        source: Global___ContentSource.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "content_type", b"content_type", "etag", b"etag", "file_name", b"file_name", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "content_type", b"content_type", "etag", b"etag", "file_name", b"file_name", "size_bytes", b"size_bytes", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015

@@ -187,6 +187,12 @@ class GenerationServiceStub:
     Bytes arrive whole or the stream ends with an error: OK means that every byte
     asked for was sent.
 
+    Where the operator keeps copies of results, a result is copied once, and then
+    read from the copy: also while the catalog is down, and after it has deleted the
+    render. A text result is there as a file of text then. The first reader may wait a
+    few seconds for the copy. DeleteGeneration deletes the copy too, unless the
+    operator keeps those of the team.
+
     Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
     finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;
     its state is in the metadata);
@@ -365,6 +371,12 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     download that breaks off upstream is resumed without the caller seeing it.
     Bytes arrive whole or the stream ends with an error: OK means that every byte
     asked for was sent.
+
+    Where the operator keeps copies of results, a result is copied once, and then
+    read from the copy: also while the catalog is down, and after it has deleted the
+    render. A text result is there as a file of text then. The first reader may wait a
+    few seconds for the copy. DeleteGeneration deletes the copy too, unless the
+    operator keeps those of the team.
 
     Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
     finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;
@@ -589,6 +601,12 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         download that breaks off upstream is resumed without the caller seeing it.
         Bytes arrive whole or the stream ends with an error: OK means that every byte
         asked for was sent.
+
+        Where the operator keeps copies of results, a result is copied once, and then
+        read from the copy: also while the catalog is down, and after it has deleted the
+        render. A text result is there as a file of text then. The first reader may wait a
+        few seconds for the copy. DeleteGeneration deletes the copy too, unless the
+        operator keeps those of the team.
 
         Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
         finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;

@@ -905,6 +905,14 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
    * @generated from field: string etag = 4;
    */
   etag: string;
+
+  /**
+   * Where the first of these bytes come from. The bytes are the same from either
+   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   *
+   * @generated from field: easel.v1.ContentSource source = 5;
+   */
+  source: ContentSource;
 };
 
 /**
@@ -1103,6 +1111,40 @@ export enum StreamClosingReason {
  * Describes the enum easel.v1.StreamClosingReason.
  */
 export declare const StreamClosingReasonSchema: GenEnum<StreamClosingReason>;
+
+/**
+ * ContentSource says where the bytes of a result come from.
+ *
+ * @generated from enum easel.v1.ContentSource
+ */
+export enum ContentSource {
+  /**
+   * Never sent by this version.
+   *
+   * @generated from enum value: CONTENT_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * From the catalog.
+   *
+   * @generated from enum value: CONTENT_SOURCE_CATALOG = 1;
+   */
+  CATALOG = 1,
+
+  /**
+   * From a copy that this server has made: the catalog need not be there, nor have the
+   * render any more.
+   *
+   * @generated from enum value: CONTENT_SOURCE_COPY = 2;
+   */
+  COPY = 2,
+}
+
+/**
+ * Describes the enum easel.v1.ContentSource.
+ */
+export declare const ContentSourceSchema: GenEnum<ContentSource>;
 
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
@@ -1311,6 +1353,12 @@ export declare const GenerationService: GenService<{
    * download that breaks off upstream is resumed without the caller seeing it.
    * Bytes arrive whole or the stream ends with an error: OK means that every byte
    * asked for was sent.
+   *
+   * Where the operator keeps copies of results, a result is copied once, and then
+   * read from the copy: also while the catalog is down, and after it has deleted the
+   * render. A text result is there as a file of text then. The first reader may wait a
+   * few seconds for the copy. DeleteGeneration deletes the copy too, unless the
+   * operator keeps those of the team.
    *
    * Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
    * finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;

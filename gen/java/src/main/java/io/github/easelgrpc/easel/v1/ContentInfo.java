@@ -24,6 +24,7 @@ private static final long serialVersionUID = 0L;
     contentType_ = "";
     fileName_ = "";
     etag_ = "";
+    source_ = 0;
   }
 
   @java.lang.Override
@@ -219,6 +220,34 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int SOURCE_FIELD_NUMBER = 5;
+  private int source_ = 0;
+  /**
+   * <pre>
+   * Where the first of these bytes come from. The bytes are the same from either
+   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   * </pre>
+   *
+   * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+   * @return The enum numeric value on the wire for source.
+   */
+  @java.lang.Override public int getSourceValue() {
+    return source_;
+  }
+  /**
+   * <pre>
+   * Where the first of these bytes come from. The bytes are the same from either
+   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   * </pre>
+   *
+   * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+   * @return The source.
+   */
+  @java.lang.Override public io.github.easelgrpc.easel.v1.ContentSource getSource() {
+    io.github.easelgrpc.easel.v1.ContentSource result = io.github.easelgrpc.easel.v1.ContentSource.forNumber(source_);
+    return result == null ? io.github.easelgrpc.easel.v1.ContentSource.UNRECOGNIZED : result;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -245,6 +274,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 4, etag_);
     }
+    if (source_ != io.github.easelgrpc.easel.v1.ContentSource.CONTENT_SOURCE_UNSPECIFIED.getNumber()) {
+      output.writeEnum(5, source_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -266,6 +298,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(etag_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(4, etag_);
+    }
+    if (source_ != io.github.easelgrpc.easel.v1.ContentSource.CONTENT_SOURCE_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(5, source_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -293,6 +329,7 @@ private static final long serialVersionUID = 0L;
         .equals(other.getFileName())) return false;
     if (!getEtag()
         .equals(other.getEtag())) return false;
+    if (source_ != other.source_) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -315,6 +352,8 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getFileName().hashCode();
     hash = (37 * hash) + ETAG_FIELD_NUMBER;
     hash = (53 * hash) + getEtag().hashCode();
+    hash = (37 * hash) + SOURCE_FIELD_NUMBER;
+    hash = (53 * hash) + source_;
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -454,6 +493,7 @@ private static final long serialVersionUID = 0L;
       sizeBytes_ = 0L;
       fileName_ = "";
       etag_ = "";
+      source_ = 0;
       return this;
     }
 
@@ -500,6 +540,9 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.etag_ = etag_;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.source_ = source_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -566,6 +609,9 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000008;
         onChanged();
       }
+      if (other.source_ != 0) {
+        setSourceValue(other.getSourceValue());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -612,6 +658,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
+            case 40: {
+              source_ = input.readEnum();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -967,6 +1018,84 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       etag_ = value;
       bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+
+    private int source_ = 0;
+    /**
+     * <pre>
+     * Where the first of these bytes come from. The bytes are the same from either
+     * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+     * </pre>
+     *
+     * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+     * @return The enum numeric value on the wire for source.
+     */
+    @java.lang.Override public int getSourceValue() {
+      return source_;
+    }
+    /**
+     * <pre>
+     * Where the first of these bytes come from. The bytes are the same from either
+     * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+     * </pre>
+     *
+     * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+     * @param value The enum numeric value on the wire for source to set.
+     * @return This builder for chaining.
+     */
+    public Builder setSourceValue(int value) {
+      source_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the first of these bytes come from. The bytes are the same from either
+     * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+     * </pre>
+     *
+     * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+     * @return The source.
+     */
+    @java.lang.Override
+    public io.github.easelgrpc.easel.v1.ContentSource getSource() {
+      io.github.easelgrpc.easel.v1.ContentSource result = io.github.easelgrpc.easel.v1.ContentSource.forNumber(source_);
+      return result == null ? io.github.easelgrpc.easel.v1.ContentSource.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Where the first of these bytes come from. The bytes are the same from either
+     * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+     * </pre>
+     *
+     * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+     * @param value The source to set.
+     * @return This builder for chaining.
+     */
+    public Builder setSource(io.github.easelgrpc.easel.v1.ContentSource value) {
+      if (value == null) {
+        throw new NullPointerException();
+      }
+      bitField0_ |= 0x00000010;
+      source_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Where the first of these bytes come from. The bytes are the same from either
+     * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+     * </pre>
+     *
+     * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearSource() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      source_ = 0;
       onChanged();
       return this;
     }

@@ -90,4 +90,25 @@ public interface ContentInfoOrBuilder extends
    */
   com.google.protobuf.ByteString
       getEtagBytes();
+
+  /**
+   * <pre>
+   * Where the first of these bytes come from. The bytes are the same from either
+   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   * </pre>
+   *
+   * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+   * @return The enum numeric value on the wire for source.
+   */
+  int getSourceValue();
+  /**
+   * <pre>
+   * Where the first of these bytes come from. The bytes are the same from either
+   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   * </pre>
+   *
+   * <code>.easel.v1.ContentSource source = 5 [json_name = "source"];</code>
+   * @return The source.
+   */
+  io.github.easelgrpc.easel.v1.ContentSource getSource();
 }

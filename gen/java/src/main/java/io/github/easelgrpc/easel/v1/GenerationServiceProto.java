@@ -273,54 +273,58 @@ public final class GenerationServiceProto {
       "\030\001 \001(\003R\006offset\022\022\n\004data\030\002 \001(\014R\004data\022\026\n\006cr" +
       "c32c\030\003 \001(\007R\006crc32c\022)\n\004info\030\004 \001(\0132\025.easel" +
       ".v1.ContentInfoR\004info\0222\n\007summary\030\005 \001(\0132\030" +
-      ".easel.v1.ContentSummaryR\007summary\"\224\001\n\013Co" +
+      ".easel.v1.ContentSummaryR\007summary\"\305\001\n\013Co" +
       "ntentInfo\022!\n\014content_type\030\001 \001(\tR\013content" +
       "Type\022\"\n\nsize_bytes\030\002 \001(\003H\000R\tsizeBytes\210\001\001" +
       "\022\033\n\tfile_name\030\003 \001(\tR\010fileName\022\022\n\004etag\030\004 " +
-      "\001(\tR\004etagB\r\n\013_size_bytes\"G\n\016ContentSumma" +
-      "ry\022\035\n\nsize_bytes\030\001 \001(\003R\tsizeBytes\022\026\n\006sha" +
-      "256\030\002 \001(\tR\006sha256\"y\n\027DeleteGenerationReq" +
-      "uest\022#\n\rgeneration_id\030\001 \001(\tR\014generationI" +
-      "d\022#\n\rallow_missing\030\002 \001(\010R\014allowMissing\022\024" +
-      "\n\005force\030\003 \001(\010R\005force\"\032\n\030DeleteGeneration" +
-      "Response*\\\n\nWatchUntil\022\033\n\027WATCH_UNTIL_UN" +
-      "SPECIFIED\020\000\022\030\n\024WATCH_UNTIL_TERMINAL\020\001\022\027\n" +
-      "\023WATCH_UNTIL_SETTLED\020\002*\311\001\n\021UpstreamCondi" +
-      "tion\022\"\n\036UPSTREAM_CONDITION_UNSPECIFIED\020\000" +
-      "\022\036\n\032UPSTREAM_CONDITION_HEALTHY\020\001\022 \n\034UPST" +
-      "REAM_CONDITION_THROTTLED\020\002\022\"\n\036UPSTREAM_C" +
-      "ONDITION_UNREACHABLE\020\003\022*\n&UPSTREAM_CONDI" +
-      "TION_CREDENTIAL_REJECTED\020\004*\203\001\n\023StreamClo" +
-      "singReason\022%\n!STREAM_CLOSING_REASON_UNSP" +
-      "ECIFIED\020\000\022\"\n\036STREAM_CLOSING_REASON_DRAIN" +
-      "ING\020\001\022!\n\035STREAM_CLOSING_REASON_MAX_AGE\020\002" +
-      "2\347\006\n\021GenerationService\022[\n\017QuoteGeneratio" +
-      "n\022 .easel.v1.QuoteGenerationRequest\032!.ea" +
-      "sel.v1.QuoteGenerationResponse\"\003\220\002\001\022^\n\020C" +
-      "reateGeneration\022!.easel.v1.CreateGenerat" +
-      "ionRequest\032\".easel.v1.CreateGenerationRe" +
-      "sponse\"\003\220\002\002\022U\n\rGetGeneration\022\036.easel.v1." +
-      "GetGenerationRequest\032\037.easel.v1.GetGener" +
-      "ationResponse\"\003\220\002\001\022[\n\017ListGenerations\022 ." +
-      "easel.v1.ListGenerationsRequest\032!.easel." +
-      "v1.ListGenerationsResponse\"\003\220\002\001\022X\n\016WaitG" +
-      "eneration\022\037.easel.v1.WaitGenerationReque" +
-      "st\032 .easel.v1.WaitGenerationResponse\"\003\220\002" +
-      "\001\022]\n\017WatchGeneration\022 .easel.v1.WatchGen" +
-      "erationRequest\032!.easel.v1.WatchGeneratio" +
-      "nResponse\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!.e" +
-      "asel.v1.WatchGenerationsRequest\032\".easel." +
-      "v1.WatchGenerationsResponse\"\003\220\002\0010\001\022f\n\022Do" +
-      "wnloadGeneration\022#.easel.v1.DownloadGene" +
-      "rationRequest\032$.easel.v1.DownloadGenerat" +
-      "ionResponse\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022!" +
-      ".easel.v1.DeleteGenerationRequest\032\".ease" +
-      "l.v1.DeleteGenerationResponse\"\003\220\002\002B\254\001\n\034i" +
-      "o.github.easelgrpc.easel.v1B\026GenerationS" +
-      "erviceProtoP\001Z3github.com/easel-grpc/eas" +
-      "el/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel" +
-      ".V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\t" +
-      "Easel::V1b\006proto3"
+      "\001(\tR\004etag\022/\n\006source\030\005 \001(\0162\027.easel.v1.Con" +
+      "tentSourceR\006sourceB\r\n\013_size_bytes\"G\n\016Con" +
+      "tentSummary\022\035\n\nsize_bytes\030\001 \001(\003R\tsizeByt" +
+      "es\022\026\n\006sha256\030\002 \001(\tR\006sha256\"y\n\027DeleteGene" +
+      "rationRequest\022#\n\rgeneration_id\030\001 \001(\tR\014ge" +
+      "nerationId\022#\n\rallow_missing\030\002 \001(\010R\014allow" +
+      "Missing\022\024\n\005force\030\003 \001(\010R\005force\"\032\n\030DeleteG" +
+      "enerationResponse*\\\n\nWatchUntil\022\033\n\027WATCH" +
+      "_UNTIL_UNSPECIFIED\020\000\022\030\n\024WATCH_UNTIL_TERM" +
+      "INAL\020\001\022\027\n\023WATCH_UNTIL_SETTLED\020\002*\311\001\n\021Upst" +
+      "reamCondition\022\"\n\036UPSTREAM_CONDITION_UNSP" +
+      "ECIFIED\020\000\022\036\n\032UPSTREAM_CONDITION_HEALTHY\020" +
+      "\001\022 \n\034UPSTREAM_CONDITION_THROTTLED\020\002\022\"\n\036U" +
+      "PSTREAM_CONDITION_UNREACHABLE\020\003\022*\n&UPSTR" +
+      "EAM_CONDITION_CREDENTIAL_REJECTED\020\004*\203\001\n\023" +
+      "StreamClosingReason\022%\n!STREAM_CLOSING_RE" +
+      "ASON_UNSPECIFIED\020\000\022\"\n\036STREAM_CLOSING_REA" +
+      "SON_DRAINING\020\001\022!\n\035STREAM_CLOSING_REASON_" +
+      "MAX_AGE\020\002*d\n\rContentSource\022\036\n\032CONTENT_SO" +
+      "URCE_UNSPECIFIED\020\000\022\032\n\026CONTENT_SOURCE_CAT" +
+      "ALOG\020\001\022\027\n\023CONTENT_SOURCE_COPY\020\0022\347\006\n\021Gene" +
+      "rationService\022[\n\017QuoteGeneration\022 .easel" +
+      ".v1.QuoteGenerationRequest\032!.easel.v1.Qu" +
+      "oteGenerationResponse\"\003\220\002\001\022^\n\020CreateGene" +
+      "ration\022!.easel.v1.CreateGenerationReques" +
+      "t\032\".easel.v1.CreateGenerationResponse\"\003\220" +
+      "\002\002\022U\n\rGetGeneration\022\036.easel.v1.GetGenera" +
+      "tionRequest\032\037.easel.v1.GetGenerationResp" +
+      "onse\"\003\220\002\001\022[\n\017ListGenerations\022 .easel.v1." +
+      "ListGenerationsRequest\032!.easel.v1.ListGe" +
+      "nerationsResponse\"\003\220\002\001\022X\n\016WaitGeneration" +
+      "\022\037.easel.v1.WaitGenerationRequest\032 .ease" +
+      "l.v1.WaitGenerationResponse\"\003\220\002\001\022]\n\017Watc" +
+      "hGeneration\022 .easel.v1.WatchGenerationRe" +
+      "quest\032!.easel.v1.WatchGenerationResponse" +
+      "\"\003\220\002\0010\001\022`\n\020WatchGenerations\022!.easel.v1.W" +
+      "atchGenerationsRequest\032\".easel.v1.WatchG" +
+      "enerationsResponse\"\003\220\002\0010\001\022f\n\022DownloadGen" +
+      "eration\022#.easel.v1.DownloadGenerationReq" +
+      "uest\032$.easel.v1.DownloadGenerationRespon" +
+      "se\"\003\220\002\0010\001\022^\n\020DeleteGeneration\022!.easel.v1" +
+      ".DeleteGenerationRequest\032\".easel.v1.Dele" +
+      "teGenerationResponse\"\003\220\002\002B\254\001\n\034io.github." +
+      "easelgrpc.easel.v1B\026GenerationServicePro" +
+      "toP\001Z3github.com/easel-grpc/easel/gen/go" +
+      "/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Eas" +
+      "el\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEasel::V1" +
+      "b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -485,7 +489,7 @@ public final class GenerationServiceProto {
     internal_static_easel_v1_ContentInfo_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_easel_v1_ContentInfo_descriptor,
-        new java.lang.String[] { "ContentType", "SizeBytes", "FileName", "Etag", });
+        new java.lang.String[] { "ContentType", "SizeBytes", "FileName", "Etag", "Source", });
     internal_static_easel_v1_ContentSummary_descriptor =
       getDescriptor().getMessageTypes().get(23);
     internal_static_easel_v1_ContentSummary_fieldAccessorTable = new

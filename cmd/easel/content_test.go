@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// fetchFile asks for a file over REST.
+func fetchFile(t *testing.T, method, url string, header ...string) (answer *http.Response, body []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < len(header); n += 2 {
+		r.Header.Set(header[n], header[n+1])
+	}
+	if answer, err = http.DefaultClient.Do(r); err == nil {
+		defer answer.Body.Close()
+		body, err = io.ReadAll(answer.Body)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, body
+}
+
+func TestACopyOutlivesTheCatalog(t *testing.T) {
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "100")
+	dir := t.TempDir()
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+		"EASEL_LEDGER_URL":        "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	addr := func(server string) string {
+		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
+	}
+	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch", "-o", "json", "--addr", addr("grpc"))
+	text := easel(t.Context(), nil, "generate", "studio/haiku", "prompt=sea", "--watch", "-o", "json", "--addr", addr("grpc"))
+	if made.exit != exitOK || text.exit != exitOK {
+		t.Fatal(made.stderr, text.stderr)
+	}
+	id := func(printed string) string { return proctest.Find(t, `"generationId": ?"([^"]+)"`, printed) }
+	at := func(printed string) string {
+		return "http://" + addr("http") + "/v1/generations/" + id(printed) + "/content"
+	}
+	for _, one := range []string{made.stdout, text.stdout} {
+		for end := time.Now().Add(20 * time.Second); ; {
+			answer, _ := fetchFile(t, http.MethodHead, at(one))
+			if answer.Header.Get("Easel-Content-Source") == "copy" {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s has no copy: %v\n%s", one, answer.Header, served.stderr)
+			}
+		}
+	}
+	whole, want := fetchFile(t, http.MethodGet, at(made.stdout))
+	box.stop()
+
+	second := filepath.Join(dir, "second.png")
+	if got := easel(t.Context(), nil, "download", id(made.stdout), "--out", second, "--addr", addr("grpc")); got.exit != exitOK {
+		t.Fatalf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	if got, err := os.ReadFile(second); err != nil || !bytes.Equal(got, want) || !bytes.HasPrefix(got, []byte("\x89PNG")) {
+		t.Errorf("%d bytes, want %d: %v", len(got), len(want), err)
+	}
+	etag := whole.Header.Get("Etag")
+	for _, one := range []struct {
+		method string
+		header []string
+		status int
+		body   []byte
+	}{
+		{http.MethodGet, nil, http.StatusOK, want},
+		{http.MethodHead, nil, http.StatusOK, nil},
+		{http.MethodGet, []string{"Range", "bytes=10-19"}, http.StatusPartialContent, want[10:20]},
+		{http.MethodGet, []string{"Range", "bytes=-7"}, http.StatusPartialContent, want[len(want)-7:]},
+		{http.MethodGet, []string{"Range", "bytes=10-19", "If-Range", etag}, http.StatusPartialContent, want[10:20]},
+		{http.MethodGet, []string{"Range", "bytes=999999-"}, http.StatusRequestedRangeNotSatisfiable, nil},
+		{http.MethodGet, []string{"If-None-Match", etag}, http.StatusNotModified, nil},
+		{http.MethodGet, []string{"If-Match", `"other"`}, http.StatusPreconditionFailed, nil},
+	} {
+		answer, body := fetchFile(t, one.method, at(made.stdout), one.header...)
+		if answer.StatusCode != one.status || one.status < 300 && !bytes.Equal(body, one.body) {
+			t.Errorf("%s %q: %s, %d bytes", one.method, one.header, answer.Status, len(body))
+		}
+		if one.status < 300 && (answer.Header.Get("Etag") != etag || answer.Header.Get("Easel-Content-Source") != "copy" || answer.Header.Get("Content-Type") != "image/png") {
+			t.Errorf("%s %q: %v", one.method, one.header, answer.Header)
+		}
+	}
+	if answer, body := fetchFile(t, http.MethodGet, at(text.stdout)); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
+		t.Errorf("the text is %s %q", answer.Status, body)
+	}
+}

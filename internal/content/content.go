@@ -1,0 +1,252 @@
+// Package content keeps results that outlive the catalog: each is copied once into a store, and read from there.
+//
+//	content  a reader's way to a result: from its copy, else from the catalog
+//	copy     how a result gets into the store, by claims of the ledger
+//	reader   the bytes of a copy, each block checked; the catalog has the rest where the store fails
+//	tidy     what has to go from the store
+//	verify   what the book and the store differ in
+//	store, dir, s3  where copies are
+package content
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Config has the dependencies of [Results].
+type Config struct {
+	Catalog *catalog.Client // required
+	// Store has the copies. Nil: results are the catalog's alone, and nothing else is needed.
+	Store Store
+	// Ledger has a row for each copy, and Held is the API key that results are copied under.
+	Ledger *ledger.Ledger
+	Held   *catalog.Credential
+	// Name is that of the ledger in the store: see [ledger.Ledger.StoreName].
+	Name   string
+	Logger *slog.Logger
+}
+
+// Source is where the bytes of a result come from.
+type Source int
+
+// The sources.
+const (
+	FromCatalog Source = iota
+	FromCopy
+)
+
+// Content is a result that is open.
+type Content struct {
+	catalog.Content
+
+	Source Source
+}
+
+const (
+	waitForCopy = 10 * time.Second       // of a reader, for the first copy of what it reads
+	waitForEnd  = 2 * time.Second        // of a reader that knows of it, until it is in the book
+	lookForEnd  = 10 * time.Millisecond  // how often it looks
+	lookAgain   = 200 * time.Millisecond // for a copy that another process makes
+	leaveStore  = 10 * time.Second       // alone, after a failure, for those who may read from the catalog
+)
+
+// Results are the results of generations, with their copies where there is a store.
+type Results struct {
+	Config
+	// Counts is what this process has done since its start.
+	Counts Counts
+
+	failed   atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
+	worker   places       // of copies that nobody waits for
+	prompted places       // of those that a reader waits for
+	work     sync.WaitGroup
+	freed    chan struct{} // has a value after a place was given back
+	process  string        // the name of this one
+
+	mu      sync.Mutex
+	copying map[string]chan struct{} // by generation, until the copy is made or has failed
+}
+
+// Counts count what copies are made and read.
+type Counts struct {
+	Copied, Bytes, Failures, Reads, Rescued atomic.Int64
+}
+
+// New makes Results. It asks nobody.
+func New(cfg Config) *Results {
+	return &Results{
+		Config: cfg, worker: make(places, copiesAtOnce), prompted: make(places, copiesAtOnce),
+		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{},
+	}
+}
+
+// Keeps reports whether there is a store.
+func (r *Results) Keeps() bool { return r.Store != nil }
+
+// Has reports whether there is a copy of a result. Where the ledger does not answer, none is known of.
+func (r *Results) Has(ctx context.Context, id string) bool {
+	if r.Store == nil {
+		return false
+	}
+	row, found, err := r.Ledger.Content(ctx, id)
+	return err == nil && found && row.State == ledger.ContentCopied
+}
+
+// AwaitEnd waits for a while until the end of a generation is in the book that a watcher has been told of already, and
+// with it the wish for a copy.
+func (r *Results) AwaitEnd(ctx context.Context, id string) {
+	if r.Store == nil {
+		return
+	}
+	for end := time.Now().Add(waitForEnd); time.Now().Before(end); {
+		awaits, err := r.Ledger.AwaitsEnd(ctx, id)
+		if err != nil || !awaits || !sleep(ctx, lookForEnd) {
+			return
+		}
+	}
+}
+
+// Open opens a result at an offset, as [catalog.Client.Content] does: from its copy, or the catalog where there is none.
+// A result that is to be copied is copied first, for a while: its readers, here and elsewhere, read the catalog once.
+func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
+	row, copied := r.find(ctx, id)
+	if !copied {
+		return r.fromCatalog(ctx, cred, id, offset, etag)
+	}
+	if r.isAway() {
+		if c, err := r.fromCatalog(ctx, cred, id, offset, ofCatalog(row, etag)); err == nil {
+			return c, nil
+		}
+	}
+	c, err := r.fromCopy(ctx, cred, row, offset, etag)
+	if _, told := errors.AsType[*catalog.Error](err); err == nil || told || ctx.Err() != nil {
+		return c, err
+	}
+	c, failed := r.fromCatalog(ctx, cred, id, offset, ofCatalog(row, etag))
+	if failed != nil && ctx.Err() == nil {
+		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "the store of results does not answer, and the catalog has not the bytes", Err: err}
+	}
+	if failed == nil {
+		r.rescued(ctx, row, err)
+	}
+	return c, failed
+}
+
+// opRead names what has failed in errors.
+const opRead = "read the copy of a result"
+
+// find gives the copy of a result, after a while where it is being made.
+func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copied bool) {
+	if r.Store == nil {
+		return row, false
+	}
+	row, found, err := r.Ledger.Content(ctx, id)
+	if err == nil && found && row.State == ledger.ContentWaiting && !r.isAway() {
+		row, err = r.await(ctx, row)
+	}
+	return row, err == nil && row.State == ledger.ContentCopied
+}
+
+// await waits for a copy that is being made, or makes it.
+func (r *Results) await(ctx context.Context, row ledger.Content) (ledger.Content, error) {
+	waiting, cancel := context.WithTimeout(ctx, waitForCopy)
+	defer cancel()
+	for {
+		made := r.prompt(waiting, row)
+		select {
+		case <-made: // nil where another process makes it
+		case <-time.After(lookAgain):
+			if made == nil {
+				break
+			}
+			select {
+			case <-made:
+			case <-waiting.Done():
+			}
+		case <-waiting.Done():
+		}
+		next, found, err := r.Ledger.Content(ctx, row.Generation)
+		if tried := next.Problem != "" && !next.Claimed; err != nil || !found || next.State != ledger.ContentWaiting || tried || waiting.Err() != nil {
+			return next, err
+		}
+		row = next
+	}
+}
+
+// prompt gives what ends with the copy of a result that this process makes, and begins to make it where nobody does.
+func (r *Results) prompt(ctx context.Context, row ledger.Content) (made chan struct{}) {
+	r.mu.Lock()
+	made = r.copying[row.Generation]
+	r.mu.Unlock()
+	if made != nil || row.Claimed || !r.prompted.take() {
+		return made
+	}
+	claim, found, err := r.Ledger.TakeContentOf(ctx, row.Generation)
+	if err != nil || !found {
+		r.prompted.give()
+		return nil
+	}
+	return r.begin(context.WithoutCancel(ctx), claim, r.prompted) // the others wait for it too
+}
+
+func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
+	c, err := r.Catalog.Content(ctx, cred, id, offset, etag)
+	if err != nil {
+		return nil, err
+	}
+	return &Content{*c, FromCatalog}, nil
+}
+
+// etagOf is the etag of a copy: the catalog's, or one of our own where that has none.
+func etagOf(row ledger.Content) string {
+	if row.Etag != "" {
+		return row.Etag
+	}
+	return `"` + ownEtag + row.SHA256[:32] + `"`
+}
+
+// ownEtag begins an etag that the catalog does not know.
+const ownEtag = "copy-"
+
+// ofCatalog is an etag as the catalog knows it.
+func ofCatalog(row ledger.Content, etag string) string {
+	if row.Etag == "" && strings.HasPrefix(etag, `"`+ownEtag) {
+		return ""
+	}
+	return etag
+}
+
+// isAway reports whether the store has failed lately.
+func (r *Results) isAway() bool {
+	at := r.failed.Load()
+	return at != 0 && time.Since(time.UnixMicro(at)) < leaveStore
+}
+
+// note notes how the store has done.
+func (r *Results) note(err error) {
+	if err != nil {
+		r.failed.Store(time.Now().UnixMicro())
+	} else if r.failed.Load() != 0 {
+		r.failed.Store(0)
+	}
+}
+
+// rescued notes that the catalog had to help out for a copy. One that has not the bytes is made again, as the catalog has
+// them.
+func (r *Results) rescued(ctx context.Context, row ledger.Content, cause error) {
+	r.Counts.Rescued.Add(1)
+	if !errors.Is(cause, errWrong) && !errors.Is(cause, ErrAbsent) {
+		return
+	}
+	r.Logger.ErrorContext(ctx, "the store has not the bytes of a result that were written there; it is copied again", "generation", row.Generation, "object", row.Object, "error", cause)
+	_ = r.Ledger.ContentIsLost(context.WithoutCancel(ctx), row, cause.Error()) // else the next reader finds it out
+}

@@ -1,0 +1,367 @@
+package content
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	copiesAtOnce = 8 // that nobody waits for, and as many that readers wait for: each holds a part in memory
+	lookEvery    = time.Second
+	holdEvery    = ledger.ClaimTime / 4
+	copyTime     = time.Hour       // of one copy
+	silence      = time.Minute     // after which a copy is given up that moves no byte
+	concludeTime = 5 * time.Second // for the book, of a copy that has failed
+
+	// What was not copied is tried again after a part of the time that it has waited, and for so long. A catalog that does
+	// not know the generation may be a gateway that stands in its place.
+	retryShare              = 2
+	retryLeast, retryAtMost = time.Second, 5 * time.Minute
+	tryFor, absentFor       = 7 * 24 * time.Hour, 24 * time.Hour
+
+	// A store that fails is tried again after a pause that doubles.
+	storeLeast, storeAtMost = time.Second, time.Minute
+
+	textType    = "text/plain; charset=utf-8"
+	mostProblem = 300 // bytes
+)
+
+// places bound how many copies are made at once.
+type places chan struct{}
+
+func (p places) take() bool {
+	select {
+	case p <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p places) give() { <-p }
+
+// Run copies what waits, until ctx ends. While the store fails, one copy at a time asks for all.
+func (r *Results) Run(ctx context.Context) {
+	if r.Store == nil {
+		return
+	}
+	defer r.work.Wait()
+	r.work.Go(func() { r.tidy(ctx) })
+	ticks := time.NewTicker(lookEvery)
+	defer ticks.Stop()
+	last, pause := "", storeLeast
+	for {
+		switch {
+		case r.failed.Load() == 0:
+			pause = storeLeast
+			for r.next(ctx, &last) != nil {
+			}
+		case !r.tries(ctx, &last):
+			if !sleep(ctx, pause) {
+				return
+			}
+			pause = min(2*pause, storeAtMost)
+		}
+		select {
+		case <-r.Ledger.ContentWanted():
+		case <-r.freed:
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// next begins a copy, and gives what ends with it; nil where there is none to make, or no place.
+func (r *Results) next(ctx context.Context, last *string) (made chan struct{}) {
+	if ctx.Err() != nil || !r.worker.take() {
+		return nil
+	}
+	claim, found, err := r.Ledger.TakeContent(ctx, *last)
+	if err != nil || !found {
+		r.worker.give()
+		return nil
+	}
+	*last = claim.Owner
+	return r.begin(ctx, claim, r.worker)
+}
+
+// tries writes to a store that has failed, before the catalog is read for it again, and makes one copy. It reports whether
+// the store does well.
+func (r *Results) tries(ctx context.Context, last *string) bool {
+	probe := r.probe()
+	timed, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := r.Store.Put(timed, probe, strings.NewReader(probe), int64(len(probe))); err != nil {
+		r.note(err)
+		return false
+	}
+	made := r.next(ctx, last)
+	if made == nil { // of a full store the next copy says so
+		r.note(nil)
+		return true
+	}
+	<-made
+	return r.failed.Load() == 0
+}
+
+// probe is the name of an object that asks whether the store takes any.
+func (r *Results) probe() string { return r.Name + "/probe" }
+
+// begin makes a copy under a claim, beside its caller.
+func (r *Results) begin(ctx context.Context, claim ledger.Content, place places) (made chan struct{}) {
+	made = make(chan struct{})
+	r.mu.Lock()
+	r.copying[claim.Generation] = made
+	r.mu.Unlock()
+	r.work.Go(func() {
+		r.copyOne(ctx, claim)
+		r.mu.Lock()
+		delete(r.copying, claim.Generation)
+		r.mu.Unlock()
+		close(made)
+		place.give()
+		select {
+		case r.freed <- struct{}{}:
+		default:
+		}
+	})
+	return made
+}
+
+// copyOne makes a copy, and records what has come of it.
+func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
+	err := r.copyUnder(ctx, claim)
+	if err == nil || errors.Is(err, errNotOurs) {
+		return
+	}
+	r.Counts.Failures.Add(1)
+	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
+	defer cancel()
+	age, problem := time.Since(claim.Since), err.Error()
+	problem = problem[:min(len(problem), mostProblem)]
+	switch {
+	case ctx.Err() != nil: // another may go on at once
+		_ = r.Ledger.ContentNotCopied(book, claim, claim.Problem, 0)
+	case errors.Is(err, errNothing), catalog.IsAbsent(err) && age > absentFor, age > tryFor:
+		r.Logger.ErrorContext(ctx, "a result can't be copied", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
+		_ = r.Ledger.ContentFails(book, claim, problem)
+	default:
+		if claim.Problem == "" {
+			r.Logger.WarnContext(ctx, "a result was not copied; it is tried again", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
+		}
+		_ = r.Ledger.ContentNotCopied(book, claim, problem, min(max(age/retryShare, retryLeast), retryAtMost)) // else the claim ends by itself
+	}
+}
+
+var (
+	// errNotOurs means that another copies a result, or that it is not to be copied any more.
+	errNotOurs = errors.New("the claim is over")
+	// errNothing means that a generation has no result.
+	errNothing = errors.New("the generation has neither a file nor a text")
+)
+
+// storeError is an error of the store, and not of the catalog.
+type storeError struct{ error }
+
+// Unwrap gives the store's own error.
+func (e storeError) Unwrap() error { return e.error }
+
+// copyUnder makes a copy while its claim holds.
+func (r *Results) copyUnder(ctx context.Context, claim ledger.Content) error {
+	ctx, stop := context.WithTimeout(ctx, copyTime)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	moved, released := &progress{}, make(chan struct{})
+	go func() {
+		defer close(released)
+		r.hold(ctx, claim, moved, cancel)
+	}()
+	made, err := r.transfer(ctx, claim, moved)
+	cause := context.Cause(ctx)
+	cancel(nil)
+	<-released
+	_, failed := errors.AsType[storeError](err)
+	switch {
+	case err == nil:
+		r.note(nil)
+		return r.conclude(context.WithoutCancel(ctx), claim, made)
+	case errors.Is(cause, errNotOurs):
+		return cause
+	case errors.Is(cause, errSlow):
+		r.note(errSlow)
+		return storeError{errSlow}
+	case failed && cause == nil:
+		r.note(err)
+	}
+	return err
+}
+
+// hold renews a claim, and ends the copy where it can't, or where the store takes no byte any more.
+func (r *Results) hold(ctx context.Context, claim ledger.Content, moved *progress, end func(error)) {
+	ticks := time.NewTicker(holdEvery)
+	defer ticks.Stop()
+	held, bytes, since := time.Now(), int64(-1), time.Now()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		asked := time.Now()
+		ours, err := r.Ledger.HoldContent(ctx, claim)
+		if now := moved.bytes.Load(); now != bytes || moved.reading.Load() { // the catalog's body has a limit of its own
+			bytes, since = now, time.Now()
+		}
+		switch {
+		case err == nil && ours:
+			held = asked
+		case err == nil, time.Since(held) >= ledger.ClaimTime:
+			end(errNotOurs)
+			return
+		}
+		if time.Since(since) > silence {
+			end(errSlow)
+			return
+		}
+	}
+}
+
+// progress is how far a copy is.
+type progress struct {
+	bytes   atomic.Int64
+	reading atomic.Bool // from the catalog, just now
+}
+
+// passing is the body of a copy: what is read of it was passed to a sink.
+type passing struct {
+	from  io.Reader
+	sink  io.Writer
+	moved *progress
+	err   error // of the source
+	ended bool
+}
+
+// Read implements [io.Reader].
+func (p *passing) Read(data []byte) (int, error) {
+	p.moved.reading.Store(true)
+	n, err := p.from.Read(data)
+	p.moved.reading.Store(false)
+	p.moved.bytes.Add(int64(n))
+	_, _ = p.sink.Write(data[:n]) // sums alone
+	if err == io.EOF {            //nolint:errorlint // an error that wraps one is a body that broke off
+		p.ended = true
+	} else if err != nil {
+		p.err = err
+	}
+	return n, err
+}
+
+// transfer reads a result once, and writes it into the store.
+func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *progress) (made ledger.StoredCopy, err error) {
+	result, err := r.result(ctx, claim)
+	if err != nil {
+		return made, err
+	}
+	defer func() { _ = result.Body.Close() }() // it was read as far as it was wanted
+	made = ledger.StoredCopy{Object: r.object(claim), ContentType: result.ContentType, Etag: result.Etag}
+	digest, sums, size := sha256.New(), &blockSums{}, int64(-1)
+	if result.Size != nil {
+		size = *result.Size
+	}
+	body := &passing{from: result.Body, sink: io.MultiWriter(digest, sums), moved: moved}
+	err = r.Store.Put(ctx, made.Object, body, size)
+	if err == nil && !body.ended { // a size that was known is all that a store reads
+		_, err = io.Copy(io.Discard, body)
+	}
+	switch {
+	case body.err != nil:
+		return made, body.err
+	case err != nil:
+		return made, storeError{err}
+	}
+	made.Size, made.SHA256, made.Blocks = sums.at, hex.EncodeToString(digest.Sum(nil)), sums.text()
+	switch stored, err := r.Store.Size(ctx, made.Object); {
+	case err != nil:
+		return made, storeError{err}
+	case stored != made.Size:
+		return made, storeError{fmt.Errorf("the store has %d bytes of %d", stored, made.Size)}
+	}
+	return made, nil
+}
+
+// result opens what is to be copied: the file, or else the text.
+func (r *Results) result(ctx context.Context, claim ledger.Content) (*catalog.Content, error) {
+	cred := *r.Held
+	cred.Owner = claim.Owner
+	if !hasFile(claim.Record) { // the record of a list may leave it out
+		g, err := r.Catalog.Generation(ctx, cred, claim.Generation)
+		switch {
+		case err != nil:
+			return nil, err
+		case g.File == nil && g.Text != nil:
+			size := int64(len(*g.Text))
+			return &catalog.Content{Body: io.NopCloser(strings.NewReader(*g.Text)), ContentType: textType, Size: &size}, nil
+		}
+	}
+	c, err := r.Catalog.Content(ctx, cred, claim.Generation, 0, "")
+	if catalog.KindOf(err) == catalog.KindNoContent {
+		return nil, errNothing
+	}
+	return c, err
+}
+
+// hasFile reports whether the ledger's record of a generation has a file.
+func hasFile(record string) bool {
+	known := struct{ File *struct{} }{}
+	return json.Unmarshal([]byte(record), &known) == nil && known.File != nil
+}
+
+// conclude records a copy. One that does not count is deleted.
+func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledger.StoredCopy) error {
+	counts, err := r.Ledger.ContentIsCopied(ctx, claim, made)
+	if err != nil {
+		return err // it was recorded, or its claim ends by itself and its object is an orphan
+	}
+	if !counts {
+		ctx, cancel := context.WithTimeout(ctx, storeTime)
+		defer cancel()
+		_ = r.Store.Delete(ctx, made.Object) // else it is an orphan
+		return errNotOurs
+	}
+	r.Counts.Copied.Add(1)
+	r.Counts.Bytes.Add(made.Size)
+	return nil
+}
+
+// object is the name of the copy that a claim makes: nobody else's.
+func (r *Results) object(claim ledger.Content) string {
+	return fmt.Sprint(r.objects(claim.Generation), claim.Claims)
+}
+
+// objects begin the names of all copies of a generation.
+func (r *Results) objects(generation string) string {
+	sum := sha256.Sum256([]byte(generation))
+	name := hex.EncodeToString(sum[:])
+	return r.Name + "/" + name[:2] + "/" + name + "-"
+}

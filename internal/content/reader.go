@@ -1,0 +1,245 @@
+package content
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
+// on, and a reader holds one.
+const blockSize = 256 << 10
+
+// storeTime is how long the store may take to open an object, and for each block.
+const storeTime = 10 * time.Second
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errWrong is the error of a copy whose bytes are not those that were written.
+var errWrong = errors.New("the bytes of the copy are not those that were written")
+
+// blockSums collects the checksums of blocks.
+type blockSums struct {
+	sums []byte
+	sum  uint32
+	at   int64
+}
+
+// Write implements [io.Writer].
+func (b *blockSums) Write(p []byte) (int, error) {
+	all := len(p)
+	for len(p) > 0 {
+		n := min(int64(len(p)), blockSize-b.at%blockSize)
+		b.sum = crc32.Update(b.sum, castagnoli, p[:n])
+		b.at, p = b.at+n, p[n:]
+		if b.at%blockSize == 0 {
+			b.end()
+		}
+	}
+	return all, nil
+}
+
+func (b *blockSums) end() { b.sums, b.sum = binary.BigEndian.AppendUint32(b.sums, b.sum), 0 }
+
+// text is how the book has them.
+func (b *blockSums) text() string {
+	if b.at%blockSize != 0 {
+		b.end()
+	}
+	return base64.RawStdEncoding.EncodeToString(b.sums)
+}
+
+// copyReader reads a copy, block by block. Where the store fails, the catalog has the rest.
+type copyReader struct {
+	results *Results
+	ctx     context.Context //nolint:containedctx // of the reader, as that of the catalog's body
+	cred    catalog.Credential
+	row     ledger.Content
+	sums    []byte
+
+	at     int64 // the next byte for the reader
+	block  []byte
+	left   []byte // of the block
+	source io.ReadCloser
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	rescue bool // the source is the catalog
+	err    error
+}
+
+// fromCopy opens a copy, and reads its first block. Its errors are those of the store, and the catalog's words where the
+// request can't be served by any source.
+func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row ledger.Content, offset int64, etag string) (*Content, error) {
+	switch {
+	case etag != "" && etag != etagOf(row):
+		return nil, &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the etag is another"}
+	case offset > row.Size:
+		return nil, &catalog.Error{Kind: catalog.KindOutOfRange, Op: opRead}
+	}
+	sums, err := base64.RawStdEncoding.DecodeString(row.Blocks)
+	if want := 4 * ((row.Size + blockSize - 1) / blockSize); err != nil || int64(len(sums)) != want {
+		return nil, fmt.Errorf("%w: its checksums are not whole", errWrong)
+	}
+	b := &copyReader{results: r, ctx: ctx, cred: cred, row: row, sums: sums, at: offset}
+	if err := b.fill(); err != nil && !errors.Is(err, io.EOF) {
+		b.close()
+		return nil, err
+	}
+	r.Counts.Reads.Add(1)
+	size := row.Size
+	return &Content{catalog.Content{Body: b, ContentType: row.ContentType, Offset: offset, Size: &size, Etag: etagOf(row)}, FromCopy}, nil
+}
+
+// Read implements [io.Reader].
+func (b *copyReader) Read(p []byte) (int, error) {
+	if len(b.left) == 0 && b.err == nil {
+		b.err = b.next()
+	}
+	if len(b.left) == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.left)
+	b.left, b.at = b.left[n:], b.at+int64(n)
+	return n, nil
+}
+
+// Close implements [io.Closer].
+func (b *copyReader) Close() error {
+	b.close()
+	if b.err == nil {
+		b.err = errors.New("content: read after close")
+	}
+	return nil
+}
+
+func (b *copyReader) close() {
+	if b.source == nil {
+		return
+	}
+	b.cancel(context.Canceled)
+	b.timer.Stop()
+	_ = b.source.Close() // what was wanted of it was read
+	b.source = nil
+}
+
+// next reads the next block, from the catalog where the store fails.
+func (b *copyReader) next() error {
+	err := b.fill()
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	b.close()
+	if ended := b.ctx.Err(); ended != nil {
+		return ended
+	}
+	if b.rescue {
+		return b.interrupted(err)
+	}
+	b.rescue = true
+	if failed := b.fill(); failed != nil {
+		b.close()
+		return b.interrupted(errors.Join(err, failed))
+	}
+	b.results.rescued(b.ctx, b.row, err)
+	return nil
+}
+
+// interrupted is the error of a reader that no source serves any more. It may come back.
+func (b *copyReader) interrupted(err error) error {
+	if catalog.KindOf(err) == catalog.KindContentChanged {
+		return err
+	}
+	return &catalog.Error{Kind: catalog.KindInterrupted, Op: opRead, NextOffset: b.at, Err: err}
+}
+
+// fill reads the block that the reader is in, and checks it. At the end its error is [io.EOF].
+func (b *copyReader) fill() error {
+	if b.at >= b.row.Size {
+		b.close()
+		return io.EOF
+	}
+	start := b.at / blockSize * blockSize
+	size := min(blockSize, b.row.Size-start)
+	if b.block == nil {
+		b.block = make([]byte, size) // the first is the largest
+	}
+	if int64(cap(b.block)) < size {
+		b.block = make([]byte, size)
+	}
+	b.block = b.block[:size]
+	if err := b.open(start); err != nil {
+		return err
+	}
+	b.timer.Reset(b.blockTime())
+	_, err := io.ReadFull(b.source, b.block)
+	b.timer.Stop()
+	if !b.rescue {
+		b.results.note(notShort(err))
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: they are too few", errWrong)
+	case err != nil:
+		return err
+	case crc32.Checksum(b.block, castagnoli) != binary.BigEndian.Uint32(b.sums[start/blockSize*4:]):
+		if b.rescue {
+			return &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the catalog has other bytes than the copy had"}
+		}
+		return errWrong
+	}
+	b.left = b.block[b.at-start:]
+	return nil
+}
+
+// notShort is an error of the store itself: an object that is too short is that object's alone.
+func notShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// blockTime is how long a block may take: the catalog's body has limits of its own.
+func (b *copyReader) blockTime() time.Duration {
+	if b.rescue {
+		return time.Hour
+	}
+	return storeTime
+}
+
+// open opens the source at a block, unless it is open.
+func (b *copyReader) open(start int64) error {
+	if b.source != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	b.cancel, b.timer = cancel, time.AfterFunc(b.blockTime(), func() { cancel(errSlow) })
+	var err error
+	if b.rescue {
+		var whole *catalog.Content
+		if whole, err = b.results.Catalog.Content(ctx, b.cred, b.row.Generation, start, b.row.Etag); err == nil {
+			b.source = whole.Body
+		}
+	} else if b.source, err = b.results.Store.Get(ctx, b.row.Object, start); err != nil {
+		b.source = nil
+		if !errors.Is(err, ErrAbsent) && b.ctx.Err() == nil {
+			b.results.note(err)
+		}
+	}
+	if err != nil {
+		b.timer.Stop()
+		cancel(err)
+	}
+	return err
+}
+
+// errSlow is the error of a store that has not answered in time.
+var errSlow = errors.New("the store has not answered in time")

@@ -1,0 +1,67 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Store has objects by name. Names are of letters, digits, dashes and slashes.
+type Store interface {
+	// Put writes an object from a body of a size, which is -1 where it is not known: whole, or not at all.
+	Put(ctx context.Context, name string, body io.Reader, size int64) error
+	// Get reads an object from an offset on. Its error is [ErrAbsent] where there is none.
+	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
+	// Size is the size of an object, with the same error.
+	Size(ctx context.Context, name string) (int64, error)
+	// Delete deletes an object, if there is one.
+	Delete(ctx context.Context, name string) error
+	// List gives the objects whose names begin with a prefix.
+	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
+	// Clean deletes what writes have left behind that began before a time.
+	Clean(ctx context.Context, before time.Time) error
+}
+
+// Object is an object of a store.
+type Object struct {
+	Name string
+	Size int64
+	Time time.Time // when it was written
+}
+
+// ErrAbsent means that the store has no such object.
+var ErrAbsent = errors.New("the store has no such object")
+
+// Form says what EASEL_CONTENT_URL may be.
+const Form = "file:DIR"
+
+// Check says what is wrong with the address of a store, without what may be secret in it. It asks nobody.
+func Check(address string) error {
+	_, err := parse(address)
+	return err
+}
+
+// OpenStore opens a store.
+func OpenStore(address string) (Store, error) {
+	open, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return open()
+}
+
+func parse(address string) (open func() (Store, error), err error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	if scheme == "file" && rest != "" {
+		return func() (Store, error) { return openDir(strings.TrimPrefix(rest, "//")) }, nil
+	}
+	if _, err := url.Parse(address); err != nil {
+		return nil, errors.New("EASEL_CONTENT_URL is no address: it must be " + Form)
+	}
+	return nil, fmt.Errorf("EASEL_CONTENT_URL must be %s", Form)
+}

@@ -1,0 +1,344 @@
+package content_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// upstream is a catalog that has the results of generations.
+type upstream struct {
+	mu     sync.Mutex
+	files  map[string][]byte
+	texts  map[string]string
+	etags  bool
+	down   bool
+	delay  time.Duration
+	opened map[string]int // reads of content, by generation
+}
+
+// RoundTrip answers as the catalog does.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
+	u.mu.Lock()
+	down, delay := u.down, u.delay
+	if isContent {
+		u.opened[id]++
+	}
+	file, hasFile := u.files[id]
+	text, hasText := u.texts[id]
+	tagged := u.etags
+	u.mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
+	}
+	select {
+	case <-time.After(delay):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	w := httptest.NewRecorder()
+	switch {
+	case isContent && hasFile:
+		if tagged {
+			w.Header().Set("ETag", `"e-`+id+`"`)
+		}
+		w.Header().Set("Content-Type", "image/png")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
+	case isContent && hasText, r.URL.Path == "/account":
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNoContent)
+	case hasText:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":%q,"status":"succeeded","textOutput":%q}`, id, text)
+	case hasFile:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":%q,"status":"succeeded","contentUrl":"/x"}`, id)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprint(w, `{"code":"NOT_FOUND","message":"no such generation"}`)
+	}
+	return w.Result(), nil
+}
+
+func (u *upstream) set(change func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	change()
+}
+
+func (u *upstream) reads(id string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.opened[id]
+}
+
+// trouble is a store that has faults.
+type trouble struct {
+	content.Store
+
+	mu     sync.Mutex
+	refuse error                    // each request fails
+	full   bool                     // nothing larger than a probe is taken
+	stall  bool                     // nothing is answered
+	lie    func(data []byte) []byte // what is read of an object
+	puts   int
+}
+
+func (s *trouble) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *trouble) fault(ctx context.Context) error {
+	s.mu.Lock()
+	refuse, stall := s.refuse, s.stall
+	s.mu.Unlock()
+	if stall {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return refuse
+}
+
+func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int64) error {
+	if err := s.fault(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.puts++
+	full := s.full && !strings.HasSuffix(name, "/probe")
+	s.mu.Unlock()
+	if full {
+		_, _ = io.CopyN(io.Discard, body, 1)
+		return errors.New("no space left on device")
+	}
+	return s.Store.Put(ctx, name, body, size)
+}
+
+func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	if err := s.fault(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	lie := s.lie
+	s.mu.Unlock()
+	if lie == nil {
+		return s.Store.Get(ctx, name, offset)
+	}
+	body, err := s.Store.Get(ctx, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	data = lie(data)
+	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), err
+}
+
+func (s *trouble) Size(ctx context.Context, name string) (int64, error) {
+	if err := s.fault(ctx); err != nil {
+		return 0, err
+	}
+	return s.Store.Size(ctx, name)
+}
+
+func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Object, error] {
+	if err := s.fault(ctx); err != nil {
+		return func(yield func(content.Object, error) bool) { yield(content.Object{}, err) }
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+// studio has renders whose results are copied.
+type studio struct {
+	*testing.T
+	book     *ledger.Ledger
+	upstream *upstream
+	client   *catalog.Client
+	held     catalog.Credential
+	dir      string
+	store    *trouble
+	results  *content.Results
+	team     ledger.Team
+}
+
+func newStudio(t *testing.T, url string) *studio {
+	s := &studio{T: t, upstream: &upstream{files: map[string][]byte{}, texts: map[string]string{}, opened: map[string]int{}, etags: true}, dir: filepath.Join(t.TempDir(), "results")}
+	var err error
+	s.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: true, Outbox: &ledger.Outbox{
+		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
+		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.book.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.client, err = catalog.New(catalog.Config{BaseURL: "https://catalog.example", Transport: s.upstream, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.held = catalog.Held(func() catalog.Secret { return catalog.NewSecret("key") })
+	open, err := content.OpenStore("file:" + s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store = &trouble{Store: open}
+	s.results = s.replica()
+	return s
+}
+
+// replica makes another process over the same book and store.
+func (s *studio) replica() *content.Results {
+	name, err := s.book.StoreName(s.Context(), "here")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.book, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// inStudio runs a test in simulated time.
+func inStudio(t *testing.T, test func(*studio)) {
+	synctest.Test(t, func(t *testing.T) { test(newStudio(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))) })
+}
+
+// inTowns runs a test with each database, in real time.
+func inTowns(t *testing.T, test func(*studio)) {
+	for name, url := range map[string]func() string{
+		"SQLite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }, "PostgreSQL": func() string { return proctest.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) { test(newStudio(t, url())) })
+	}
+}
+
+// run copies until stop is called.
+func (s *studio) run(results *content.Results) (stop func()) {
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		results.Run(ctx)
+		close(done)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// order has a generation ordered, which has begun.
+func (s *studio) order(id string) ledger.Order {
+	s.Helper()
+	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
+	if err == nil {
+		_, err = s.book.Conclude(s.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return o
+}
+
+// observe records what is seen of a generation.
+func (s *studio) observe(id string, seen lifecycle.Observation) {
+	s.Helper()
+	if _, err := s.book.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: `{"ID":"` + id + `","File":{}}`}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// finish has a generation ordered that has ended with a file.
+func (s *studio) finish(id string, file []byte) ledger.Order {
+	s.Helper()
+	s.upstream.set(func() { s.upstream.files[id] = file })
+	o := s.order(id)
+	s.observe(id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(1)), Whole: true})
+	return o
+}
+
+// row is what the book has of a copy.
+func (s *studio) row(id string) ledger.Content {
+	s.Helper()
+	row, _, err := s.book.Content(s.Context(), id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return row
+}
+
+// waitForCopy waits until a result is copied.
+func (s *studio) waitForCopy(id string) ledger.Content {
+	s.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if row := s.row(id); row.State == ledger.ContentCopied {
+			return row
+		}
+	}
+	s.Fatalf("%s is not copied: %+v", id, s.row(id))
+	return ledger.Content{}
+}
+
+// read reads a result from an offset on.
+func (s *studio) read(results *content.Results, id string, offset int64) (data []byte, from content.Source, err error) {
+	opened, err := results.Open(s.Context(), s.held, id, offset, "")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer opened.Body.Close()
+	data, err = io.ReadAll(opened.Body)
+	return data, opened.Source, err
+}
+
+// wantBytes reads a result and compares it.
+func (s *studio) wantBytes(id string, want []byte, from content.Source) {
+	s.Helper()
+	got, source, err := s.read(s.results, id, 0)
+	if err != nil || !bytes.Equal(got, want) || source != from {
+		s.Errorf("%d bytes come from %v, want %d from %v: %v", len(got), source, len(want), from, err)
+	}
+}
+
+// picture is a file of so many bytes, no two blocks of which are alike.
+func picture(size int) []byte {
+	data := make([]byte, size)
+	for n := range data {
+		data[n] = byte(n ^ n>>8 ^ n>>16*7)
+	}
+	return data
+}
+
+// objects are the files of the store.
+func (s *studio) objects() (names []string) {
+	_ = filepath.WalkDir(s.dir, func(name string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && entry.Name() != "probe" {
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names
+}

@@ -1,0 +1,269 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// ContentState is what has become of the copy of a result.
+type ContentState int
+
+// What becomes of the copy of a result.
+const (
+	ContentWaiting ContentState = iota // to be copied
+	ContentCopied
+	ContentFailed // it could not be copied
+	ContentDoomed // to be deleted
+)
+
+func (s ContentState) String() string {
+	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
+}
+
+// Content is the copy of a result, or the wish for one.
+type Content struct {
+	Generation, Owner string
+	State             ContentState
+	// Claims is how often it was begun to be copied. Whoever has begun last may record what has come of it.
+	Claims int64
+	// Claimed means that somebody copies it now.
+	Claimed bool
+	// Since is when it was wanted, and Problem why it was not copied at the last try.
+	Since   time.Time
+	Problem string
+	// Record is what the ledger has of the generation: "" where it was erased.
+	Record string
+
+	StoredCopy
+}
+
+// StoredCopy is a copy in a store.
+type StoredCopy struct {
+	// Object is its name there.
+	Object string
+	Size   int64
+	// SHA256 is that of all of it, in hex, and Blocks are checksums of its blocks.
+	SHA256, Blocks string
+	// ContentType and Etag are those that the catalog gave.
+	ContentType, Etag string
+	Time              time.Time
+}
+
+// selectContents is the beginning of a query for contents, which scanContent scans.
+const selectContents = `SELECT generation_id, owner, state, claims, claimed_until > {now}, begin_time, problem, object, size_bytes, sha256, blocks, content_type, etag, copied_time,
+	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
+
+func scanContent(row scanner, c *Content) error {
+	begun, copied := int64(0), int64(0)
+	err := row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, &begun, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, &copied, &c.Record)
+	c.Since, c.Time = fromMicros(begun), fromMicros(copied)
+	return err
+}
+
+// followContent wants the result copied of an order that has succeeded just now, and the copy deleted of one that a call
+// of ours has deleted, unless its team keeps it.
+func (t *transaction) followContent(before, after Order) error {
+	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
+	unwanted := after.Deleted && !t.l.teams()[after.Owner].KeepDeleted
+	switch {
+	case !t.l.contents || after.isForwarded():
+		return nil
+	case unwanted && !before.Deleted:
+		list, err := json.Marshal([]string{after.Generation})
+		if err != nil {
+			return err
+		}
+		return doomContents(t, string(list))
+	case !ended || unwanted || after.Erased:
+		return nil
+	}
+	_, err := t.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time) VALUES ($1, $2, {now}, {now}) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)
+	t.contentWanted = true
+	return err
+}
+
+// ContentWanted has a value after this process has recorded that a result is to be copied, or deleted.
+func (l *Ledger) ContentWanted() <-chan struct{} { return l.wanted }
+
+// Content gives the copy of a result, or the wish for one.
+func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
+	all, err := ask(inTurnOf(ctx, forRead), l, scanContent, selectContents+`generation_id = $1`, generation)
+	if err != nil || len(all) == 0 {
+		return c, false, err
+	}
+	return all[0], true, nil
+}
+
+// AwaitsEnd reports whether the ledger has an order of a generation, and not how that has ended.
+func (l *Ledger) AwaitsEnd(ctx context.Context, generation string) (awaits bool, err error) {
+	orders := 0
+	err = l.reading(inTurnOf(ctx, forRead), func(tx *transaction) error {
+		return tx.row(`SELECT COUNT(*) FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed}`, generation).Scan(&orders)
+	})
+	return orders > 0 && err == nil, err
+}
+
+// TakeContent claims a result that is to be copied, for the owner whose turn is after that of the last one.
+func (l *Ledger) TakeContent(ctx context.Context, last string) (c Content, found bool, err error) {
+	return l.takeContent(ctx, []string{`owner > $1`, `owner <= $1`}, last)
+}
+
+// TakeContentOf claims the result of a generation, if it is to be copied now and nobody does.
+func (l *Ledger) TakeContentOf(ctx context.Context, generation string) (c Content, found bool, err error) {
+	return l.takeContent(ctx, []string{`generation_id = $1`}, generation)
+}
+
+func (l *Ledger) takeContent(ctx context.Context, turns []string, of string) (c Content, found bool, err error) {
+	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		var all []Content
+		for _, turn := range turns {
+			all, err = collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, next_time LIMIT 1 {take}`, of)
+			if err != nil || len(all) > 0 {
+				break
+			}
+		}
+		if found = len(all) > 0; err != nil || !found {
+			return err
+		}
+		c = all[0]
+		c.Claims++
+		_, err = tx.exec(`UPDATE contents SET claims = $1, claimed_until = {now} + $2 WHERE generation_id = $3`, c.Claims, ClaimTime.Microseconds(), c.Generation)
+		return err
+	})
+	return c, found && err == nil, err
+}
+
+// HoldContent goes on with the claim of a result, and reports whether it is still this one's.
+func (l *Ledger) HoldContent(ctx context.Context, c Content) (held bool, err error) {
+	return l.concludeContent(ctx, c, `claimed_until = {now} + %s`, ClaimTime.Microseconds())
+}
+
+// ContentIsCopied records a copy, and reports whether it counts: the result may have been erased meanwhile, or another has
+// copied it.
+func (l *Ledger) ContentIsCopied(ctx context.Context, c Content, made StoredCopy) (counts bool, err error) {
+	return l.concludeContent(ctx, c, `state = {copied}, claimed_until = 0, problem = '', object = %s, size_bytes = %s, sha256 = %s, blocks = %s, content_type = %s, etag = %s, copied_time = {now}`,
+		made.Object, made.Size, made.SHA256, made.Blocks, made.ContentType, made.Etag)
+}
+
+// ContentNotCopied records why a result was not copied. After a pause it is tried again.
+func (l *Ledger) ContentNotCopied(ctx context.Context, c Content, problem string, pause time.Duration) error {
+	_, err := l.concludeContent(ctx, c, `claimed_until = 0, problem = %s, next_time = {now} + %s`, problem, pause.Microseconds())
+	return err
+}
+
+// ContentFails records that a result can't be copied. A copy that was thought lost counts again.
+func (l *Ledger) ContentFails(ctx context.Context, c Content, problem string) error {
+	_, err := l.concludeContent(ctx, c, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, claimed_until = 0, problem = %s`, problem)
+	return err
+}
+
+// concludeContent changes the row of a claim, unless another has it, and reports whether it did.
+func (l *Ledger) concludeContent(ctx context.Context, claim Content, changes string, args ...any) (changed bool, err error) {
+	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		c := &clauses{}
+		c.add(changes, args...)
+		set := c.take()
+		c.add(`generation_id = %s AND claims = %s AND state = {waiting}`, claim.Generation, claim.Claims)
+		rows, err := tx.exec(`UPDATE contents SET `+set+` WHERE `+c.String(), c.args...)
+		changed, tx.eventWritten = rows == 1, true // an event may wait for it
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// ContentIsLost records that a copy has not the bytes that were written, or is gone. It is made again, as the catalog has the bytes.
+func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) error {
+	return l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE contents SET state = {waiting}, problem = $1, next_time = {now} WHERE generation_id = $2 AND object = $3 AND state = {copied}`, problem, c.Generation, c.Object)
+		tx.contentWanted = true
+		return err
+	})
+}
+
+// doomContents has copies of results deleted.
+func doomContents(tx *transaction, generations string) error {
+	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, generations)
+	tx.contentWanted = tx.contentWanted || rows > 0
+	return err
+}
+
+// DoomedContents gives copies that are to be deleted now, those first that wait for longest. Each is looked at again after a
+// while. One that somebody still makes is not among them.
+func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, err error) {
+	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY next_time LIMIT $1 {take}`, most)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		ids := make([]string, len(all))
+		for n, c := range all {
+			ids[n] = c.Generation
+		}
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(`UPDATE contents SET next_time = {now} + $2 WHERE generation_id {in ids}`, string(list), ClaimTime.Microseconds())
+		return err
+	})
+	return all, err
+}
+
+// ForgetContent forgets a copy that was deleted.
+func (l *Ledger) ForgetContent(ctx context.Context, generation string) error {
+	return l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
+		return err
+	})
+}
+
+// DoomedCount is how many copies are to be deleted.
+func (l *Ledger) DoomedCount(ctx context.Context) (count int64, err error) {
+	err = l.reading(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		return tx.row(`SELECT COUNT(*) FROM contents WHERE state = {doomed}`).Scan(&count)
+	})
+	return count, err
+}
+
+// KnownObjects are those of some objects of a store that a row names.
+func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[string]bool, err error) {
+	list, err := json.Marshal(objects)
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	found, err := ask(inTurn(ctx, forReport, ""), l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, string(list))
+	known = make(map[string]bool, len(found))
+	for _, object := range found {
+		known[object] = true
+	}
+	return known, err
+}
+
+// ContentsAfter gives copies by the order of their names, after one.
+func (l *Ledger) ContentsAfter(ctx context.Context, generation string, most int) ([]Content, error) {
+	return ask(inTurn(ctx, forReport, ""), l, scanContent, selectContents+`generation_id > $1 ORDER BY generation_id LIMIT $2`, generation, most)
+}
+
+// StoreName is the name of the ledger in a store, which several may use.
+func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
+	return l.tie(ctx, "store", suggested)
+}
+
+// ContentSummary is what waits to be copied, and what could not be.
+type ContentSummary struct {
+	Waiting, Failed int64
+	Oldest          time.Duration // of those that wait
+}
+
+func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
+	oldest := int64(0)
+	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), 0), (SELECT COUNT(*) FROM contents WHERE state = {not copied}) FROM contents WHERE state = {waiting}`).
+		Scan(&s.Contents.Waiting, &oldest, &s.Contents.Failed)
+	if oldest > 0 {
+		s.Contents.Oldest = now.Sub(fromMicros(oldest))
+	}
+	return err
+}
