@@ -97,7 +97,7 @@ ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
   '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -145,6 +145,13 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$@/python/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
+
+# What signs tokens of callers: a part of the Kubernetes API server, and an OpenID Connect server.
+.build/issuers: $(wildcard internal/tools/issuers/*/*) internal/tools/issuers/go.mod
+	@$(call need,npm,the OpenID Connect server,Node 20)
+	@rm -rf $@ && mkdir -p $@ && cp internal/tools/issuers/oidc/package.json internal/tools/issuers/oidc/package-lock.json internal/tools/issuers/oidc/provider.js $@
+	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
+	$(ALONE_GO) build -C internal/tools/issuers -o '$(CURDIR)/$@/kubeissuer' ./kubeissuer
 
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
 	@# They are built side by side, since each waits for its registry most of the time.

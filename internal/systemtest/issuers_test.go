@@ -1,0 +1,221 @@
+package systemtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// issuerTools is where make test-system puts what signs tokens.
+const issuerTools = ".build/issuers"
+
+// issuerTool is the path of one, or skips what needs it.
+func issuerTool(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(fromRoot(t, issuerTools), name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s is not there (make %s): tokens of real issuers are NOT checked", name, issuerTools)
+	}
+	return path
+}
+
+// asked is a process that answers each line with a line.
+type asked struct {
+	t     *testing.T
+	in    io.Writer
+	lines *bufio.Reader
+}
+
+func startAsked(t *testing.T, words ...string) *asked {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = command.Wait() })
+	return &asked{t, in, bufio.NewReader(out)}
+}
+
+func (a *asked) read() string {
+	a.t.Helper()
+	line, err := a.lines.ReadString('\n')
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func (a *asked) ask(format string, args ...any) string {
+	a.t.Helper()
+	if _, err := fmt.Fprintf(a.in, format+"\n", args...); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.read()
+}
+
+// behindIssuers is a facade whose callers have tokens of issuers. Lines are those of its callers file.
+func behindIssuers(t *testing.T, lines ...string) *facility {
+	t.Helper()
+	f := newFacility(t, 1)
+	f.served.Stop()
+	key, callers := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "callers")
+	for path, text := range map[string]string{key: f.keys[0], callers: strings.Join(lines, "\n") + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := easel(t, nil, "callers", "check", callers); got.exit != exitOK {
+		t.Fatalf("the callers file: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	return f
+}
+
+// answer is what a token is answered over gRPC, and over REST the same: ok or the reason of the refusal.
+func (f *facility) answer(token string) string {
+	f.t.Helper()
+	over := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": token}, "list", "-o", "json")
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+f.rest+"/v1/generations", nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if (over.exit == exitOK) != (answer.StatusCode == http.StatusOK) {
+		f.t.Errorf("over gRPC exit %d, over REST %s:\n%s\n%s", over.exit, answer.Status, over.stderr, body)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return "ok"
+	}
+	for _, reason := range []string{"CALLER_UNKNOWN", "ISSUER_UNAVAILABLE"} {
+		if strings.Contains(string(body), reason) {
+			return reason
+		}
+	}
+	return string(body)
+}
+
+func (f *facility) wantAnswer(what, token, want string) {
+	f.t.Helper()
+	if got := f.answer(token); got != want {
+		f.t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// awaitAnswer asks until a token is let in: the new keys of an issuer are read within some seconds.
+func (f *facility) awaitAnswer(what, token string) {
+	f.t.Helper()
+	waitFor(f.t, "answer for "+what, func() bool { return f.answer(token) == "ok" }, f.served.Output.String)
+}
+
+// The signer, the claims and the set of keys are those of a Kubernetes API server.
+func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
+	t.Parallel()
+	const name = "https://kubernetes.default.svc.cluster.local"
+	cluster := startAsked(t, issuerTool(t, "kubeissuer"), name)
+	var keys atomic.Value
+	keys.Store(cluster.ask("keys 1"))
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer of-this-pod" || r.URL.Path != "/openid/v1/jwks" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, keys.Load().(string))
+	}))
+	defer api.Close()
+	dir := t.TempDir()
+	authority, pod := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
+	for path, text := range map[string][]byte{authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}), pod: []byte("of-this-pod")} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := behindIssuers(t, "total: {daily_cents: 100}",
+		fmt.Sprintf("issuers: [{issuer: %q, audience: easel, jwks_url: %q, ca_file: %q, token_file: %q}]", name, api.URL+"/openid/v1/jwks", authority, pod),
+		"teams: {studio: {}}", "callers: [{name: poster, team: studio, subjects: ['system:serviceaccount:media:poster']}]")
+	f.wantAnswer("the caller's token", cluster.ask("token 1 media poster easel 10m"), "ok")
+	f.wantAnswer("another account's", cluster.ask("token 1 media flyer easel 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("another namespace's", cluster.ask("token 1 other poster easel 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("one for the API server", cluster.ask("token 1 media poster https://kubernetes.default.svc 10m"), "CALLER_UNKNOWN")
+	f.wantAnswer("one that has expired", cluster.ask("token 1 media poster easel -5m"), "CALLER_UNKNOWN")
+	before, after := cluster.ask("token 1 media poster easel 10m"), cluster.ask("token 2 media poster easel 10m")
+	f.wantAnswer("one by a key that is not published yet", after, "ISSUER_UNAVAILABLE")
+	keys.Store(cluster.ask("keys 1"))
+	f.awaitAnswer("the token by the new key, of another kind", after)
+	f.wantAnswer("one by the old key", before, "ok")
+}
+
+// The server is oidc-provider, which has the certificate of the OpenID Foundation.
+func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
+	t.Parallel()
+	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))
+	issuer := server.read()
+	token := func(audience string) string {
+		form := url.Values{"grant_type": {"client_credentials"}, "resource": {audience}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/token", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.SetBasicAuth("poster", "of-poster")
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var made struct {
+			Token string `json:"access_token"`
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.Token == "" {
+			t.Fatalf("%s: no token: %v", answer.Status, err)
+		}
+		return made.Token
+	}
+	f := behindIssuers(t, fmt.Sprintf("issuers: [{issuer: %q, audience: 'urn:easel', jwks_url: %q}]", issuer, issuer+"/jwks"),
+		"callers: [{name: ops, operator: true, subjects: [poster]}]")
+	good := token("urn:easel")
+	f.wantAnswer("the operator's token", good, "ok")
+	account := easel(t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": good}, "account", "-o", "json")
+	if !strings.Contains(account.stdout, "balance") {
+		t.Errorf("an operator does not see the balance: exit %d\n%s%s", account.exit, account.stdout, account.stderr)
+	}
+	f.wantAnswer("one for another server", token("urn:other"), "CALLER_UNKNOWN")
+	server.ask("new")
+	rotated := token("urn:easel")
+	f.awaitAnswer("a token by the new key", rotated)
+	f.wantAnswer("the old token, beside the new key", good, "ok")
+	server.ask("new")
+	server.ask("forget")
+	f.awaitAnswer("a token by the newest key alone", token("urn:easel"))
+	f.wantAnswer("the first token, whose key has been taken back", good, "CALLER_UNKNOWN")
+	if strings.Contains(f.served.Output.String(), good) {
+		t.Error("a token is logged")
+	}
+}

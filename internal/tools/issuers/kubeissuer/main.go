@@ -1,0 +1,125 @@
+// Kubeissuer is what of a Kubernetes API server makes the tokens of service accounts: its own signer, its own claims and
+// its own set of keys, without the rest. It reads lines of the form
+//
+//	keys N                             the keys of the Nth to the newest key pair, on one line
+//	token N NAMESPACE NAME AUDIENCE TIME   a token, signed by the Nth key pair, that lasts so long
+//
+// and answers each with one line. Key pairs are made as they are named: odd ones are RSA, even ones ECDSA.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "kubeissuer:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	issuer := issuer{name: os.Args[1], keys: map[int]crypto.Signer{}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		answer, err := issuer.answer(ctx, lines.Text())
+		if err != nil {
+			return err
+		}
+		fmt.Println(answer)
+	}
+	return nil
+}
+
+// issuer is the cluster, by its name and its key pairs.
+type issuer struct {
+	name string
+	keys map[int]crypto.Signer
+}
+
+func (i *issuer) answer(ctx context.Context, line string) (string, error) {
+	var number int
+	var namespace, name, audience, lasts string
+	if n, _ := fmt.Sscanf(line, "token %d %s %s %s %s", &number, &namespace, &name, &audience, &lasts); n == 5 {
+		life, err := time.ParseDuration(lasts)
+		if err != nil {
+			return "", err
+		}
+		return i.token(ctx, number, namespace, name, audience, life)
+	}
+	if n, _ := fmt.Sscanf(line, "keys %d", &number); n == 1 {
+		return i.keySet(number)
+	}
+	return "", fmt.Errorf("unknown line %q", line)
+}
+
+// key is a key pair, which is made at its first use.
+func (i *issuer) key(number int) (crypto.Signer, error) {
+	if i.keys[number] != nil {
+		return i.keys[number], nil
+	}
+	var err error
+	if number%2 == 1 {
+		i.keys[number], err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		i.keys[number], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	return i.keys[number], err
+}
+
+// token is what the kubelet asks for, for a pod of a service account.
+func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
+	key, err := i.key(number)
+	if err != nil {
+		return "", err
+	}
+	generator, err := serviceaccount.JWTTokenGenerator(i.name, key)
+	if err != nil {
+		return "", err
+	}
+	account := core.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("11111111-2222-3333-4444-555555555555")}}
+	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-0", UID: types.UID("66666666-7777-8888-9999-000000000000")}}
+	public, private, err := serviceaccount.Claims(account, pod, nil, nil, nil, nil, int64(life.Seconds()), 0, []string{audience}, nil)
+	if err != nil {
+		return "", err
+	}
+	return generator.GenerateToken(ctx, public, private)
+}
+
+// keySet is what the API server answers at /openid/v1/jwks.
+func (i *issuer) keySet(number int) (string, error) {
+	var public []any
+	for n := number; ; n++ {
+		if n > number && i.keys[n] == nil {
+			break
+		}
+		key, err := i.key(n)
+		if err != nil {
+			return "", err
+		}
+		public = append(public, key.Public())
+	}
+	keys, err := serviceaccount.StaticPublicKeysGetter(public)
+	if err != nil {
+		return "", err
+	}
+	provider, err := serviceaccount.NewOpenIDMetadataProvider(i.name, i.name+"/openid/v1/jwks", "https://localhost", keys)
+	if err != nil {
+		return "", err
+	}
+	text, _ := provider.GetKeysetJSON()
+	return string(text), nil
+}
