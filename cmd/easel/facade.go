@@ -245,10 +245,10 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 func (c *serveCmd) frontend(services *service.Service, status admin.Status, operators admin.Config, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
 	c.warnOfAnyHost(observed.Logger)
 	front, err := server.New(server.Config{
-		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr,
+		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr, MetricsAddr: c.MetricsAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
 		Service: timedService{services, clock}, Logger: observed.Logger,
-		REST: c.rest(services), Admin: c.operators(status, operators, observed), DrainTimeout: clock.calls(),
+		REST: c.rest(services), Admin: c.operators(status, operators, observed), Metrics: c.scraped(status, observed), DrainTimeout: clock.calls(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
@@ -292,6 +292,17 @@ func (c *serveCmd) operators(status admin.Status, operators admin.Config, observ
 		operators.Status, operators.LogLevel, operators.Metrics = status, observed.Level, observed.Metrics
 		operators.Addr, operators.ConfiguredAddr, operators.AllowedHosts = front.AdminAddr(), c.AdminAddr, c.HTTPAllowedHosts
 		return admin.New(operators)
+	}
+}
+
+// scraped makes what the metrics listener serves.
+func (c *serveCmd) scraped(status admin.Status, observed *telemetry.Telemetry) func(*server.Server) http.Handler {
+	return func(front *server.Server) http.Handler {
+		status.Serving = front.Serving
+		return admin.NewScraped(admin.Config{
+			Status: status, Metrics: observed.Metrics,
+			Addr: front.MetricsAddr(), ConfiguredAddr: c.MetricsAddr, AllowedHosts: c.HTTPAllowedHosts,
+		})
 	}
 }
 

@@ -40,11 +40,13 @@ type serveCmd struct {
 	catalogName string
 }
 
-// listenFlags are the three addresses, and the names of the second.
+// listenFlags are the addresses, and the names of the second.
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
+
+	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe where the admin address is for operators. Without it the admin address has them alone."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 	PackagesDir      string   `group:"listen" env:"EASEL_PACKAGES_DIR" placeholder:"DIR" help:"Directory of the clients' packages, which /packages of the HTTP address hands out."`
@@ -167,7 +169,7 @@ func (f *listenFlags) hostFaults(list *cli.FaultList) {
 // hostName is the form of a host's name.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
-// address is one of the three, and whether calls come in there.
+// address is one of them, and whether calls come in there.
 type address struct {
 	name   string
 	addr   *string
@@ -175,11 +177,15 @@ type address struct {
 }
 
 func (f *listenFlags) addresses() []address {
-	return []address{
+	all := []address{
 		{"EASEL_GRPC_ADDR", &f.GRPCAddr, true},
 		{"EASEL_HTTP_ADDR", &f.HTTPAddr, true},
 		{"EASEL_ADMIN_ADDR", &f.AdminAddr, false},
 	}
+	if f.MetricsAddr != "" {
+		all = append(all, address{"EASEL_METRICS_ADDR", &f.MetricsAddr, false})
+	}
+	return all
 }
 
 // unguarded reports whether whoever reaches the server spends the held key's money.

@@ -44,6 +44,8 @@ type Config struct {
 	// empty host is every address, port 0 takes a free port. Each is required,
 	// unless Listeners has the listener.
 	GRPCAddr, HTTPAddr, AdminAddr string
+	// MetricsAddr is the address of a fourth listener, for those who scrape and probe. Empty: there is none.
+	MetricsAddr string
 	// Listeners are used instead of addresses where they are set; the server
 	// closes them. The zero value binds the addresses.
 	Listeners Listeners
@@ -57,6 +59,8 @@ type Config struct {
 	// that ends its calls. Serve calls both, when the addresses are bound. nil serves nothing.
 	REST  func(*Server, *Local) (http.Handler, error)
 	Admin func(*Server) (handler http.Handler, shutdown func())
+	// Metrics makes the handler of the fourth listener. Required where that has an address.
+	Metrics func(*Server) http.Handler
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
 	// off. 0 means 10 s.
 	DrainTimeout time.Duration
@@ -159,19 +163,23 @@ func (l Limits) streamsPerConn() uint32 {
 }
 func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 
-// listener is one of the server's three.
+// listener is one of the server's.
 type listener struct {
 	name  string       // as it stands in logs
 	addr  string       // to bind
 	ready net.Listener // to use instead, and what was bound
 }
 
-func (c Config) listeners() [3]listener {
-	return [3]listener{
+func (c Config) listeners() []listener {
+	all := []listener{
 		{name: "grpc", addr: c.GRPCAddr, ready: c.Listeners.GRPC},
 		{name: "http", addr: c.HTTPAddr, ready: c.Listeners.HTTP},
 		{name: "admin", addr: c.AdminAddr, ready: c.Listeners.Admin},
 	}
+	if c.MetricsAddr != "" {
+		all = append(all, listener{name: "metrics", addr: c.MetricsAddr})
+	}
+	return all
 }
 
 // Validate reports every fault of the configuration together.
@@ -190,6 +198,7 @@ func (c Config) Validate() error {
 		}
 	}
 	fault(c.Service == nil, "there is no service to serve")
+	fault(c.MetricsAddr != "" && c.Metrics == nil, "the metrics listener has nothing to serve")
 	fault((c.TLS.CertFile == "") != (c.TLS.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	fault(c.TLS.ClientCAFile != "" && !c.TLS.enabled(), "a client CA file needs a certificate file and a key file")
 	fault(c.TLS.ClientAuth != "" && c.TLS.ClientCAFile == "", "what is asked of client certificates needs a client CA file")

@@ -8,7 +8,7 @@ import (
 
 // ListenError is an address that could not be bound.
 type ListenError struct {
-	Listener string // grpc, http or admin
+	Listener string // grpc, http, admin or metrics
 	Err      error
 }
 

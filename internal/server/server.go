@@ -36,6 +36,7 @@ type Server struct {
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
+	metricsListener                           net.Listener // nil without an address
 	grpcConns, httpConns                      *places
 }
 
@@ -63,7 +64,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen binds the three addresses and logs each. On an error, which is a
+// Listen binds the addresses and logs each. On an error, which is a
 // *ListenError, none stays bound.
 // Serve calls it where the caller has not.
 func (s *Server) Listen() error {
@@ -81,6 +82,9 @@ func (s *Server) Listen() error {
 		l.ready = bound
 	}
 	s.grpcListener, s.httpListener, s.adminListener = listeners[0].ready, listeners[1].ready, listeners[2].ready
+	if len(listeners) > 3 {
+		s.metricsListener = listeners[3].ready
+	}
 	for _, l := range listeners {
 		s.logger.Info("listening", "server", l.name, "addr", l.ready.Addr().String())
 	}
@@ -99,6 +103,9 @@ func (s *Server) HTTPAddr() string { return boundAddr(s.httpListener) }
 // AdminAddr is the address that the admin listener is bound to, "" before Listen.
 func (s *Server) AdminAddr() string { return boundAddr(s.adminListener) }
 
+// MetricsAddr is the address that the metrics listener is bound to, "" before Listen and where there is none.
+func (s *Server) MetricsAddr() string { return boundAddr(s.metricsListener) }
+
 func boundAddr(l net.Listener) string {
 	if l == nil {
 		return ""
@@ -116,7 +123,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	run, err := s.assemble()
 	if err != nil {
-		closeAll([]listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}})
+		closeAll(s.bound())
 		return err
 	}
 	defer func() { _ = run.local.Close() }() // every call over it has ended
@@ -132,6 +139,9 @@ func (s *Server) Serve(ctx context.Context) error {
 		return named("http", serveHTTP(run.http, &limitedListener{Listener: s.httpListener, open: s.httpConns, logger: s.logger}))
 	})
 	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
+	if run.metrics != nil {
+		group.Go(func() error { return named("metrics", serveHTTP(run.metrics, s.metricsListener)) })
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop(run) //nolint:contextcheck // the context has ended, and calls in progress get time of their own
@@ -139,6 +149,15 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	s.health.start()
 	return group.Wait()
+}
+
+// bound are the listeners that Listen has bound.
+func (s *Server) bound() []listener {
+	all := []listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}}
+	if s.metricsListener != nil {
+		all = append(all, listener{ready: s.metricsListener})
+	}
+	return all
 }
 
 func named(server string, err error) error {
@@ -172,6 +191,9 @@ func (s *Server) assemble() (*servers, error) {
 		local:  local,
 	}
 	run.admin.RegisterOnShutdown(endAdmin)
+	if s.metricsListener != nil {
+		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))
+	}
 	if s.certificates != nil {
 		run.http.TLSConfig = newestCertificates(s.certificates)
 	}
@@ -217,11 +239,12 @@ func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
+	metrics      *http.Server      // nil without an address
 	pipe         *bufconn.Listener // between local and rest
 	local        *Local
 }
 
-// stop lets calls end until ctx does, and then cuts off the others. The admin listener stops last.
+// stop lets calls end until ctx does, and then cuts off the others. The listeners of operators stop last.
 func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
 	var group errgroup.Group
 	group.Go(func() error { stopGRPC(ctx, logger, "grpc", run.public); return nil })
@@ -232,6 +255,9 @@ func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
 	})
 	_ = group.Wait() // the steps log what they have to say
 	stopHTTP(ctx, logger, "admin", run.admin)
+	if run.metrics != nil {
+		stopHTTP(ctx, logger, "metrics", run.metrics)
+	}
 }
 
 // stopGRPC lets calls end until ctx does.

@@ -137,8 +137,8 @@ func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 }
 
 func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
-	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "admin": port(t, "EASEL_ADMIN_ADDR")}
-	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "admin": "EASEL_ADMIN_ADDR"}
+	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "metrics": "9465"}
+	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "metrics": "EASEL_METRICS_ADDR"}
 	for _, values := range []string{"least.yaml", "all.yaml"} {
 		text, err := template(t, values)
 		if err != nil {

@@ -15,7 +15,9 @@
 {{- end }}
 - {name: EASEL_GRPC_ADDR, value: ":50051"}
 - {name: EASEL_HTTP_ADDR, value: ":8080"}
-- {name: EASEL_ADMIN_ADDR, value: ":9464"}
+# For operators, by kubectl exec and port-forward alone.
+- {name: EASEL_ADMIN_ADDR, value: "127.0.0.1:9464"}
+- {name: EASEL_METRICS_ADDR, value: ":9465"}
 - {name: EASEL_DRAIN_TIMEOUT, value: "{{ .Values.shutdown.drainSeconds }}s"}
 {{- if .Values.tls.secretName }}
 - {name: EASEL_TLS_CERT_FILE, value: /etc/easel/tls/tls.crt}
