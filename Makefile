@@ -227,7 +227,7 @@ bench-schedule:
 check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
-	@for module in internal/tools internal/tools/deploy internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
+	@for module in internal/tools internal/tools/deploy internal/tools/issuers internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
 	@# Our own modules need each other in versions that are published later.
 	@mkdir -p .build
 	@for module in . clients/go gen/go internal/bench; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -54,7 +55,7 @@ func parseKeys(text []byte, older []*key) (keys []*key, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it has no public key that verifies signatures: RSA of 2048 to 8192 bits, EC or Ed25519")
+		return nil, errors.New("it has no public key that verifies signatures: RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519")
 	}
 	return keys, nil
 }
@@ -67,7 +68,9 @@ func (k *key) verifies() bool {
 	switch public := k.Key.(type) {
 	case *rsa.PublicKey:
 		return public.N.BitLen() >= leastRSA && public.N.BitLen() <= mostRSA
-	case *ecdsa.PublicKey, ed25519.PublicKey:
+	case *ecdsa.PublicKey:
+		return public.Curve == elliptic.P256() || public.Curve == elliptic.P384()
+	case ed25519.PublicKey:
 		return true
 	}
 	return false

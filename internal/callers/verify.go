@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,18 +46,21 @@ var (
 	errWrongSigned = errors.New("the signature of the token is wrong")
 )
 
-// algorithms are those of signatures: by a key that the verifier can't sign with.
+// algorithms are those of signatures: by a key that the verifier can't sign with. ES512 is not among them: who forges a
+// token would make a processor work for milliseconds.
 var algorithms = []jose.SignatureAlgorithm{
-	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.EdDSA,
 }
 
 // kinds are the types of tokens that are taken.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// Verifier verifies tokens of issuers. It never waits: keys are read beside, by Run.
+// Verifier verifies tokens of issuers. It waits for nobody's answer: keys are read beside, by Run. Signatures have half of
+// the processors at most, whoever sends forged ones.
 type Verifier struct {
 	logger  *slog.Logger
 	signers atomic.Pointer[map[string]*signer] // by name
+	turns   chan struct{}                      // of signatures that are verified now
 
 	mu       sync.Mutex
 	verified map[[sha256.Size]byte]verified // by the hash of the token
@@ -72,7 +76,7 @@ type verified struct {
 
 // NewVerifier makes a verifier without issuers.
 func NewVerifier(logger *slog.Logger) *Verifier {
-	v := &Verifier{logger: logger, verified: map[[sha256.Size]byte]verified{}}
+	v := &Verifier{logger: logger, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), verified: map[[sha256.Size]byte]verified{}}
 	v.signers.Store(&map[string]*signer{})
 	return v
 }
@@ -158,11 +162,18 @@ func (v *Verifier) Verify(token string) (Subject, error) {
 	if err != nil {
 		return Subject{}, err
 	}
-	if parsed.Claims(key.Key) != nil {
+	if !v.signed(parsed, key) {
 		return Subject{}, errWrongSigned
 	}
 	v.remember(sum, verified{from, key, said.Subject, said.Expiry.Time().Add(leeway)}, now)
 	return Subject{said.Issuer, said.Subject}, nil
+}
+
+// signed verifies the signature of a token.
+func (v *Verifier) signed(token *jwt.JSONWebToken, by *key) bool {
+	v.turns <- struct{}{}
+	defer func() { <-v.turns }()
+	return token.Claims(by.Key) == nil
 }
 
 // known is the subject of a token that has been verified, by an issuer and a key that are still in force.

@@ -40,8 +40,8 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	switch algorithm {
 	case jose.ES256:
 		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case jose.ES512:
-		private, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case jose.ES384:
+		private, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	case jose.EdDSA:
 		_, private, err = ed25519.GenerateKey(rand.Reader)
 	default:
@@ -145,7 +145,7 @@ func (b *lockedBuffer) count(text string) int {
 }
 
 func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
-	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256, jose.ES256, jose.ES512, jose.EdDSA} {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA} {
 		key := newSigning(t, "one", algorithm)
 		v, _ := startVerifier(t, issuerWith(t, keySet(t, key)))
 		for what, changes := range map[string]map[string]any{
@@ -364,11 +364,15 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 		}
 		return string(text)
 	}
+	slow, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	forEncryption := good.public
 	forEncryption.Use = "enc"
 	left := []string{
 		text(jose.JSONWebKey{Key: &weak.PublicKey, KeyID: "weak"}), text(jose.JSONWebKey{Key: []byte("secret"), KeyID: "secret"}),
-		text(jose.JSONWebKey{Key: good.private, KeyID: "private"}), text(forEncryption), `{"kty":"later","kid":"x"}`, `{}`, `7`, `null`,
+		text(jose.JSONWebKey{Key: slow.Public(), KeyID: "slow"}), text(jose.JSONWebKey{Key: good.private, KeyID: "private"}), text(forEncryption), `{"kty":"later","kid":"x"}`, `{}`, `7`, `null`,
 		`{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}`, `{"kty":"RSA","n":"AQAB","e":"AQAB"}`,
 	}
 	keys, err := parseKeys([]byte(`{"keys":[`+strings.Join(left, ",")+`,`+text(good.public)+`]}`), nil)
