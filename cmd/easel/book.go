@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/user"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
@@ -102,7 +104,7 @@ Examples:
 // Run copies a ledger.
 func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	copied, err := ledger.Copy(ctx, c.From, c.To, func(table string, rows, all int64) {
+	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows, all int64) {
 		console.ShowLive(fmt.Sprintf("%s: %d of %d", table, rows, all))
 	}, func(d ledger.Difference) { console.Print(d.String()) })
 	console.ShowLive("")
@@ -110,6 +112,16 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
 	return tellVerified(console, fmt.Sprintf("%d rows are copied and compared: ", copied.Rows), copied.Verified)
+}
+
+// thisUser is who runs this program, for the audit.
+func thisUser() ledger.By {
+	by := ledger.By{Actor: "unknown user"}
+	if me, err := user.Current(); err == nil {
+		by.Actor = "user " + me.Username
+	}
+	by.Origin, _ = os.Hostname() // without one it is not known
+	return by
 }
 
 type ledgerMigrateCmd struct{ ledgerFlags }
@@ -127,7 +139,7 @@ Examples:
 // Run migrates a ledger.
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	version, err := ledger.Migrate(ctx, c.LedgerURL, func(change string, took time.Duration) {
+	version, err := ledger.Migrate(ctx, c.LedgerURL, thisUser(), func(change string, took time.Duration) {
 		console.Print(fmt.Sprintf("%s in %s", change, took.Round(time.Millisecond)))
 	})
 	if err != nil {

@@ -92,7 +92,7 @@ func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
 		if _, err := book.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {
 			t.Fatal(err)
 		}
-		if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{Actor: "pat"}); err != nil || !possible {
+		if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
 			t.Fatal(possible, err)
 		}
 		asked := Erasure{LabelName: "customer", LabelValue: "4711", Delete: deleting}

@@ -69,7 +69,7 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the callers file has no events for a team of this name", http.StatusConflict)
 		return
 	}
-	again, err := e.ledger.Replay(r.Context(), asked.filter())
+	again, err := e.ledger.Replay(r.Context(), asked.filter(), ledger.By{Actor: "an operator", Origin: r.RemoteAddr})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

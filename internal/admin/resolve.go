@@ -53,7 +53,9 @@ func (o Orders) record(ctx context.Context, asked Resolution, from string) (hind
 			return hindrance, err
 		}
 	}
-	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, Actor: cmp.Or(asked.By, "an operator at "+from)})
+	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{
+		Generation: asked.Placed, By: ledger.By{Actor: cmp.Or(asked.By, "an operator at "+from), Origin: from}, Forced: asked.Force,
+	})
 	switch {
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		return "another order has placed " + asked.Placed, nil

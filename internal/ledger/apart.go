@@ -71,8 +71,8 @@ func (l *Ledger) idle(ctx context.Context) error {
 }
 
 // Migrate brings the schema of a ledger up to date, where another user does that than the one that serves, and says each
-// change. Replicas may use a ledger of PostgreSQL meanwhile.
-func Migrate(ctx context.Context, url string, changed func(change string, took time.Duration)) (version int64, err error) {
+// change. Replicas may use a ledger of PostgreSQL meanwhile. The audit of one that there was has who has done it.
+func Migrate(ctx context.Context, url string, by By, changed func(change string, took time.Duration)) (version int64, err error) {
 	at, err := durable(url)
 	if err != nil {
 		return 0, err
@@ -82,6 +82,7 @@ func Migrate(ctx context.Context, url string, changed func(change string, took t
 		return 0, err
 	}
 	defer func() { _ = l.Close() }() // what was done is done
+	before, notNew := l.version(ctx)
 	results, err := l.migrate(ctx, at)
 	for _, r := range results {
 		changed(strings.TrimSuffix(filepath.Base(r.Source.Path), ".sql"), r.Duration)
@@ -90,7 +91,15 @@ func Migrate(ctx context.Context, url string, changed func(change string, took t
 		return 0, withSetting(ctx, err)
 	}
 	version, err = l.version(ctx)
+	if err == nil && notNew == nil && version != before {
+		err = l.Audit(ctx, Act{By: by, Action: ActMigrate, Was: schema{before}, Became: schema{version}})
+	}
 	return version, err
+}
+
+// schema is what the audit says of a schema.
+type schema struct {
+	Schema int64 `json:"schema"`
 }
 
 // version is the newest migration of the schema. What has none is no ledger.

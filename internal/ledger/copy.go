@@ -29,6 +29,7 @@ var copiedTables = []copiedTable{
 	{"rollups", []string{"period", "owner", "start_time", "caller", "model_id", "part"}},
 	{"events", []string{"id"}},
 	{"contents", []string{"generation_id"}},
+	{"audit", []string{"audit_time", "id"}},
 }
 
 const (
@@ -47,8 +48,9 @@ type Copied struct {
 }
 
 // Copy copies a ledger into a new one, of another kind or the same, both of which nobody uses. It goes on where one was
-// broken off, and compares each row in the end. done is told now and then how many rows of a table there are, of all.
-func Copy(ctx context.Context, from, to string, done func(table string, rows, all int64), differs func(Difference)) (Copied, error) {
+// broken off, and compares each row in the end. done is told now and then how many rows of a table there are, of all. The audit
+// of the new one has who has copied it.
+func Copy(ctx context.Context, from, to string, by By, done func(table string, rows, all int64), differs func(Difference)) (Copied, error) {
 	c := &copier{ctx: ctx, done: done}
 	defer c.close()
 	if err := c.openSource(from); err != nil {
@@ -65,7 +67,9 @@ func Copy(ctx context.Context, from, to string, done func(table string, rows, al
 	if err := c.compare(); err != nil {
 		return Copied{}, err
 	}
-	if err := c.finish(); err != nil {
+	if err := c.finish(Act{By: by, Action: ActCopy, Became: struct {
+		Rows int64 `json:"rows"`
+	}{c.rows}}); err != nil {
 		return Copied{}, named("TO", err)
 	}
 	looked, err := c.to.Verify(ctx, differs, func(int) {})
@@ -123,7 +127,7 @@ func (c *copier) openSource(url string) error {
 		return err
 	}
 	if c.from.IsShared() { // before the first look at it
-		if _, err := c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, facts IN SHARE MODE NOWAIT`); err != nil {
+		if _, err := c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, audit, facts IN SHARE MODE NOWAIT`); err != nil {
 			return err
 		}
 	}
@@ -416,8 +420,15 @@ func (s *tableSum) add(row []any) {
 }
 
 // finish gives the copy the facts of the ledger that was copied: from now on it belongs to the same catalog.
-func (c *copier) finish() error {
+func (c *copier) finish(act Act) error {
+	line, err := act.line()
+	if err != nil {
+		return err
+	}
 	return c.write(func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(c.ctx, c.to.dialect.words.Replace(insertLine), line.values()...); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(c.ctx, `DELETE FROM facts`); err != nil {
 			return err
 		}

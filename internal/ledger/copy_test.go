@@ -37,7 +37,7 @@ func lived(t *testing.T, url string, orders int) {
 }
 
 func copyBook(ctx context.Context, from, to string, done func(string, int64, int64)) (copied ledger.Copied, differences []string, err error) {
-	copied, err = ledger.Copy(ctx, from, to, done, func(d ledger.Difference) { differences = append(differences, d.String()) })
+	copied, err = ledger.Copy(ctx, from, to, ledger.By{Actor: "ops", Origin: "here"}, done, func(d ledger.Difference) { differences = append(differences, d.String()) })
 	return copied, differences, err
 }
 
@@ -192,7 +192,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 		t.Errorf("without rights it starts with %v", err)
 	}
 	var changes []string
-	version, err := ledger.Migrate(t.Context(), owner, func(change string, _ time.Duration) { changes = append(changes, change) })
+	version, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"}, func(change string, _ time.Duration) { changes = append(changes, change) })
 	if err != nil || int(version) != len(changes) || changes[0] != "00001_orders" {
 		t.Fatalf("%d, %q, %v", version, changes, err)
 	}
@@ -202,7 +202,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	if _, differences := verify(t, serving); len(differences) > 0 {
 		t.Error(differences)
 	}
-	if _, err := ledger.Migrate(t.Context(), ledger.InMemory, nil); err == nil || !strings.Contains(err.Error(), "known to its process alone") {
+	if _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}, nil); err == nil || !strings.Contains(err.Error(), "known to its process alone") {
 		t.Error(err)
 	}
 }
@@ -217,7 +217,7 @@ func TestWhoServesMayWriteWhatAMigrationAdds(t *testing.T) {
 		change(t, owner, `CREATE ROLE "`+name+`" LOGIN PASSWORD 'p'`)
 		ledger.SchemaOf(t, owner, 3)
 		change(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+grantee)
-		if _, err := ledger.Migrate(t.Context(), owner, func(string, time.Duration) {}); err != nil {
+		if _, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"}, func(string, time.Duration) {}); err != nil {
 			t.Fatal(err)
 		}
 		serving := asUser(t, owner, name, "p")

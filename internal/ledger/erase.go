@@ -14,13 +14,27 @@ import (
 // a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many
 // were not erased before. After [ErrStillRead] they are, and the next call cleans the file.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
+	return l.EraseFor(ctx, nil, all...)
+}
+
+// EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, and how many were not erased
+// before.
+func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, l.clean(ctx)
 	}
 	l.cleaned.Store(false)
 	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
 		erased, err = erase(tx, all)
-		return err
+		if err != nil || wanted == nil || erased == 0 {
+			return err
+		}
+		act := *wanted
+		act.Became = struct {
+			Wanted any   `json:"wanted"`
+			Erased int64 `json:"erased"`
+		}{wanted.Became, erased}
+		return tx.audit(act)
 	})
 	if err != nil {
 		return 0, err

@@ -135,14 +135,21 @@ func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, 
 }
 
 // Replay lets the events that a filter chooses be sent once more, with their ids, and gives their number. Those that are
-// pending stay as they are.
-func (l *Ledger) Replay(ctx context.Context, f EventFilter) (events int64, err error) {
+// pending stay as they are. The audit has who has wanted it.
+func (l *Ledger) Replay(ctx context.Context, f EventFilter, by By) (events int64, err error) {
 	c := f.clauses()
 	c.add("state <> {pending}")
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		events, err = tx.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
 		tx.eventWritten = tx.eventWritten || events > 0
-		return err
+		if err != nil || events == 0 {
+			return err
+		}
+		return tx.audit(Act{By: by, Action: ActReplay, Subject: f.Owner, Became: struct {
+			Since   time.Time `json:"since"`
+			GivenUp bool      `json:"given_up,omitempty"`
+			Events  int64     `json:"events"`
+		}{f.Since.UTC(), f.GivenUp, events}})
 	})
 	return events, err
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Outbox *Outbox
 	// Contents means that results are copied.
 	Contents bool
+	// Audited is told of each line of the audit once it is written. It may not wait, nor ask the ledger. Nil: nobody is told.
+	Audited func(context.Context, AuditLine)
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
@@ -60,11 +62,12 @@ type Ledger struct {
 	kind     string // see [Kind]
 	address  string // of the database, for connections beside the pools
 	outbox   *Outbox
-	written  chan struct{} // has a value after an event was written
-	wanted   chan struct{} // the same of [Ledger.ContentWanted]
-	contents bool          // are copied
-	groups   groups        // of transactions
-	cleaned  atomic.Bool   // the log of a file of SQLite has nothing of what was erased
+	audited  func(context.Context, AuditLine) // see [Config]
+	written  chan struct{}                    // has a value after an event was written
+	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
+	contents bool                             // are copied
+	groups   groups                           // of transactions
+	cleaned  atomic.Bool                      // the log of a file of SQLite has nothing of what was erased
 
 	commits  atomic.Int64 // to a file of SQLite
 	settling atomic.Bool  // its log is moved into it
@@ -98,7 +101,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, written: make(chan struct{}, 1),
+		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
 		contents: config.Contents, wanted: make(chan struct{}, 1), groups: groups{waiting: map[string][]*member{}},
 	}
 	if err := l.open(ctx, at, config); err != nil {
@@ -131,8 +134,8 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		}
 		l.reads = at.newPool(db, sqliteReaders, at.statements)
 	}
-	if !l.IsDurable() { // its journal goes with its orders
-		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
+	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
+		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {
 			return unusable(err)
 		}
 	}

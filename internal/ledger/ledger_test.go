@@ -209,7 +209,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
-		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", Actor: "ops"}); possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); possible || err != nil {
 			t.Errorf("an order that is under way is resolved: %v", err)
 		}
 		if err := l.Close(); err != nil {
@@ -223,7 +223,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
 		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
 			t.Errorf("its caller is told %+v", step)
 		}
-		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", Actor: "ops"}); !possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
 			t.Errorf("an operator can't resolve it: %v", err)
 		}
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {

@@ -159,11 +159,11 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // M8
 		if o, _, err := l.Get(t.Context(), late.ID); err != nil || o.UnconfirmedCents != 11 || o.ReservedCents != 0 || o.State != lifecycle.Open {
 			t.Errorf("it is %+v, %v", o, err)
 		}
-		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{Generation: "g1", Actor: "ops"}); !possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
 			t.Fatalf("it can't be resolved: %v", err)
 		}
 		wantMoved("when an operator has found its generation", 0, 0, 22)
-		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{Actor: "ops"}); !possible || err != nil {
+		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{By: ledger.By{Actor: "ops"}}); !possible || err != nil {
 			t.Fatalf("it can't be corrected: %v", err)
 		}
 		wantMoved("when an operator has found that it was none", 0, 0, 11)

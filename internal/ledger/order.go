@@ -321,13 +321,16 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 type Resolution struct {
 	// Generation is the one that it has placed, "" where there is none.
 	Generation string
-	// Actor is who says it.
-	Actor string
+	// By is who says it.
+	By
+	// Forced means that the catalog was not asked for the generation.
+	Forced bool
 }
 
 // Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
 // "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
-// that is "" it may be in force. What an operator has said may be corrected. The journal has who has said it.
+// that is "" it may be in force. What an operator has said may be corrected. The journal and the audit have who has
+// said it.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -351,9 +354,22 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 		if err := noteResolution(tx, id, said.Actor); err != nil {
 			return err
 		}
+		if err := tx.audit(Act{By: said.By, Action: ActResolve, Subject: id, Was: known(*o, o.Order, false), Became: known(*o, next, said.Forced)}); err != nil {
+			return err
+		}
 		return l.conclude(tx, *o, next, Conclusion{actor: said.Actor})
 	})
 	return before, possible && err == nil, err
+}
+
+// known is what the audit says of an order before an operator's word about it, and after.
+func known(o Order, life lifecycle.Order, forced bool) any {
+	return struct {
+		Owner      string `json:"owner"`
+		State      string `json:"state"`
+		Generation string `json:"generation,omitempty"`
+		Forced     bool   `json:"forced,omitempty"`
+	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
 // sameKey is another order that stands under the idempotency key of one; nil where there is none.

@@ -31,6 +31,9 @@ func (l *Ledger) Prune(ctx context.Context, kept, most int) (gone int, err error
 		return 0, nil
 	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
+		if err := forgetAudit(tx); err != nil {
+			return err
+		}
 		if gone, err = forget(tx, prunable, keptTime.Microseconds(), keptRefused.Microseconds(), most); err != nil {
 			return err
 		}

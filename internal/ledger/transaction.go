@@ -25,6 +25,7 @@ type transaction struct {
 	l   *Ledger
 
 	eventWritten, contentWanted bool
+	audited                     []AuditLine
 }
 
 // AnswerTime bounds each question to the ledger, all repeats of it together: a database that takes longer does not answer.
@@ -98,8 +99,13 @@ func committed(err error) error {
 	return &Doubt{unusable(err)}
 }
 
-// publish wakes who waits for what was written.
+// publish tells of the lines of the audit, and wakes who waits for what was written.
 func (t *transaction) publish() {
+	for _, line := range t.audited {
+		if t.l.audited != nil {
+			t.l.audited(t.ctx, line)
+		}
+	}
 	if t.eventWritten {
 		ring(t.l.written)
 	}

@@ -93,7 +93,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 		o := write(t, l, request("k"))
 		conclude(t, l, o, lifecycle.Uncertain, "")
 		l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
-		for _, said := range []ledger.Resolution{{Generation: "g1", Actor: "ada"}, {Generation: "g2", Actor: "bob"}} {
+		for _, said := range []ledger.Resolution{{Generation: "g1", By: ledger.By{Actor: "ada"}}, {Generation: "g2", By: ledger.By{Actor: "bob"}}} {
 			if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, said); !possible || err != nil {
 				t.Fatalf("%+v: possible %v, %v", said, possible, err)
 			}

@@ -297,7 +297,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 		time.Sleep(window)
 		unknown := s.list(ledger.Filter{Unresolved: true})[0].ID
 		for _, id := range []string{"wrong", "right"} {
-			if _, possible, err := s.ledger.Resolve(ctx, unknown, "", ledger.Resolution{Generation: id, Actor: "ops"}); err != nil || !possible {
+			if _, possible, err := s.ledger.Resolve(ctx, unknown, "", ledger.Resolution{Generation: id, By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 				s.Fatal(possible, err)
 			}
 			if own, err := r.orders.Owned(ctx, &owner, id); err != nil || len(own) != 1 {

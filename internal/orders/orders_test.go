@@ -430,7 +430,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 			}
 			time.Sleep(2 * ledger.ClaimTime)
 			for _, order := range s.list(ledger.Filter{Unresolved: true}) {
-				if _, possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ledger.Resolution{Actor: "ops"}); err != nil || !possible {
+				if _, possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 					s.Error(possible, err)
 				}
 			}

@@ -77,7 +77,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 			}()
 		}},
 		"an operator calls the order refused, and the model is allowed no more": {refused: true, meanwhile: func(s *shop, o ledger.Order) {
-			if _, possible, err := s.ledger.Resolve(s.Context(), o.ID, "another API key", ledger.Resolution{Actor: "ops"}); err != nil || !possible {
+			if _, possible, err := s.ledger.Resolve(s.Context(), o.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 				s.Error(possible, err)
 			}
 		}},

@@ -276,7 +276,7 @@ func (s *runningFault) resolveAll() {
 				generation = g.ID
 			}
 		}
-		_, possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), ledger.Resolution{Generation: generation, Actor: "ops"})
+		_, possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
 		if err != nil {
 			w.problem("%s is not resolved: %v", o.ID, err)
 		}

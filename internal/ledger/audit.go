@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Action is what somebody does to the book or to a server, beside orders that callers place.
+type Action string
+
+// The actions.
+const (
+	ActStart    Action = "server.start"
+	ActCallers  Action = "callers.change"
+	ActLogLevel Action = "log.level"
+	ActResolve  Action = "order.resolve"
+	ActErase    Action = "order.erase"
+	ActDelete   Action = "generation.delete"
+	ActReplay   Action = "events.replay"
+	ActMigrate  Action = "ledger.migrate"
+	ActCopy     Action = "ledger.copy"
+)
+
+// By is who does something, and from where.
+type By struct {
+	// Actor is the name of an operator, [callers.Anonymous], or what has changed by itself, such as a file.
+	Actor string
+	// Origin is the address, the file or the host.
+	Origin string
+}
+
+// Act is something that is done.
+type Act struct {
+	By
+
+	Action  Action
+	Subject string // what it is done to; "" is the whole
+	// Was and Became are before and after, as values that become JSON; nil is nothing. No secret may stand there, and
+	// nothing that names content.
+	Was, Became any
+}
+
+// AuditLine is a line of the audit. Lines are only ever added: the database refuses all else.
+type AuditLine struct {
+	By
+
+	ID          string
+	Time        time.Time
+	Action      Action
+	Subject     string
+	Was, Became string // documents of JSON; "" is nothing
+}
+
+// Audit writes a line. Whoever is about to do what no transaction of the ledger does writes it first, and does
+// nothing where that fails.
+func (l *Ledger) Audit(ctx context.Context, act Act) error {
+	return l.inTransaction(ctx, func(tx *transaction) error { return tx.audit(act) })
+}
+
+// audit writes the line of what the transaction does.
+func (t *transaction) audit(act Act) error {
+	line, err := act.line()
+	if err != nil {
+		return err
+	}
+	written := int64(0)
+	if err := t.row(insertLine+` RETURNING audit_time`, line.values()...).Scan(&written); err != nil {
+		return err
+	}
+	line.Time = fromMicros(written)
+	t.audited = append(t.audited, line)
+	return nil
+}
+
+// insertLine writes a line, by its values.
+const insertLine = `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became) VALUES ({now}, $1, $2, $3, $4, $5, $6, $7)`
+
+func (a AuditLine) values() []any {
+	return []any{a.ID, a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}
+}
+
+// line is the line of what is done, before it is written.
+func (a Act) line() (line AuditLine, err error) {
+	line = AuditLine{By: a.By, ID: "aud_" + rand.Text(), Action: a.Action, Subject: a.Subject}
+	if line.Was, err = document(a.Was); err == nil {
+		line.Became, err = document(a.Became)
+	}
+	return line, err
+}
+
+// document is a value as JSON; "" where there is none.
+func document(value any) (string, error) {
+	if value == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("a line of the audit can't be written: %w", err)
+	}
+	return string(text), nil
+}
+
+// AuditLines are the lines after a position, the oldest first, most of them at once.
+func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
+	return ask(inTurn(ctx, forReport, ""), l, func(row scanner, a *AuditLine) error {
+		written := int64(0)
+		err := row.Scan(&written, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
+		a.Time = fromMicros(written)
+		return err
+	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
+		micros(after.Time), after.ID, most)
+}
+
+// keptAudit is how many lines a ledger in memory keeps.
+const keptAudit = 10_000
+
+// forgetAudit deletes from a ledger in memory the oldest lines beyond those that it keeps.
+func forgetAudit(tx *transaction) error {
+	_, err := tx.exec(`DELETE FROM audit WHERE (audit_time, id) IN (SELECT audit_time, id FROM audit ORDER BY audit_time DESC, id DESC LIMIT -1 OFFSET $1)`, keptAudit)
+	return err
+}

@@ -1,0 +1,236 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+var ada = ledger.By{Actor: "ada", Origin: "192.0.2.7"}
+
+// auditOf are the lines of a ledger in short.
+func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
+	t.Helper()
+	all, err := l.AuditLines(t.Context(), ledger.Position{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if a.Time.IsZero() || !strings.HasPrefix(a.ID, "aud_") {
+			t.Errorf("a line is %+v", a)
+		}
+		lines = append(lines, strings.Join([]string{a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}, " "))
+	}
+	return lines
+}
+
+// stale makes the open orders of a ledger ones that nobody sends again.
+func stale(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
+}
+
+func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		var mu sync.Mutex
+		var told []string
+		l, err := ledger.Open(t.Context(), ledger.Config{
+			URL: url, Catalog: theCatalog, ResendWindow: window,
+			Outbox: &ledger.Outbox{Teams: func() map[string]ledger.Team { return nil }, Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" }},
+			Audited: func(_ context.Context, a ledger.AuditLine) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, string(a.Action))
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		o := write(t, l, request("k"))
+		conclude(t, l, o, lifecycle.Uncertain, "")
+		stale(t, l)
+		for _, said := range []ledger.Resolution{{By: ada}, {By: ada, Generation: "g1", Forced: true}} {
+			if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, said); !possible || err != nil {
+				t.Fatal(possible, err)
+			}
+		}
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
+		l.Exec(t, "UPDATE events SET state = 1")
+		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+		for range 2 { // the second time nothing is sent again
+			if _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ada); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActLogLevel, Became: "debug"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase, Became: "studio's"}, own(t, l, "g1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{
+			"ada 192.0.2.7 order.resolve " + o.ID + ` {"owner":"studio","state":"unknown"} {"owner":"studio","state":"refused"}`,
+			"ada 192.0.2.7 order.resolve " + o.ID + ` {"owner":"studio","state":"refused"} {"owner":"studio","state":"placed","generation":"g1","forced":true}`,
+			`ada 192.0.2.7 events.replay studio  {"since":"2026-01-31T12:00:00Z","events":1}`,
+			`ada 192.0.2.7 log.level   "debug"`,
+			`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1}`,
+		}
+		if got := auditOf(t, l); !slices.Equal(got, want) {
+			t.Errorf("the audit is\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if got := strings.Join(told, " "); got != "order.resolve order.resolve events.replay log.level order.erase" {
+			t.Errorf("told is %s", got)
+		}
+	})
+}
+
+func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
+	refuse := map[bool]string{ // whether it is a file
+		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
+		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
+	}
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		o, other := write(t, l, request("k")), write(t, l, request("other"))
+		conclude(t, l, o, lifecycle.Uncertain, "")
+		conclude(t, l, other, lifecycle.Named, "g2")
+		observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
+		stale(t, l)
+		l.Exec(t, refuse[!l.IsShared()])
+		l.Exec(t, "INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 1, 1, 1, 1)")
+		state := `SELECT (SELECT COUNT(*) FROM orders WHERE state = 1) || ' ' || (SELECT COUNT(*) FROM movements WHERE kind = 5) || ' ' || (SELECT COUNT(*) FROM events WHERE state = 0) || ' ' || (SELECT COUNT(*) FROM orders WHERE erased = 1)`
+		before := l.Ask(t, state)
+		for name, do := range map[string]func() error{
+			"resolve": func() error {
+				_, _, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{By: ada})
+				return err
+			},
+			"replay": func() error {
+				_, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: time.UnixMicro(0)}, ada)
+				return err
+			},
+			"erase": func() error {
+				_, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase}, own(t, l, "g2"))
+				return err
+			},
+			"line": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}) },
+		} {
+			if err := do(); err == nil {
+				t.Errorf("%s: nothing is wrong with it", name)
+			}
+			if after := l.Ask(t, state); after != before || before != "1 0 0 0" {
+				t.Errorf("%s: %q became %q", name, before, after)
+			}
+		}
+	})
+}
+
+func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}); err != nil {
+			t.Fatal(err)
+		}
+		statements := []string{"UPDATE audit SET actor = 'bob'", "DELETE FROM audit"}
+		if l.IsShared() {
+			statements = append(statements, "TRUNCATE audit")
+		} else {
+			statements = append(statements, "INSERT OR REPLACE INTO audit SELECT audit_time, id, 'bob', origin, action, subject, was, became FROM audit")
+		}
+		for _, statement := range statements {
+			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), "only ever added") {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+		if got := auditOf(t, l); !slices.Equal(got, []string{"ada 192.0.2.7 server.start   "}) {
+			t.Errorf("the audit is %q", got)
+		}
+	})
+}
+
+func TestALedgerInMemoryKeepsTheNewestLinesOfItsAudit(t *testing.T) {
+	t.Parallel()
+	l := open(t, ledger.InMemory)
+	l.Exec(t, `INSERT INTO audit SELECT value, 'old', 'ops', '', 'server.start', '', '', '' FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n)`)
+	if _, err := l.Prune(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Ask(t, `SELECT COUNT(*) || ' from ' || MIN(audit_time) FROM audit`); got != "10000 from 51" {
+		t.Errorf("kept are %s", got)
+	}
+	if err := l.Refuse(t, "UPDATE audit SET actor = 'bob'"); err == nil {
+		t.Error("a line is changed")
+	}
+}
+
+func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n := range 7 {
+			if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActDelete, Subject: fmt.Sprint("g", n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for at := (ledger.Position{}); ; {
+			page, err := l.AuditLines(t.Context(), at, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, a := range page {
+				got, at = append(got, a.Subject), ledger.Position{Time: a.Time, ID: a.ID}
+			}
+		}
+		if !slices.Equal(got, []string{"g0", "g1", "g2", "g3", "g4", "g5", "g6"}) {
+			t.Errorf("the pages have %q", got)
+		}
+	})
+}
+
+func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		lived(t, from, 3)
+		l := open(t, from)
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		to := proctest.Database(t)
+		copied, differences, err := copyBook(t.Context(), from, to, ignore)
+		if err != nil || len(differences) > 0 {
+			t.Fatal(differences, err)
+		}
+		if got := auditOf(t, open(t, to)); !slices.Equal(got, []string{"ada 192.0.2.7 server.start   ", fmt.Sprintf(`ops here ledger.copy   {"rows":%d}`, copied.Rows)}) {
+			t.Errorf("the audit of the copy is %q", got)
+		}
+	})
+	for name, old := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "old.db"), "PostgreSQL": proctest.Database(t)} {
+		ledger.SchemaOf(t, old, 3)
+		version, err := ledger.Migrate(t.Context(), old, ada, func(string, time.Duration) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := auditOf(t, open(t, old)); !slices.Equal(got, []string{fmt.Sprintf(`ada 192.0.2.7 ledger.migrate  {"schema":3} {"schema":%d}`, version)}) {
+			t.Errorf("%s: the audit is %q", name, got)
+		}
+	}
+}
