@@ -86,6 +86,7 @@ type List struct {
 	certificates map[string]int
 	issuers      []Issuer
 	subjects     map[Subject]int
+	entries      map[string]entry // what stands there, by names such as "caller ops"
 }
 
 // tokenHash is the SHA-256 of a token.

@@ -34,7 +34,7 @@ var (
 
 // Parse reads a callers file. Its error is [Faults]: all of them.
 func Parse(text []byte) (*List, error) {
-	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}}
+	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}, entries: map[string]*yaml.Node{}}
 	r.list.owners, r.list.tokens, r.list.certificates, r.list.subjects = map[string]Team{}, map[tokenHash]int{}, map[string]int{}, map[Subject]int{}
 	if document := r.document(text); document != nil {
 		members := r.members(document, "the file", "total", "issuers", "teams", "callers")
@@ -43,6 +43,11 @@ func Parse(text []byte) (*List, error) {
 		r.readTeams(members["teams"])
 		r.readCallers(members["callers"])
 		r.disjoint()
+		for name, member := range members {
+			if name != "teams" && name != "callers" { // whose entries have names of their own
+				r.entries[name] = member
+			}
+		}
 		if members["callers"] == nil && document.Kind == yaml.MappingNode {
 			r.fault(document, "callers is missing: the list of those who may call")
 		}
@@ -51,6 +56,7 @@ func Parse(text []byte) (*List, error) {
 		slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return nil, r.faults
 	}
+	r.list.entries = entriesOf(r.entries)
 	return &r.list, nil
 }
 
@@ -63,6 +69,8 @@ type reader struct {
 	lines map[string]int
 	// proofs are the lines of tokens, names of certificates and subjects.
 	proofs map[string]int
+	// entries are the nodes of what the file has under a name: see [List.Changes].
+	entries map[string]*yaml.Node
 }
 
 func (r *reader) fault(at *yaml.Node, format string, args ...any) {
@@ -189,6 +197,7 @@ func (r *reader) readTeams(n *yaml.Node) {
 			r.teams[name], r.lines["team "+name] = team, pair[0].Line
 			r.list.teams = append(r.list.teams, team)
 			r.list.owners[name] = team
+			r.entries["team "+name] = pair[1]
 		}
 	}
 }
@@ -336,6 +345,7 @@ func (r *reader) readCaller(n *yaml.Node) {
 		r.lines["alone "+caller.Name] = n.Line
 	}
 	r.list.all = append(r.list.all, caller)
+	r.entries["caller "+caller.Name] = n
 	r.list.owners[caller.Owner()] = caller.Team
 	for _, item := range r.items(members["tokens"], "tokens") {
 		r.readToken(item)
