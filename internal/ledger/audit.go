@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -26,7 +27,7 @@ const (
 
 // By is who does something, and from where.
 type By struct {
-	// Actor is the name of an operator, [callers.Anonymous], or what has changed by itself, such as a file.
+	// Actor is the name of an operator, "anonymous" where nobody has one, or what has changed by itself, such as a file.
 	Actor string
 	// Origin is the address, the file or the host.
 	Origin string
@@ -43,6 +44,16 @@ type Act struct {
 	Was, Became any
 }
 
+// Deletion is that somebody asks the catalog to delete a generation that is somebody else's.
+func Deletion(by By, generation, owner, state string) Act {
+	type known struct {
+		Owner string `json:"owner,omitempty"`
+		State string `json:"state,omitempty"`
+		Asked string `json:"asked,omitempty"`
+	}
+	return Act{By: by, Action: ActDelete, Subject: generation, Was: known{Owner: owner, State: state}, Became: known{Asked: "deleted"}}
+}
+
 // AuditLine is a line of the audit. Lines are only ever added: the database refuses all else.
 type AuditLine struct {
 	By
@@ -57,7 +68,11 @@ type AuditLine struct {
 // Audit writes a line. Whoever is about to do what no transaction of the ledger does writes it first, and does
 // nothing where that fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
-	return l.inTransaction(ctx, func(tx *transaction) error { return tx.audit(act) })
+	err := l.inTransaction(ctx, func(tx *transaction) error { return tx.audit(act) })
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing is done yet
+		return &Unavailable{doubt.Err, false}
+	}
+	return err
 }
 
 // audit writes the line of what the transaction does.

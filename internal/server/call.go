@@ -69,8 +69,11 @@ type ownContext struct {
 
 // Value implements context.Context.
 func (c *ownContext) Value(key any) any {
-	if key == (callKey{}) {
+	switch key {
+	case callKey{}:
 		return c.call
+	case service.AddressKey{}:
+		return c.call.peer
 	}
 	return c.Context.Value(key)
 }

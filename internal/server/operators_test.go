@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -61,6 +62,10 @@ func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
 			}
 		}
 		operatorSees(t, as("ops"), x)
+		lines, err := s.ledger.AuditLines(t.Context(), ledger.Position{}, 10)
+		if err != nil || len(lines) != 1 || lines[0].Actor != "ops" || lines[0].Origin == "" || lines[0].Subject != x || lines[0].Was != "{}" {
+			t.Errorf("the audit is %+v, %v", lines, err)
+		}
 		for _, method := range []string{"GetGeneration", "WaitGeneration"} {
 			err := as("poster").call(t.Context(), "GenerationService/"+method, &easelv1.GetGenerationRequest{GenerationId: x}, &easelv1.GetGenerationResponse{})
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
@@ -127,8 +132,31 @@ func operatorSees(t *testing.T, c caller, id string) {
 	if _, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil {
 		t.Errorf("the download: %v", err)
 	}
-	err := c.call(ctx, "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
-	wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+	if err := c.call(ctx, "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
+		t.Errorf("the deletion: %v", err)
+	}
+}
+
+func TestAnOperatorDeletesTheRendersOfAnyTeam(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		remove := func(by, id string) error {
+			return as(by).call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
+		}
+		foreign, own := create(t, as("poster"), order(t, text, "a", "a lake")).GetGenerationId(), create(t, as("ops"), order(t, text, "b", "a hill")).GetGenerationId()
+		wantStatus(t, remove("shop", foreign), codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		for _, id := range []string{foreign, own} {
+			if err := remove("ops", id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		err := as("poster").call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: foreign}, &easelv1.GetGenerationResponse{})
+		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+		lines, err := s.ledger.AuditLines(t.Context(), ledger.Position{}, 10)
+		if err != nil || len(lines) != 1 || lines[0].Actor != "ops" || lines[0].Action != ledger.ActDelete || lines[0].Subject != foreign || !strings.Contains(lines[0].Was, `"owner":"studio"`) {
+			t.Errorf("the audit is %+v, %v", lines, err)
+		}
+	})
 }
 
 func TestAPageOfWhatTheLedgerDoesNotKnowNeedsTheCatalog(t *testing.T) {

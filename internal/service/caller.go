@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -89,6 +91,14 @@ func upstreamIdempotencyKey(ctx context.Context, key string) string {
 	text = append(append(text, c.credential.Owner...), key...)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// AddressKey is where the context of a call has the network address of its caller, as a string.
+type AddressKey struct{}
+
+func addressOf(ctx context.Context) string {
+	address, _ := ctx.Value(AddressKey{}).(string)
+	return address
 }
 
 // APIKey gives the fingerprint of the API key that the call runs under, for logs; "" before
@@ -181,6 +191,19 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (co
 	return with(ctx, caller), nil
 }
 
+// Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
+// errors are statuses.
+func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{})
+	if err != nil {
+		return "", Status(err).Err()
+	}
+	if c := who(ctx); c.operator {
+		return c.caller, nil
+	}
+	return "", errNoOperator
+}
+
 func with(ctx context.Context, c call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
@@ -267,6 +290,7 @@ var (
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
 	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, callers.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
 	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
+	errNoOperator         = status.Error(codes.PermissionDenied, "this caller is no operator: operator: true in the callers file makes it one")
 	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
 

@@ -162,10 +162,10 @@ func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.V
 }
 
 // DeleteGeneration deletes a generation. Whether it is finished is read from the catalog and not from a
-// watch: a deletion can't be undone. Nobody deletes another's, operators neither.
+// watch: a deletion can't be undone. Of another's renders none but operators delete any, and the audit has that first.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
-	err := s.owns(ctx, id)
+	err := s.mayDelete(ctx, id)
 	if err == nil && !req.GetForce() {
 		err = s.finished(ctx, id)
 	}
@@ -173,6 +173,9 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	case missing(err) && req.GetAllowMissing():
 		return &easelv1.DeleteGenerationResponse{}, nil
 	case err != nil:
+		return nil, err
+	}
+	if err := s.auditDeletion(ctx, id); err != nil {
 		return nil, err
 	}
 	err = s.cfg.Catalog.Delete(ctx, credential(ctx), id)

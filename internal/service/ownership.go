@@ -6,6 +6,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -53,6 +54,32 @@ func (s *Service) owns(ctx context.Context, id string) error {
 		return noGeneration(id)
 	}
 	return err
+}
+
+// mayDelete refuses a generation that is not the caller's own, or does not exist, unless the caller is an operator.
+func (s *Service) mayDelete(ctx context.Context, id string) error {
+	if who(ctx).operator {
+		return nil
+	}
+	return s.owns(ctx, id)
+}
+
+// auditDeletion writes down that an operator is about to delete a generation that is not its own.
+func (s *Service) auditDeletion(ctx context.Context, id string) error {
+	c := who(ctx)
+	if !c.operator {
+		return nil
+	}
+	found, err := s.cfg.Orders.Ledger.Own(ctx, nil, id)
+	whose, known := found[id]
+	if err != nil || known && whose.Owner == *orderer(ctx) {
+		return err
+	}
+	act := ledger.Deletion(ledger.By{Actor: c.caller, Origin: addressOf(ctx)}, id, "", "")
+	if known {
+		act = ledger.Deletion(act.By, id, whose.Owner, whose.Status.String())
+	}
+	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
 // hides reports whether a call sees none but the generations that the ledger calls its own. With a forwarded API

@@ -200,7 +200,8 @@ type GenerationServiceClient interface {
 	// bytes fail after the headers, the connection is aborted.
 	DownloadGeneration(ctx context.Context, in *DownloadGenerationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DownloadGenerationResponse], error)
 	// DeleteGeneration deletes a render and its result from the catalog for good.
-	// Watchers of it get STATE_DELETED and end with OK.
+	// Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+	// all owners, which the server's audit has.
 	//
 	// Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
 	// not terminal and force is not set; NOT_FOUND unless allow_missing is set.
@@ -502,7 +503,8 @@ type GenerationServiceServer interface {
 	// bytes fail after the headers, the connection is aborted.
 	DownloadGeneration(*DownloadGenerationRequest, grpc.ServerStreamingServer[DownloadGenerationResponse]) error
 	// DeleteGeneration deletes a render and its result from the catalog for good.
-	// Watchers of it get STATE_DELETED and end with OK.
+	// Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+	// all owners, which the server's audit has.
 	//
 	// Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
 	// not terminal and force is not set; NOT_FOUND unless allow_missing is set.

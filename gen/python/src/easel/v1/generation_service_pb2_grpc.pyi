@@ -207,7 +207,8 @@ class GenerationServiceStub:
     """
     DeleteGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.DeleteGenerationRequest, _generation_service_pb2.DeleteGenerationResponse]
     """DeleteGeneration deletes a render and its result from the catalog for good.
-    Watchers of it get STATE_DELETED and end with OK.
+    Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+    all owners, which the server's audit has.
 
     Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
     not terminal and force is not set; NOT_FOUND unless allow_missing is set.
@@ -392,7 +393,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """
     DeleteGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.DeleteGenerationRequest, _generation_service_pb2.DeleteGenerationResponse]  # type: ignore[assignment]
     """DeleteGeneration deletes a render and its result from the catalog for good.
-    Watchers of it get STATE_DELETED and end with OK.
+    Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+    all owners, which the server's audit has.
 
     Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
     not terminal and force is not set; NOT_FOUND unless allow_missing is set.
@@ -628,7 +630,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.DeleteGenerationResponse, _abc.Awaitable[_generation_service_pb2.DeleteGenerationResponse]]:
         """DeleteGeneration deletes a render and its result from the catalog for good.
-        Watchers of it get STATE_DELETED and end with OK.
+        Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+        all owners, which the server's audit has.
 
         Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
         not terminal and force is not set; NOT_FOUND unless allow_missing is set.

@@ -1381,7 +1381,8 @@ export declare const GenerationService: GenService<{
   },
   /**
    * DeleteGeneration deletes a render and its result from the catalog for good.
-   * Watchers of it get STATE_DELETED and end with OK.
+   * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+   * all owners, which the server's audit has.
    *
    * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
    * not terminal and force is not set; NOT_FOUND unless allow_missing is set.

@@ -597,7 +597,8 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * DeleteGeneration deletes a render and its result from the catalog for good.
-     * Watchers of it get STATE_DELETED and end with OK.
+     * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+     * all owners, which the server's audit has.
      * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
      * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
      * </pre>
@@ -877,7 +878,8 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * DeleteGeneration deletes a render and its result from the catalog for good.
-     * Watchers of it get STATE_DELETED and end with OK.
+     * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+     * all owners, which the server's audit has.
      * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
      * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
      * </pre>
@@ -1126,7 +1128,8 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * DeleteGeneration deletes a render and its result from the catalog for good.
-     * Watchers of it get STATE_DELETED and end with OK.
+     * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+     * all owners, which the server's audit has.
      * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
      * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
      * </pre>
@@ -1371,7 +1374,8 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * DeleteGeneration deletes a render and its result from the catalog for good.
-     * Watchers of it get STATE_DELETED and end with OK.
+     * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+     * all owners, which the server's audit has.
      * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
      * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
      * </pre>
@@ -1541,7 +1545,8 @@ public final class GenerationServiceGrpc {
     /**
      * <pre>
      * DeleteGeneration deletes a render and its result from the catalog for good.
-     * Watchers of it get STATE_DELETED and end with OK.
+     * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
+     * all owners, which the server's audit has.
      * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
      * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
      * </pre>
