@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/user"
 	"time"
 
@@ -116,11 +115,10 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 
 // thisUser is who runs this program, for the audit.
 func thisUser() ledger.By {
-	by := ledger.By{Actor: "unknown user"}
+	by := ledger.By{Actor: "unknown user", Origin: thisHost()}
 	if me, err := user.Current(); err == nil {
 		by.Actor = "user " + me.Username
 	}
-	by.Origin, _ = os.Hostname() // without one it is not known
 	return by
 }
 

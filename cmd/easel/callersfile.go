@@ -28,6 +28,9 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 		}
 		err := keepsOwners(ctx, book, inForce.Dropped(next))
 		if err == nil {
+			err = auditCallers(ctx, book, c.CallersFile, inForce, next)
+		}
+		if err == nil {
 			telling.take(next)
 		}
 		return err

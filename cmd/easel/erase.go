@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os/user"
 	"slices"
 	"strings"
 
@@ -47,7 +46,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	console, all := p.Console(), admin.Erased{Left: map[string]string{}}
 	for {
-		text, err := c.ask(ctx, http.MethodPost, "/orders:erase", asked)
+		text, err := c.ask(ctx, p, http.MethodPost, "/orders:erase", asked)
 		if err != nil {
 			return err
 		}
@@ -76,9 +75,6 @@ func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "--label must be NAME=VALUE"}
 	}
 	asked = admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation, Delete: c.Delete}
-	if me, err := user.Current(); err == nil {
-		asked.By = me.Username
-	}
 	return asked, nil
 }
 

@@ -85,7 +85,7 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 	if got := easelEnv(t.Context(), nil, env, "orders", "get", "gen_1"); !strings.Contains(got.stdout, "deleted") || strings.Contains(got.stdout, "no-4711") {
 		t.Errorf("it is\n%s%s", got.stdout, got.stderr)
 	}
-	if logged := served.stderr.String(); !strings.Contains(logged, "an operator has erased") || strings.Contains(logged, "no-4711") {
+	if logged := served.stderr.String(); !strings.Contains(logged, `"action":"order.erase"`) || !strings.Contains(logged, `"action":"generation.delete"`) || strings.Contains(logged, "no-4711") {
 		t.Errorf("logged is\n%s", logged)
 	}
 }

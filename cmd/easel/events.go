@@ -32,15 +32,21 @@ func (f *eventFlags) query(team string) (admin.EventQuery, error) {
 	if f.Since == "" {
 		return asked, nil
 	}
-	ago, err := time.ParseDuration(f.Since)
-	if err == nil && ago >= 0 {
-		asked.Since = time.Now().Add(-ago)
-		return asked, nil
+	var err error
+	asked.Since, err = sinceOf(f.Since)
+	return asked, err
+}
+
+// sinceOf is the time that --since says.
+func sinceOf(text string) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return time.Now().Add(-ago), nil
 	}
-	if asked.Since, err = time.Parse(time.RFC3339, f.Since); err != nil {
-		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "--since must be a time, as 2027-01-31T12:00:00Z, or how long ago, as 48h"}
+	since, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return since, &cli.Problem{Exit: cli.ExitUsage, Text: "--since must be a time, as 2027-01-31T12:00:00Z, or how long ago, as 48h"}
 	}
-	return asked, nil
+	return since, nil
 }
 
 type eventsListCmd struct {
@@ -51,7 +57,7 @@ type eventsListCmd struct {
 
 // Help says what is listed.
 func (*eventsListCmd) Help() string {
-	return `Lists the newest 1000 events, through the admin address of a server: docs/operating.md. It is for operators: the admin address asks for no credential.
+	return `Lists the newest 1000 events, through the admin address of a server: docs/operating.md. It needs the token of an operator.
 
 Examples:
 
@@ -97,7 +103,7 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.ask(ctx, http.MethodPost, "/events:replay", asked)
+	text, err := c.ask(ctx, p, http.MethodPost, "/events:replay", asked)
 	if err != nil {
 		return err
 	}

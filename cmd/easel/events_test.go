@@ -31,7 +31,7 @@ func TestDevTellsAReceiver(t *testing.T) {
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
 		t.Errorf("told is %q of %s%s", first, order.stdout, order.stderr)
 	}
-	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `status +http://(\S+)`, banner)}
+	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `status +http://(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
 	run := func(exit int, want string, args ...string) {
 		t.Helper()
 		got := easelEnv(t.Context(), nil, env, append([]string{"events"}, args...)...)

@@ -130,11 +130,15 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known)}
-	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known), Logger: observed.Logger}
+	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
 	}
-	front, err := c.frontend(services, status, admin.Config{Orders: resolving, Events: known != nil}, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	operators := admin.Config{Orders: resolving, Events: known != nil, Closed: c.AdminAuth}
+	if known != nil {
+		operators.Prove = services.Operator
+	}
+	front, err := c.frontend(services, status, operators, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -147,6 +151,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return err
 	}
 	defer unmeasureFiles()
+	if err := c.auditStart(ctx, book, known); err != nil {
+		return err
+	}
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
 	}

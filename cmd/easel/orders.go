@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,85 +27,6 @@ type ordersCmd struct {
 	Resolve ordersResolveCmd `cmd:"" help:"Say what became of an order that stays unknown."`
 }
 
-// adminFlags say where a server tells operators of its ledger.
-type adminFlags struct {
-	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of the server."`
-}
-
-// adminTimeout is how long the admin address may take.
-const adminTimeout = 15 * time.Second
-
-// ask sends a request to the admin address, with what is asked as JSON, and gives the body of a good answer.
-func (f *adminFlags) ask(ctx context.Context, method, path string, asked any) ([]byte, error) {
-	var body bytes.Buffer
-	if asked != nil {
-		if err := json.NewEncoder(&body).Encode(asked); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	addr := f.AdminAddr
-	if strings.HasPrefix(addr, ":") {
-		addr = "localhost" + addr
-	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, &body)
-	if err != nil {
-		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: "the admin address of the server does not answer at " + addr, Cure: "--admin-addr names another", Err: err}
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	switch {
-	case err != nil:
-		return nil, err
-	case answer.StatusCode == http.StatusNotFound:
-		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: "there is no " + path + " at " + addr, Cure: "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"}
-	case answer.StatusCode == http.StatusServiceUnavailable:
-		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: strings.TrimSpace(string(text))}
-	case answer.StatusCode >= http.StatusMultipleChoices:
-		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: strings.TrimSpace(string(text))}
-	}
-	return text, nil
-}
-
-// list prints what the admin address lists under a name, one row for each: as it came, or as a table for people.
-func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) string) error {
-	text, err := f.ask(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	console := p.Console()
-	if output == "json" {
-		console.PrintText(terminal.Sanitize(string(text)))
-		return console.Err()
-	}
-	var answer map[string][]T
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	var lines strings.Builder
-	table, none := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0), true
-	_, _ = fmt.Fprintln(table, header)
-	for _, all := range answer {
-		for _, one := range all {
-			_, _ = fmt.Fprintln(table, row(one))
-			none = false
-		}
-	}
-	_ = table.Flush() // into memory
-	if none {
-		lines.Reset()
-		lines.WriteString("There are none.\n")
-	}
-	console.PrintText(terminal.Sanitize(lines.String()))
-	return console.Err()
-}
-
 type ordersListCmd struct {
 	adminFlags
 	Unknown  bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
@@ -119,7 +38,7 @@ type ordersListCmd struct {
 
 // Help says what is listed.
 func (*ordersListCmd) Help() string {
-	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It is for operators: the admin address asks for no credential. Without --unknown and --reserved they are those that have placed a render. What is given together must all be true.
+	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It needs the token of an operator, where the server has a callers file. Without --unknown and --reserved they are those that have placed a render. What is given together must all be true.
 
 An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt: UNTIL says how long. CLAIMS counts the processes that have had the right to send it, one after the other. Without UNTIL nobody sends it any more: it is for easel orders resolve. PROBLEM is what its last attempt has met: a catalog that refuses a repeat may have the order all the same.
 
@@ -179,7 +98,7 @@ Examples:
 
 // Run shows orders.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
-	text, err := c.ask(ctx, http.MethodGet, "/orders?"+admin.OrderQuery{Name: c.Name}.Values().Encode(), nil)
+	text, err := c.ask(ctx, p, http.MethodGet, "/orders?"+admin.OrderQuery{Name: c.Name}.Values().Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -272,10 +191,7 @@ Examples:
 // Run resolves an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.Resolution{ID: c.Order, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
-	if me, err := user.Current(); err == nil {
-		asked.By = me.Username
-	}
-	if _, err := c.ask(ctx, http.MethodPost, "/orders:resolve", asked); err != nil {
+	if _, err := c.ask(ctx, p, http.MethodPost, "/orders:resolve", asked); err != nil {
 		return err
 	}
 	console, done := p.Console(), c.Order+" is resolved"

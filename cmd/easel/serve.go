@@ -47,6 +47,7 @@ type listenFlags struct {
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
 
 	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe where the admin address is for operators. Without it the admin address has them alone."`
+	AdminAuth   bool   `group:"listen" env:"EASEL_ADMIN_AUTH" help:"Ask for an operator's token for the status page, profiles and channelz of the admin address too. Probes and /metrics stay open."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 	PackagesDir      string   `group:"listen" env:"EASEL_PACKAGES_DIR" placeholder:"DIR" help:"Directory of the clients' packages, which /packages of the HTTP address hands out."`
@@ -119,6 +120,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
 		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held API key the caller's own API key decides")
 	}
+	list.Require(!c.AdminAuth || c.CallersFile != "", "EASEL_ADMIN_AUTH needs EASEL_CALLERS_FILE, which names operators: without it nobody could prove to be one")
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
 	} else if c.TLSCertFile != "" {

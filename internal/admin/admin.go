@@ -1,8 +1,9 @@
 // Package admin serves operators: probes, metrics, the status page, the log level, profiles, and channelz
-// over gRPC. It is not for callers, and needs no credential.
+// over gRPC. It is not for callers. Who may ask which route stands in one table: see [Need].
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/http/pprof"
 	"strconv"
@@ -27,6 +28,11 @@ type Config struct {
 	LogLevel *telemetry.Level
 	// Metrics is served at /metrics. nil serves none.
 	Metrics http.Handler
+	// Prove gives the name of the operator that the authorization of a request proves. Its errors are statuses. Nil: no
+	// callers file names operators.
+	Prove func(ctx context.Context, authorization []string) (name string, err error)
+	// Closed means that an operator's credential is needed for what shows nothing of a team, too.
+	Closed bool
 	// Orders are those of the ledger.
 	Orders Orders
 	// Events means that teams may be told of events.
@@ -40,9 +46,10 @@ type Config struct {
 // New makes the handler of the admin listener. shutdown ends the calls of channelz.
 func New(config Config) (handler http.Handler, shutdown func()) {
 	pages, inspect := config.pages(), newInspection()
+	calls := config.admit(Look, inspect.ServeHTTP) // slower than a listener of its own, which does not matter here
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			inspect.ServeHTTP(w, r) // slower than a listener of its own, which does not matter here
+			calls.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
@@ -51,30 +58,48 @@ func New(config Config) (handler http.Handler, shutdown func()) {
 	return hosts.RefuseOthers(crossorigin.RefuseReads(http.HandlerFunc(serve), deny), deny), inspect.Stop
 }
 
-func (c Config) pages() *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", alive)
-	mux.HandleFunc("GET /readyz", c.Status.ready)
-	if c.Metrics != nil {
-		mux.Handle("GET /metrics", c.Metrics)
+// route is what a pattern serves, and who may ask.
+type route struct {
+	pattern string
+	need    Need
+	serve   http.HandlerFunc
+}
+
+func (c Config) routes() []route {
+	level, told := logLevel{c.LogLevel, c.Orders.Ledger}, events{c.Orders.Ledger}
+	all := []route{
+		{"GET /healthz", Open, alive},
+		{"GET /readyz", Open, c.Status.ready},
+		{"GET /loglevel", Look, level.show},
+		{"PUT /loglevel", Change, level.change},
+		{"GET /audit", Read, c.Orders.audit},
+		{"GET /orders", Read, c.Orders.list},
+		{"POST /orders:resolve", Change, c.Orders.resolve},
+		{"POST /orders:erase", Change, c.Orders.erase},
+		{"GET /debug/pprof/", Look, pprof.Index},
+		{"GET /debug/pprof/cmdline", Read, pprof.Cmdline}, // a password may stand there
+		{"GET /debug/pprof/profile", Look, pprof.Profile},
+		{"GET /debug/pprof/symbol", Look, pprof.Symbol},
+		{"POST /debug/pprof/symbol", Look, pprof.Symbol}, // it reads
+		{"GET /debug/pprof/trace", Look, pprof.Trace},
 	}
-	mux.Handle("/loglevel", logLevel{c.LogLevel})
-	mux.HandleFunc("GET /orders", c.Orders.list)
-	mux.HandleFunc("POST /orders:resolve", c.Orders.resolve)
-	mux.HandleFunc("POST /orders:erase", c.Orders.erase)
+	if c.Metrics != nil {
+		all = append(all, route{"GET /metrics", Open, c.Metrics.ServeHTTP})
+	}
 	if c.Events {
-		mux.HandleFunc("GET /events", events{c.Orders.Ledger}.list)
-		mux.HandleFunc("POST /events:replay", events{c.Orders.Ledger}.replay)
+		all = append(all, route{"GET /events", Read, told.list}, route{"POST /events:replay", Change, told.replay})
 	}
 	for pattern, handler := range c.Status.handlers() {
-		mux.Handle(pattern, handler)
+		all = append(all, route{pattern, Look, handler.ServeHTTP})
 	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return all
+}
+
+func (c Config) pages() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range c.routes() {
+		mux.Handle(r.pattern, c.admit(r.need, r.serve))
+	}
 	return mux
 }
 

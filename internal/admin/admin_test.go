@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,7 +20,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // A17
 			_, status := quiet()
 			level := &telemetry.Level{}
 			handler, shutdown := New(Config{
-				Status: status, LogLevel: level, Addr: net.JoinHostPort(addr, port), ConfiguredAddr: "ops.example:9464", AllowedHosts: []string{"easel.example"},
+				Status: status, LogLevel: level, Orders: Orders{Ledger: labelled(t)}, Prove: func(context.Context, []string) (string, error) { return "ada", nil }, Addr: net.JoinHostPort(addr, port), ConfiguredAddr: "ops.example:9464", AllowedHosts: []string{"easel.example"},
 			})
 			defer shutdown()
 			elsewhere := addr == "0.0.0.0"

@@ -20,8 +20,6 @@ type Erasure struct {
 	Generation string `json:"generation,omitempty"`
 	// Delete deletes the generations in the catalog first, those whose money can't move any more.
 	Delete bool `json:"delete,omitempty"`
-	// By is who wants it, as it calls itself.
-	By string `json:"by,omitempty"`
 	// After is [Erased.Next] of the step before.
 	After *ledger.Position `json:"after,omitempty"`
 }
@@ -58,10 +56,6 @@ func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if done.Erased > 0 || done.Deleted > 0 || len(done.Left) > 0 {
-		o.Logger.WarnContext(r.Context(), "an operator has erased what names content of orders", "owner", asked.Owner, "label", asked.LabelName, "generation", asked.Generation,
-			"erased", done.Erased, "deleted", done.Deleted, "left", len(done.Left), "by", cmp.Or(asked.By, "an operator"), "from", r.RemoteAddr)
-	}
 	writeJSON(w, done)
 }
 
@@ -78,7 +72,7 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Dura
 		return done, err
 	}
 	free, looked := o.clear(ctx, asked, chosen, stepTime, &done)
-	done.Erased, err = o.Ledger.Erase(ctx, free...)
+	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: asked.chosen()}, free...)
 	isRead := errors.Is(err, ledger.ErrStillRead)
 	if err != nil && !isRead {
 		return done, err
@@ -89,6 +83,15 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Dura
 		done.Left["the -wal of the ledger"] = err.Error()
 	}
 	return done, nil
+}
+
+// chosen is what the audit says of the orders that are chosen. The value of a label may name content.
+func (e Erasure) chosen() any {
+	return struct {
+		Owner      string `json:"owner,omitempty"`
+		LabelName  string `json:"label_name,omitempty"`
+		Generation string `json:"generation,omitempty"`
+	}{e.Owner, e.LabelName, e.Generation}
 }
 
 // clear finds the orders that may be erased, and deletes their generations first where that is wanted. An order that is
@@ -144,8 +147,16 @@ func (o Orders) hindrance(ctx context.Context, one ledger.Order, deleted bool) s
 	case o.Delete == nil:
 		return "callers bring their API keys here, and without one nothing can be deleted"
 	}
-	if err := o.Delete(ctx, one); err != nil {
+	if err := o.deleteAudited(ctx, one); err != nil {
 		return err.Error()
 	}
 	return ""
+}
+
+// deleteAudited deletes a generation in the catalog, which the audit has before the catalog is asked.
+func (o Orders) deleteAudited(ctx context.Context, one ledger.Order) error {
+	if err := o.Ledger.Audit(ctx, ledger.Deletion(byOf(ctx), one.Generation, one.Owner, stateOf(one))); err != nil {
+		return err
+	}
+	return o.Delete(ctx, one)
 }

@@ -33,6 +33,12 @@ func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	return book
 }
 
+// asAda is the context of what an operator does.
+func asAda(t *testing.T) context.Context {
+	t.Helper()
+	return withBy(t.Context(), ledger.By{Actor: "ada", Origin: "192.0.2.7"})
+}
+
 // order writes an order with the label, and gives its id.
 func order(t *testing.T, book *ledger.Ledger, key string) string {
 	t.Helper()
@@ -71,7 +77,7 @@ func TestWhatCouldNotBeDeletedIsFoundAgain(t *testing.T) {
 		return err
 	}}
 	asked := Erasure{LabelName: "customer", LabelValue: "4711", Delete: true}
-	done, err := served.eraseStep(t.Context(), asked, time.Minute)
+	done, err := served.eraseStep(asAda(t), asked, time.Minute)
 	if err != nil || done.Erased != 1 || done.Deleted != 1 || !maps.Equal(done.Left, map[string]string{"gen_2": "the catalog is away"}) {
 		t.Errorf("first %+v, %v", done, err)
 	}
@@ -79,7 +85,7 @@ func TestWhatCouldNotBeDeletedIsFoundAgain(t *testing.T) {
 		t.Errorf("the label finds %q", left)
 	}
 	away = ""
-	done, err = served.eraseStep(t.Context(), asked, time.Minute)
+	done, err = served.eraseStep(asAda(t), asked, time.Minute)
 	if err != nil || done.Erased != 1 || done.Deleted != 1 || len(done.Left) > 0 || len(ofCustomer(t, book)) > 0 {
 		t.Errorf("then %+v, %v", done, err)
 	}
@@ -96,7 +102,7 @@ func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
 			t.Fatal(possible, err)
 		}
 		asked := Erasure{LabelName: "customer", LabelValue: "4711", Delete: deleting}
-		done, err := Orders{Ledger: book}.eraseStep(t.Context(), asked, time.Minute)
+		done, err := Orders{Ledger: book}.eraseStep(asAda(t), asked, time.Minute)
 		left := map[string]string{open: "its outcome is unknown: resolve it first"}
 		if err != nil || done.Erased != 1 || done.Deleted != 0 || !maps.Equal(done.Left, left) {
 			t.Errorf("done is %+v, %v", done, err)
@@ -118,7 +124,7 @@ func TestAStepOfDeletingEndsInTime(t *testing.T) {
 	}}
 	asked, steps := Erasure{Owner: "studio", Delete: true}, 0
 	for {
-		done, err := served.eraseStep(t.Context(), asked, 0)
+		done, err := served.eraseStep(asAda(t), asked, 0)
 		if err != nil || done.Erased != 1 || done.Deleted != 1 {
 			t.Fatalf("step %d is %+v, %v", steps, done, err)
 		}

@@ -34,12 +34,15 @@ type Event struct {
 	Problem   string    `json:"problem,omitempty"`
 }
 
+// sinceRule is what the time of a query must be.
+const sinceRule = "since must be a time as RFC 3339 has it"
+
 // list answers GET /events.
 func (e events) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	asked := EventQuery{Team: query.Get("team"), GivenUp: query.Get("given_up") == "true"}
 	if err := asked.Since.UnmarshalText([]byte(query.Get("since"))); err != nil && query.Has("since") {
-		http.Error(w, "since must be a time as RFC 3339 has it", http.StatusBadRequest)
+		http.Error(w, sinceRule, http.StatusBadRequest)
 		return
 	}
 	found, err := e.ledger.Events(r.Context(), asked.filter(), listed)
@@ -69,7 +72,7 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the callers file has no events for a team of this name", http.StatusConflict)
 		return
 	}
-	again, err := e.ledger.Replay(r.Context(), asked.filter(), ledger.By{Actor: "an operator", Origin: r.RemoteAddr})
+	again, err := e.ledger.Replay(r.Context(), asked.filter(), byOf(r.Context()))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -1,13 +1,14 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
@@ -15,28 +16,32 @@ import (
 const longestLevel = 24 * time.Hour
 
 // logLevel shows and changes the least level that is logged.
-type logLevel struct{ level *telemetry.Level }
+type logLevel struct {
+	level  *telemetry.Level
+	ledger *ledger.Ledger
+}
 
-// ServeHTTP tells the level on GET, and changes it on PUT: ?level=debug, and for=10m where it
-// is to fall back then.
-func (l logLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodPut:
-		level, span, err := askedLevel(r)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		l.level.Set(level, span)
-	default:
-		w.Header().Set("Allow", "GET, HEAD, PUT")
-		http.Error(w, "GET tells the level, PUT changes it", http.StatusMethodNotAllowed)
+// show answers GET /loglevel.
+func (l logLevel) show(w http.ResponseWriter, _ *http.Request) { writeJSON(w, l.now()) }
+
+// change answers PUT /loglevel: ?level=debug, and for=10m where it is to fall back then. The audit has it first.
+func (l logLevel) change(w http.ResponseWriter, r *http.Request) {
+	level, span, err := askedLevel(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(l.now()) // a client that went away needs no answer
+	asked := map[string]string{"level": strings.ToLower(level.String())}
+	if span > 0 {
+		asked["for"] = span.String()
+	}
+	host, _ := os.Hostname() // without one the log says where
+	if err := l.ledger.Audit(r.Context(), ledger.Act{By: byOf(r.Context()), Action: ledger.ActLogLevel, Subject: host, Was: l.now(), Became: asked}); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	l.level.Set(level, span)
+	writeJSON(w, l.now())
 }
 
 // levelNow is the answer.

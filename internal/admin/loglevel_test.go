@@ -10,13 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 // askLevel asks an operator's question, and gives the status and the answer.
-func askLevel(l *telemetry.Level, method, query string) (int, levelNow) {
+func askLevel(t *testing.T, l *telemetry.Level, book *ledger.Ledger, method, query string) (int, levelNow) {
+	t.Helper()
 	w := httptest.NewRecorder()
-	logLevel{l}.ServeHTTP(w, httptest.NewRequest(method, "/loglevel"+query, nil))
+	Config{LogLevel: l, Orders: Orders{Ledger: book}, Addr: "127.0.0.1:9464"}.pages().ServeHTTP(w, httptest.NewRequest(method, "/loglevel"+query, nil))
 	var answer levelNow
 	_ = json.Unmarshal(w.Body.Bytes(), &answer) // that of an error is text
 	return w.Code, answer
@@ -24,8 +26,9 @@ func askLevel(l *telemetry.Level, method, query string) (int, levelNow) {
 
 func TestTheLevelOfTheLogIsShownAndChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		book := labelled(t)
 		level := &telemetry.Level{} // info
-		if code, answer := askLevel(level, http.MethodPut, "?level=debug&for=10m"); code != http.StatusOK || answer.Level != "debug" || answer.Until.IsZero() || answer.Usual != "info" {
+		if code, answer := askLevel(t, level, book, http.MethodPut, "?level=debug&for=10m"); code != http.StatusOK || answer.Level != "debug" || answer.Until.IsZero() || answer.Usual != "info" {
 			t.Errorf("PUT: %d %+v", code, answer)
 		}
 		if level.Level() != slog.LevelDebug {
@@ -33,30 +36,31 @@ func TestTheLevelOfTheLogIsShownAndChanged(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if code, answer := askLevel(level, http.MethodGet, ""); code != http.StatusOK || answer != (levelNow{Level: "info", Usual: "info"}) {
+		if code, answer := askLevel(t, level, book, http.MethodGet, ""); code != http.StatusOK || answer != (levelNow{Level: "info", Usual: "info"}) {
 			t.Errorf("after ten minutes: %d %+v", code, answer)
 		}
-		askLevel(level, http.MethodPut, "?level=debug&for=1m")
-		askLevel(level, http.MethodPut, "?level=error")
+		askLevel(t, level, book, http.MethodPut, "?level=debug&for=1m")
+		askLevel(t, level, book, http.MethodPut, "?level=error")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if code, answer := askLevel(level, http.MethodGet, ""); code != http.StatusOK || answer != (levelNow{Level: "error", Usual: "info"}) {
+		if code, answer := askLevel(t, level, book, http.MethodGet, ""); code != http.StatusOK || answer != (levelNow{Level: "error", Usual: "info"}) {
 			t.Errorf("what was set for good did not stay: %d %+v", code, answer)
 		}
 	})
 }
 
 func TestALevelThatIsNoneChangesNothing(t *testing.T) {
+	book := labelled(t)
 	level := &telemetry.Level{}
 	for query, want := range map[string]int{
 		"?level=loud": 400, "": 400, "?level=debug&for=never": 400, "?level=debug&for=-1m": 400, "?level=debug&for=25h": 400, "?level=debug&until=now": 400,
 		"?level=" + strings.Repeat("x", 10_000): 400,
 	} {
-		if code, _ := askLevel(level, http.MethodPut, query); code != want || level.Level() != slog.LevelInfo {
+		if code, _ := askLevel(t, level, book, http.MethodPut, query); code != want || level.Level() != slog.LevelInfo {
 			t.Errorf("PUT %.40s: %d, and the level is %v", query, code, level.Level())
 		}
 	}
-	if code, _ := askLevel(level, http.MethodPost, "?level=debug"); code != http.StatusMethodNotAllowed {
+	if code, _ := askLevel(t, level, book, http.MethodPost, "?level=debug"); code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", code)
 	}
 }

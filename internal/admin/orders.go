@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,7 +25,6 @@ type Orders struct {
 	Delete func(ctx context.Context, order ledger.Order) error
 	// Owners are those that the callers file has; nil: there is none.
 	Owners func() []string
-	Logger *slog.Logger
 }
 
 // Order is an order of the ledger.

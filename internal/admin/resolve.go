@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,6 @@ type Resolution struct {
 	Refused bool   `json:"refused,omitempty"`
 	// Force records a generation without asking the catalog for it.
 	Force bool `json:"force,omitempty"`
-	// By is who says so, as it calls itself.
-	By string `json:"by,omitempty"`
 }
 
 // longestResolution is the most bytes that a resolution may have.
@@ -35,7 +32,7 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
 		return
 	}
-	hindrance, err := o.record(r.Context(), asked, r.RemoteAddr)
+	hindrance, err := o.record(r.Context(), asked)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -47,15 +44,13 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 }
 
 // record records what became of an order. hindrance says why it can't be; "" where it is recorded.
-func (o Orders) record(ctx context.Context, asked Resolution, from string) (hindrance string, err error) {
+func (o Orders) record(ctx context.Context, asked Resolution) (hindrance string, err error) {
 	if asked.Placed != "" {
 		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
 			return hindrance, err
 		}
 	}
-	before, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{
-		Generation: asked.Placed, By: ledger.By{Actor: cmp.Or(asked.By, "an operator at "+from), Origin: from}, Forced: asked.Force,
-	})
+	_, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, By: byOf(ctx), Forced: asked.Force})
 	switch {
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		return "another order has placed " + asked.Placed, nil
@@ -66,8 +61,6 @@ func (o Orders) record(ctx context.Context, asked Resolution, from string) (hind
 	case !possible:
 		return o.isImpossible(ctx, asked.ID)
 	}
-	o.Logger.WarnContext(ctx, "an operator has said what became of an order", "order", asked.ID, "owner", before.Owner, "model", before.ModelID,
-		"idempotency_key", before.IdempotencyKey, "before", stateOf(before), "generation", asked.Placed, "refused", asked.Refused, "forced", asked.Force, "by", asked.By, "from", from)
 	return "", nil
 }
 

@@ -20,14 +20,20 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// connection is how a client command reaches the server.
-type connection struct {
-	Addr           string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. It has TLS, unless it is on this machine or says http."`
+// KeyFlags say which key goes to a server.
+type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because others can see flags."`
 	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Let the key leave in the clear for an http address on another machine, where something else encrypts."`
-	TLSCAFile      string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
-	TLSCertFile    string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
-	TLSKeyFile     string `group:"connection" name:"tls-key-file" placeholder:"FILE" help:"Key of the own certificate."`
+}
+
+// connection is how a client command reaches the server.
+type connection struct {
+	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. It has TLS, unless it is on this machine or says http."`
+	KeyFlags
+
+	TLSCAFile   string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
+	TLSCertFile string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
+	TLSKeyFile  string `group:"connection" name:"tls-key-file" placeholder:"FILE" help:"Key of the own certificate."`
 }
 
 // callFlags are the flags of every client command.
@@ -95,7 +101,7 @@ func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, d
 // connect makes the client. Nothing is sent before the first call. A read is asked again where the server says so: whoever
 // has mistyped an address should not have to wait.
 func (s *session) connect(ctx context.Context, p *Program, c connection) error {
-	key, err := c.key(p)
+	key, err := c.Key(p)
 	if err != nil {
 		return err
 	}
@@ -167,8 +173,8 @@ func (s *session) hint(text string) {
 	}
 }
 
-// key finds the API key. No key is no fault, because the server may hold one.
-func (c connection) key(p *Program) (string, error) {
+// Key finds the key. No key is no fault, because the server may hold one.
+func (c KeyFlags) Key(p *Program) (string, error) {
 	if c.APIKeyFile == "" {
 		return p.env(apiKeyVariable), nil
 	}

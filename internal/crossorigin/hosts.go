@@ -29,14 +29,14 @@ type Hosts struct {
 // PublicHosts are those of the HTTP listener, which is bound to addr. They are limited on loopback
 // whoever may call, and elsewhere where an operator has listed them.
 func PublicHosts(allowed []string, addr string) Hosts {
-	return Hosts{any: len(allowed) == 0 && !loopbackHost(addr), names: allowed}
+	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts are those of the admin listener, which is bound to addr: never any, as nothing there asks
+// AdminHosts are those of the admin listener, which is bound to addr: never any, as not all there asks
 // for a credential. Elsewhere than on loopback they are the host that the listener was configured with,
 // and addresses, which probes and Prometheus use.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
-	if loopbackHost(addr) {
+	if IsLoopback(addr) {
 		return Hosts{names: allowed}
 	}
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
@@ -62,11 +62,11 @@ func (h Hosts) contain(hostport string) bool {
 	host := withoutPort(hostport)
 	_, noAddress := netip.ParseAddr(host)
 	same := func(name string) bool { return name != "" && strings.EqualFold(strings.TrimSuffix(host, "."), name) }
-	return h.addresses && noAddress == nil || loopbackHost(hostport) || slices.ContainsFunc(h.names, same)
+	return h.addresses && noAddress == nil || IsLoopback(hostport) || slices.ContainsFunc(h.names, same)
 }
 
-// loopbackHost reports whether a Host header, or an address, names this machine itself.
-func loopbackHost(hostport string) bool {
+// IsLoopback reports whether a Host header, or an address, names this machine itself.
+func IsLoopback(hostport string) bool {
 	host := withoutPort(hostport)
 	if strings.EqualFold(host, "localhost") {
 		return true

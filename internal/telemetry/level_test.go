@@ -54,7 +54,7 @@ func TestTheLastTroublesAreKeptWhateverTheLevel(t *testing.T) {
 	}
 	logger.Info("all is well")
 	for i := range 200 {
-		logger.With("a", 1).WithGroup("g").Warn("trouble", "number", i, "error", errors.New(strings.Repeat("ü", 5000)))
+		logger.With("a", 1, "idempotency_key", "theirs").WithGroup("g").Warn("trouble", "number", i, "error", errors.New(strings.Repeat("ü", 5000)))
 	}
 	kept := last.newest()
 	if len(kept) != maxTroubles || !strings.HasPrefix(kept[0].Detail, "a=1 g.number=199 g.error=ü") || len(kept[0].Detail) > longestDetail || kept[0].Text != "trouble" {

@@ -81,7 +81,7 @@ func (h recentHandler) Handle(ctx context.Context, record slog.Record) error {
 }
 
 func attrText(group string, a slog.Attr) string {
-	if a.Equal(slog.Attr{}) || a.Key == "stack" {
+	if a.Equal(slog.Attr{}) || a.Key == "stack" || a.Key == "idempotency_key" { // the page, which is open, has no callers' keys
 		return ""
 	}
 	return group + a.Key + "=" + a.Value.Resolve().String() + " "

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+// adminFlags say where a server lets operators see and change its ledger, and who the operator is.
+type adminFlags struct {
+	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of the server."`
+	cli.KeyFlags
+}
+
+// adminTimeout is how long the admin address may take.
+const adminTimeout = 15 * time.Second
+
+// ask sends a request to the admin address, with what is asked as JSON, and gives the body of a good answer.
+func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, asked any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	request, err := f.request(ctx, p, method, path, asked)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key goes nowhere else
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: "the admin address of the server does not answer at " + request.URL.Host, Cure: "--admin-addr names another", Err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), path, request.URL.Host)
+}
+
+// request is a request to the admin address, with the key of the operator. It never carries it to another machine in the
+// clear, unless that is wanted.
+func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, asked any) (*http.Request, error) {
+	var body bytes.Buffer
+	if asked != nil {
+		if err := json.NewEncoder(&body).Encode(asked); err != nil {
+			return nil, err
+		}
+	}
+	addr := f.AdminAddr
+	if strings.HasPrefix(addr, ":") {
+		addr = "localhost" + addr
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, &body)
+	if err != nil {
+		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
+	}
+	key, err := f.Key(p)
+	if err != nil {
+		return nil, err
+	}
+	if key = strings.TrimSpace(key); key == "" {
+		return request, nil
+	}
+	if host, _, _ := net.SplitHostPort(addr); !cli.IsLoopback(host) && !f.AllowPlaintext {
+		return nil, &cli.Problem{
+			Exit: cli.ExitUsage, Text: "the key would leave in the clear for " + addr,
+			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true where something else encrypts.",
+		}
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	return request, nil
+}
+
+// refusedByAdmin is the problem that an answer of the admin address tells of; nil where it is good.
+func refusedByAdmin(code int, text, path, addr string) error {
+	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
+	switch {
+	case code < http.StatusMultipleChoices:
+		return nil
+	case code == http.StatusNotFound:
+		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		problem.Exit, problem.Cure = cli.ExitCredential, "EASEL_API_KEY or --api-key-file has the token of an operator of the callers file."
+	case code == http.StatusServiceUnavailable:
+		problem.Exit = cli.ExitRetry
+	}
+	return problem
+}
+
+// list prints what the admin address lists under a name, one row for each: as it came, or as a table for people.
+func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) string) error {
+	text, err := f.ask(ctx, p, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		console := p.Console()
+		console.PrintText(terminal.Sanitize(string(text)))
+		return console.Err()
+	}
+	var answer map[string][]T
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return err
+	}
+	var rows []string
+	for _, all := range answer {
+		for _, one := range all {
+			rows = append(rows, row(one))
+		}
+	}
+	return printTable(p.Console(), header, rows)
+}
+
+// printTable prints a table for people.
+func printTable(console *terminal.Console, header string, rows []string) error {
+	var lines strings.Builder
+	table := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
+	for _, row := range append([]string{header}, rows...) {
+		_, _ = fmt.Fprintln(table, row)
+	}
+	_ = table.Flush() // into memory
+	if len(rows) == 0 {
+		lines.Reset()
+		lines.WriteString("There are none.\n")
+	}
+	console.PrintText(terminal.Sanitize(lines.String()))
+	return console.Err()
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/service"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+type auditCmd struct {
+	adminFlags
+	Since  string `default:"24h" placeholder:"TIME" help:"Lines written since then: a time as RFC 3339 has it, or how long ago, as 90m or 48h."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json: a line each."`
+}
+
+// Help says what stands there.
+func (*auditCmd) Help() string {
+	return `Shows who has changed what beside orders, the oldest line first, through the admin address of a server: each start of a server with its settings, each change of the callers file that came into force, and what operators have done. Lines are only ever added: the database refuses to change one. It needs the token of an operator, where the server has a callers file.
+
+Examples:
+
+  easel audit
+  easel audit --since 2027-01-31T12:00:00Z -o json
+`
+}
+
+// Run shows the lines.
+func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
+	since, err := sinceOf(c.Since)
+	if err != nil {
+		return err
+	}
+	console, asked, rows := p.Console(), admin.AuditQuery{Since: since}, []string(nil)
+	for {
+		text, err := c.ask(ctx, p, http.MethodGet, "/audit?"+asked.Values().Encode(), nil)
+		if err != nil {
+			return err
+		}
+		var page struct{ Lines []admin.AuditLine }
+		if err := json.Unmarshal(text, &page); err != nil {
+			return err
+		}
+		if len(page.Lines) == 0 {
+			break
+		}
+		for _, line := range page.Lines {
+			asked = admin.AuditQuery{Since: line.Time, After: line.ID}
+			if c.Output == "json" {
+				printed, _ := json.Marshal(line) // it was read as JSON
+				console.Print(terminal.Sanitize(string(printed)))
+				continue
+			}
+			rows = append(rows, strings.Join([]string{utc(&line.Time), line.Actor, line.From, line.Action, line.Subject, string(line.Before), string(line.After)}, "\t"))
+		}
+	}
+	if c.Output == "json" {
+		return console.Err()
+	}
+	return printTable(console, "TIME\tACTOR\tFROM\tACTION\tSUBJECT\tBEFORE\tAFTER", rows)
+}
+
+// logAudit writes each line of the audit to the log, too.
+func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
+	return func(ctx context.Context, a ledger.AuditLine) {
+		line := admin.AuditLineOf(a)
+		logger.InfoContext(ctx, "audit", "id", line.ID, "actor", line.Actor, "from", line.From, "action", line.Action, "subject", line.Subject, "before", line.Before, "after", line.After)
+	}
+}
+
+// inForce is what the audit has of a callers file.
+type inForce struct {
+	Digest    string   `json:"digest"`
+	Callers   int      `json:"callers"`
+	Teams     int      `json:"teams"`
+	Operators []string `json:"operators,omitempty"`
+
+	callers.Changes
+}
+
+// mostNamed bounds the names in a line of the audit, of each kind.
+const mostNamed = 100
+
+// inForceOf tells of a callers file, without its tokens.
+func inForceOf(list *callers.List, changes callers.Changes) inForce {
+	f := inForce{Digest: list.Digest(), Callers: len(list.Callers()), Teams: len(list.Teams()), Changes: changes.Bounded(mostNamed)}
+	for _, caller := range list.Callers() {
+		if caller.Operator && len(f.Operators) < mostNamed {
+			f.Operators = append(f.Operators, caller.Name)
+		}
+	}
+	return f
+}
+
+// auditCallers writes down what a callers file changes, before it comes into force.
+func auditCallers(ctx context.Context, book *ledger.Ledger, file string, before, next *callers.List) error {
+	changes := before.Changes(next)
+	if changes.Count() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLedger)
+	defer cancel()
+	return book.Audit(ctx, ledger.Act{
+		By: ledger.By{Actor: "callers file", Origin: file}, Action: ledger.ActCallers, Subject: thisHost(),
+		Was: inForceOf(before, callers.Changes{}), Became: inForceOf(next, changes),
+	})
+}
+
+// auditStart writes down that a server starts, and with what. It has no secret.
+func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers) error {
+	with := struct {
+		Version  string         `json:"version"`
+		Revision string         `json:"revision"`
+		Settings map[string]any `json:"settings"`
+		Callers  *inForce       `json:"callers,omitempty"`
+	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil}
+	if known != nil {
+		list := inForceOf(known.List(), callers.Changes{})
+		with.Callers = &list
+	}
+	if err := book.Audit(ctx, ledger.Act{By: thisUser(), Action: ledger.ActStart, Subject: thisHost(), Became: with}); err != nil {
+		return &cli.Problem{Exit: cli.ExitRetry, Text: "the ledger takes no line of this start: " + err.Error(), Err: err}
+	}
+	return nil
+}
+
+// settings are those that are set, by their variables. Of the address of the ledger, which may hold a password, the host is
+// told.
+func (c *serveCmd) settings() map[string]any {
+	set := map[string]any{}
+	addSettings(set, reflect.ValueOf(*c))
+	set["EASEL_LEDGER_URL"] = ledger.Kind(c.LedgerURL)
+	if host := hostOf(c.LedgerURL); host != "" {
+		set["EASEL_LEDGER_URL"] = ledger.Kind(c.LedgerURL) + "://" + host
+	}
+	return set
+}
+
+func addSettings(set map[string]any, of reflect.Value) {
+	for field, value := range of.Fields() {
+		name, isSetting := field.Tag.Lookup("env")
+		switch {
+		case field.Anonymous:
+			addSettings(set, value)
+		case isSetting && !value.IsZero():
+			set[name] = value.Interface()
+			if span, ok := set[name].(time.Duration); ok {
+				set[name] = span.String()
+			}
+		}
+	}
+}
+
+// thisHost is the name of this machine, or of the pod.
+func thisHost() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// changing is a server with all that somebody can change.
+type changing struct {
+	*testing.T
+
+	served       *running
+	db           *sql.DB
+	callers      string // the file
+	unknown      string // an order that can be resolved
+	grpc, admin  string // addresses
+	mu           sync.Mutex
+	askedDeleted []string // of the catalog
+}
+
+const changingCallers = `teams:
+  studio: {events: {url: "http://127.0.0.1:1/", secret_file: %q}}
+callers:
+- {name: poster-service, team: studio, tokens: [%q]}
+- {name: ops, operator: true, tokens: [%q]}
+%s`
+
+func startChanging(t *testing.T, more map[string]string) *changing {
+	t.Helper()
+	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml")}
+	upstream := httptest.NewServer(http.HandlerFunc(c.catalog))
+	t.Cleanup(upstream.Close)
+	file := filepath.Join(t.TempDir(), "book.db")
+	url := "sqlite:" + file
+	writeEnded(t, url, upstream.URL, "gen_1", "gen_2", "gen_3", "gen_4")
+	c.unknown, _ = writeUnknown(t, ledger.Config{URL: url, Catalog: upstream.URL, ResendWindow: 12 * time.Hour}, "key")
+	var err error
+	if c.db, err = sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.db.Close() })
+	c.change("DELETE FROM events")
+	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now(), 1, 1)")
+	c.list("")
+	env := map[string]string{
+		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	for name, value := range more {
+		env[name] = value
+	}
+	c.served = start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	c.grpc, c.admin = proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, c.served.stderr.String()), proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, c.served.stderr.String())
+	return c
+}
+
+// catalog deletes what it is asked to, and knows a generation of each name.
+func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
+	id := path.Base(r.URL.Path)
+	if r.Method == http.MethodDelete {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.askedDeleted = append(c.askedDeleted, id)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	_, _ = fmt.Fprintf(w, `{"id":%q,"modelId":"studio/poster","status":"succeeded","costCents":11}`, id)
+}
+
+func (c *changing) change(statement string) {
+	c.Helper()
+	if _, err := c.db.ExecContext(c.Context(), statement); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// list writes the callers file, with more callers.
+func (c *changing) list(more string) {
+	c.Helper()
+	secret := filepath.Join(filepath.Dir(c.callers), "secret")
+	text := fmt.Sprintf(changingCallers, secret, callers.Hash("poster-token"), callers.Hash("ops-token"), more)
+	for file, content := range map[string]string{secret: devSecret + "\n", c.callers: text} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// run runs a command under a token.
+func (c *changing) run(token string, args ...string) printed {
+	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_ADDR": c.grpc, "EASEL_API_KEY": token}, args...)
+}
+
+// level asks for the level of the log, or changes it.
+func (c *changing) level(token, method, query string) string {
+	c.Helper()
+	r, err := http.NewRequestWithContext(c.Context(), method, "http://"+c.admin+"/loglevel"+query, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return string(text)
+}
+
+// state is all that could have been changed.
+func (c *changing) state() string {
+	c.Helper()
+	book := ""
+	if err := c.db.QueryRowContext(c.Context(), `SELECT (SELECT group_concat(id || state || resolved || erased || deleted) FROM (SELECT * FROM orders ORDER BY id)) || ' ' ||
+		(SELECT COUNT(*) FROM labels) || ' ' || (SELECT state FROM events WHERE id = 'e')`).Scan(&book); err != nil {
+		c.Fatal(err)
+	}
+	c.mu.Lock()
+	deleted := slices.Clone(c.askedDeleted)
+	c.mu.Unlock()
+	return fmt.Sprint(book, deleted, c.level("", http.MethodGet, ""), c.run("late-token", "get", "gen_4").exit)
+}
+
+// lines are how many the audit has.
+func (c *changing) lines() (count int) {
+	c.Helper()
+	if err := c.db.QueryRowContext(c.Context(), `SELECT COUNT(*) FROM audit`).Scan(&count); err != nil {
+		c.Fatal(err)
+	}
+	return count
+}
+
+// ways are all ways in which somebody changes something under a token. The callers file needs none.
+func (c *changing) ways() map[string]func(token string) {
+	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
+	return map[string]func(string){
+		"log.level":                     func(token string) { c.level(token, http.MethodPut, "?level=debug") },
+		"order.resolve":                 command("orders", "resolve", c.unknown, "--refused"),
+		"events.replay":                 command("events", "replay", "--team", "studio", "--since", "1h"),
+		"order.erase":                   command("erase", "--generation", "gen_1"),
+		"generation.delete order.erase": command("erase", "--generation", "gen_2", "--delete"),
+		"generation.delete":             command("delete", "gen_3", "--force"),
+	}
+}
+
+func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
+	c := startChanging(t, nil)
+	before, begun := c.state(), c.lines()
+	if begun != 1 {
+		t.Errorf("the start has %d lines", begun)
+	}
+	for _, token := range []string{"", "wrong-token", "poster-token"} {
+		for way, do := range c.ways() {
+			if way == "generation.delete" && token == "poster-token" { // its own
+				continue
+			}
+			do(token)
+			if after := c.state(); after != before || c.lines() != begun {
+				t.Errorf("%s under %q: %q became %q, with %d lines", way, token, before, after, c.lines()-begun)
+			}
+		}
+	}
+
+	c.change(`CREATE TRIGGER blocked BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'blocked'); END`)
+	for way, do := range c.ways() {
+		do("ops-token")
+		if after := c.state(); after != before || c.lines() != begun {
+			t.Errorf("%s without a line: %q became %q", way, before, after)
+		}
+	}
+	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", callers.Hash("late-token"))
+	c.list(late)
+	waitUntil(t, func() bool { return strings.Contains(c.served.stderr.String(), "callers file can't be read") })
+	if after := c.state(); after != before {
+		t.Errorf("the callers file without a line: %q became %q", before, after)
+	}
+
+	c.change(`DROP TRIGGER blocked`)
+	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK })
+	want := []string{"server.start", "callers.change"}
+	for way, do := range c.ways() {
+		before := c.state()
+		do("ops-token")
+		if c.state() == before {
+			t.Errorf("%s changes nothing", way)
+		}
+		want = append(want, strings.Fields(way)...)
+	}
+	c.wantAudit(want)
+}
+
+// wantAudit compares what easel audit prints, and what the log has, with the actions that there were.
+func (c *changing) wantAudit(want []string) {
+	c.Helper()
+	var got []string
+	printed := c.run("ops-token", "audit", "-o", "json")
+	for text := range strings.Lines(printed.stdout) {
+		var line admin.AuditLine
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			c.Fatalf("%q: %v\n%s", text, err, printed.stderr)
+		}
+		got = append(got, line.Action)
+		actor := map[string]string{"server.start": "user ", "callers.change": "callers file"}[line.Action]
+		if actor == "" {
+			actor = "ops"
+		}
+		if !strings.HasPrefix(line.Actor, actor) || line.From == "" || line.ID == "" || line.Time.IsZero() || !json.Valid(line.After) {
+			c.Errorf("a line is %s", text)
+		}
+	}
+	if !slices.Equal(got, want) {
+		c.Errorf("the audit has\n%q, want\n%q\n%s", got, want, printed.stderr)
+	}
+	if logged := strings.Count(c.served.stderr.String(), `"msg":"audit"`); logged != len(want) {
+		c.Errorf("the log has %d lines of %d", logged, len(want))
+	}
+	all := printed.stdout + c.served.stderr.String()
+	for _, secret := range []string{"ops-token", "poster-token", "late-token", callers.Hash("ops-token"), callers.Hash("late-token"), "no-4711", "whsec_"} {
+		if strings.Contains(all, secret) {
+			c.Errorf("%q is told", secret)
+		}
+	}
+}
+
+func TestAStartWithoutALineInTheAuditIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "book.db")
+	writeEnded(t, "sqlite:"+file, "http://127.0.0.1:1", "gen_1")
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `CREATE TRIGGER blocked BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'blocked'); END`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := easelEnv(t.Context(), nil, map[string]string{
+		"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_LOG_LEVEL": "error",
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, "serve")
+	if got.exit != exitRetry || !strings.Contains(got.stderr, "no line of this start") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestTheLineOfAStartHasItsSettingsAndNoSecret(t *testing.T) {
+	c := &serveCmd{
+		UpstreamURL: "https://catalog.example", CallersFile: "callers.yaml", heldKey: "canary-key", ledgerFlags: ledgerFlags{LedgerURL: "postgres://easel:canary-password@db.example/easel?password=canary-other"},
+		tuningFlags: tuningFlags{PollMinInterval: time.Second}, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}},
+	}
+	text, err := json.Marshal(c.settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"EASEL_CALLERS_FILE":"callers.yaml","EASEL_HTTP_ALLOWED_HOSTS":["easel.example"],"EASEL_LEDGER_URL":"postgres://db.example","EASEL_POLL_MIN_INTERVAL":"1s","EASEL_UPSTREAM_URL":"https://catalog.example"}`
+	if string(text) != want {
+		t.Errorf("the settings are\n%s\nand not\n%s", text, want)
+	}
+}
+
+func TestTheAdminAddressIsClosedWhereThatIsWanted(t *testing.T) {
+	c := startChanging(t, map[string]string{"EASEL_ADMIN_AUTH": "true"})
+	for pattern, need := range admin.Routes() {
+		method, route, _ := strings.Cut(pattern, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.admin+strings.TrimSuffix(route, "{$}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if open := answer.StatusCode == http.StatusOK; open != (need == admin.Open) || !open && answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s is answered with %d", pattern, answer.StatusCode)
+		}
+	}
+	if got := c.level("ops-token", http.MethodGet, ""); !strings.Contains(got, `"level":"info"`) {
+		t.Errorf("an operator is told %s", got)
+	}
+}
+
+func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
+	for _, test := range []struct {
+		env  map[string]string
+		exit int
+	}{{map[string]string{"EASEL_API_KEY": "ops-token"}, exitUsage}, {map[string]string{}, exitRetry}} {
+		test.env["EASEL_ADMIN_ADDR"] = "nowhere.invalid:9464"
+		if got := easelEnv(t.Context(), nil, test.env, "orders", "list"); got.exit != test.exit || strings.Contains(got.stderr, "in the clear") != (test.exit == exitUsage) {
+			t.Errorf("%v: exit %d\n%s", test.env, got.exit, got.stderr)
+		}
+	}
+}
+
+// waitUntil waits for what somebody else does.
+func waitUntil(t *testing.T, is func() bool) {
+	t.Helper()
+	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)
+	defer ticks.Stop()
+	for !is() {
+		select {
+		case <-ticks.C:
+		case <-limit:
+			t.Fatal("it does not come")
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/easel-grpc/easel/internal/crossorigin"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// Need is what a route needs of who asks.
+type Need int
+
+// The needs.
+const (
+	// Open needs nothing: probes and metrics.
+	Open Need = iota
+	// Look shows nothing that is a team's: it needs an operator where the listener is [Config.Closed].
+	Look
+	// Read shows what is a team's, and needs an operator.
+	Read
+	// Change changes something, and needs an operator, whom the audit names.
+	Change
+)
+
+// Routes are the patterns of all routes, and what each needs.
+func Routes() map[string]Need {
+	all := map[string]Need{}
+	for _, r := range (Config{Events: true, Metrics: http.NotFoundHandler()}).routes() {
+		all[r.pattern] = r.need
+	}
+	return all
+}
+
+// admit lets a request in that has what its route needs.
+func (c Config) admit(need Need, next http.HandlerFunc) http.HandlerFunc {
+	if need == Open || need == Look && !c.Closed {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		by, err := c.operator(r)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		next(w, r.WithContext(withBy(r.Context(), by)))
+	}
+}
+
+// errNoOperators refuses everybody where nobody can prove anything, and not only this machine can ask.
+var errNoOperators = status.Error(codes.PermissionDenied, "no callers file names operators here: EASEL_CALLERS_FILE does, "+
+	"or let EASEL_ADMIN_ADDR be on loopback, where whoever is on the machine is one")
+
+// anonymous is how whoever is on this machine is called where nobody has a name.
+const anonymous = "anonymous"
+
+// operator is who asks. Without a callers file it is whoever is on this machine.
+func (c Config) operator(r *http.Request) (by ledger.By, err error) {
+	by = ledger.By{Actor: anonymous, Origin: r.RemoteAddr}
+	switch {
+	case c.Prove != nil:
+		by.Actor, err = c.Prove(r.Context(), authorization(r))
+	case !crossorigin.IsLoopback(c.Addr):
+		err = errNoOperators
+	}
+	return by, err
+}
+
+// authorization is that of a request. Browsers ask people for a name and a password: the password is the token.
+func authorization(r *http.Request) []string {
+	if _, token, ok := r.BasicAuth(); ok {
+		return []string{"Bearer " + token}
+	}
+	return r.Header.Values("Authorization")
+}
+
+// refuse answers who is not let in.
+func refuse(w http.ResponseWriter, why error) {
+	st, code := status.Convert(why), http.StatusServiceUnavailable
+	switch st.Code() { //nolint:exhaustive // what is left says nothing of who asks
+	case codes.Unauthenticated:
+		code = http.StatusUnauthorized
+		w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="Easel: the password is an operator's token"`}
+	case codes.PermissionDenied:
+		code = http.StatusForbidden
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, st.Message(), code)
+}
+
+type byKey struct{}
+
+// withBy says who does what is done in a context.
+func withBy(ctx context.Context, by ledger.By) context.Context {
+	return context.WithValue(ctx, byKey{}, by)
+}
+
+// byOf is who does what is done. Without anybody the audit takes no line, and so nothing is done.
+func byOf(ctx context.Context) ledger.By {
+	by, _ := ctx.Value(byKey{}).(ledger.By)
+	return by
+}
