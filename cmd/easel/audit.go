@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -134,15 +135,10 @@ func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *s
 	return nil
 }
 
-// settings are those that are set, by their variables. Of the address of the ledger, which may hold a password, the host is
-// told.
+// settings are those that are set, by their variables.
 func (c *serveCmd) settings() map[string]any {
 	set := map[string]any{}
 	addSettings(set, reflect.ValueOf(*c))
-	set["EASEL_LEDGER_URL"] = ledger.Kind(c.LedgerURL)
-	if host := hostOf(c.LedgerURL); host != "" {
-		set["EASEL_LEDGER_URL"] = ledger.Kind(c.LedgerURL) + "://" + host
-	}
 	return set
 }
 
@@ -153,12 +149,28 @@ func addSettings(set map[string]any, of reflect.Value) {
 		case field.Anonymous:
 			addSettings(set, value)
 		case isSetting && !value.IsZero():
-			set[name] = value.Interface()
-			if span, ok := set[name].(time.Duration); ok {
-				set[name] = span.String()
-			}
+			set[name] = told(value.Interface())
 		}
 	}
+}
+
+// told is the value of a setting as the audit has it: of an address without a user, a password and a query.
+func told(setting any) any {
+	switch value := setting.(type) {
+	case time.Duration:
+		return value.String()
+	case string:
+		if !strings.Contains(value, "://") {
+			return value
+		}
+		u, err := url.Parse(value)
+		if err != nil {
+			return "an address"
+		}
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		return u.String()
+	}
+	return setting
 }
 
 // thisHost is the name of this machine, or of the pod.

@@ -273,7 +273,7 @@ func TestTheLineOfAStartHasItsSettingsAndNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"EASEL_CALLERS_FILE":"callers.yaml","EASEL_HTTP_ALLOWED_HOSTS":["easel.example"],"EASEL_LEDGER_URL":"postgres://db.example","EASEL_POLL_MIN_INTERVAL":"1s","EASEL_UPSTREAM_URL":"https://catalog.example"}`
+	want := `{"EASEL_CALLERS_FILE":"callers.yaml","EASEL_HTTP_ALLOWED_HOSTS":["easel.example"],"EASEL_LEDGER_URL":"postgres://db.example/easel","EASEL_POLL_MIN_INTERVAL":"1s","EASEL_UPSTREAM_URL":"https://catalog.example"}`
 	if string(text) != want {
 		t.Errorf("the settings are\n%s\nand not\n%s", text, want)
 	}
