@@ -97,7 +97,7 @@ ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
   '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/s3 test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -107,7 +107,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	@$(POSTGRES)
 	@mkdir -p .build/page
 	PATH='$(CURDIR)/.build/deploy:$(CURDIR)/.build/validators/bin':"$$PATH" EASEL_PICTURES='$(CURDIR)/.build/page' \
-	  $(GO) test -count=1 -timeout 15m ./internal/systemtest ./internal/torture ./internal/telemetry
+	  $(GO) test -count=1 -timeout 15m ./internal/systemtest ./internal/torture ./internal/telemetry ./internal/content
 
 # helm, the OpenTelemetry Collector with the parts that our configuration names, and readers of
 # what Kubernetes and Envoy take.
@@ -135,6 +135,14 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	@$(call need,npm,the test of the REST form,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp $(<D)/package.json $(<D)/.npmrc $< $@
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
+
+# A server of S3, for copies of results.
+.build/s3: internal/tools/s3/requirements.txt
+	@$(call need,$(PYTHON),the S3 server,Python 3.11)
+	@rm -rf $@ && mkdir -p .build
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 .build/webhooks: internal/tools/webhooks/requirements.txt internal/tools/webhooks/package-lock.json

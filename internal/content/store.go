@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/url"
 	"strings"
 	"time"
 )
@@ -38,7 +37,7 @@ type Object struct {
 var ErrAbsent = errors.New("the store has no such object")
 
 // Form says what EASEL_CONTENT_URL may be.
-const Form = "file:DIR"
+const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
 // Check says what is wrong with the address of a store, without what may be secret in it. It asks nobody.
 func Check(address string) error {
@@ -60,8 +59,9 @@ func parse(address string) (open func() (Store, error), err error) {
 	if scheme == "file" && rest != "" {
 		return func() (Store, error) { return openDir(strings.TrimPrefix(rest, "//")) }, nil
 	}
-	if _, err := url.Parse(address); err != nil {
-		return nil, errors.New("EASEL_CONTENT_URL is no address: it must be " + Form)
+	if scheme == "s3" {
+		at, err := parseS3(address)
+		return func() (Store, error) { return openS3(at) }, err
 	}
 	return nil, fmt.Errorf("EASEL_CONTENT_URL must be %s", Form)
 }

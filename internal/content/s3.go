@@ -1,0 +1,191 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// s3 is a store in a bucket. Its keys come from the environment of the process, as S3's own tools take them: variables, a
+// file, or the role of the machine.
+type s3 struct {
+	core   minio.Core
+	bucket string
+	prefix string // of each name, with a slash at its end; or ""
+}
+
+// partSize is that of the parts of a large object, the smallest that S3 takes: a copy holds one in memory.
+const partSize = 5 << 20
+
+// s3Retries are how often a request is sent that fails for a while.
+const s3Retries = 3
+
+// bucketForm is the form of a bucket's name.
+var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
+// prefixForm is the form of the directory in it.
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
+
+// s3Place is where a bucket is.
+type s3Place struct {
+	endpoint *url.URL
+	bucket   string
+	prefix   string
+	region   string
+	path     bool // the bucket stands in the path and not in the host's name
+}
+
+// amazon is the endpoint where an address names none.
+const amazon = "https://s3.amazonaws.com"
+
+// parseS3 reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME&style=path.
+func parseS3(address string) (at s3Place, err error) {
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil || u.Fragment != "" {
+		return at, errors.New("EASEL_CONTENT_URL must be " + Form + ", without a user: keys come from the environment")
+	}
+	query := u.Query()
+	for name := range query {
+		if name != "endpoint" && name != "region" && name != "style" {
+			return at, fmt.Errorf("EASEL_CONTENT_URL: %q is no parameter; it may have endpoint, region and style", name)
+		}
+	}
+	at = s3Place{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), region: query.Get("region")}
+	if !bucketForm.MatchString(at.bucket) || at.prefix != "" && !prefixForm.MatchString(at.prefix) {
+		return at, errors.New("EASEL_CONTENT_URL: it names no bucket, or a prefix with other characters than letters, digits, dots, dashes, underscores and slashes")
+	}
+	switch style := query.Get("style"); style {
+	case "", "path":
+		at.path = style == "path" || query.Has("endpoint")
+	case "host":
+	default:
+		return at, errors.New("EASEL_CONTENT_URL: style must be path or host")
+	}
+	endpoint := query.Get("endpoint")
+	if endpoint == "" {
+		endpoint = amazon
+	}
+	at.endpoint, err = url.Parse(endpoint)
+	if err != nil || at.endpoint.Host == "" || at.endpoint.Scheme != "http" && at.endpoint.Scheme != "https" || strings.Trim(at.endpoint.Path, "/") != "" {
+		return at, errors.New("EASEL_CONTENT_URL: endpoint must be http://HOST or https://HOST")
+	}
+	return at, nil
+}
+
+// openS3 makes the client of a bucket. It asks nobody.
+func openS3(at s3Place) (Store, error) {
+	lookup := minio.BucketLookupDNS
+	if at.path {
+		lookup = minio.BucketLookupPath
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: storeTime,
+		ResponseHeaderTimeout: silence, DisableCompression: true,
+	}
+	client, err := minio.New(at.endpoint.Host, &minio.Options{
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Transport: transport}},
+		}),
+		Secure: at.endpoint.Scheme == "https", Region: at.region, BucketLookup: lookup, Transport: transport, MaxRetries: s3Retries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
+	}
+	store := s3{core: minio.Core{Client: client}, bucket: at.bucket}
+	if at.prefix != "" {
+		store.prefix = at.prefix + "/"
+	}
+	return store, nil
+}
+
+// Put implements [Store].
+func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) error {
+	_, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, body, size, minio.PutObjectOptions{
+		ContentType: "application/octet-stream", PartSize: partSize, NumThreads: 1, SendContentMd5: true,
+	})
+	return said(err)
+}
+
+// Get implements [Store].
+func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	var options minio.GetObjectOptions
+	if offset > 0 {
+		options.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
+	}
+	body, _, _, err := s.core.GetObject(ctx, s.bucket, s.prefix+name, options)
+	if err != nil {
+		return nil, said(err)
+	}
+	return body, nil
+}
+
+// Size implements [Store].
+func (s s3) Size(ctx context.Context, name string) (int64, error) {
+	info, err := s.core.Client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	return info.Size, said(err)
+}
+
+// Delete implements [Store].
+func (s s3) Delete(ctx context.Context, name string) error {
+	err := said(s.core.Client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
+	if errors.Is(err, ErrAbsent) {
+		return nil
+	}
+	return err
+}
+
+// List implements [Store].
+func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // ends the listing that is left early
+		for info := range s.core.Client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
+			object := Object{strings.TrimPrefix(info.Key, s.prefix), info.Size, info.LastModified}
+			if !yield(object, said(info.Err)) || info.Err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Clean implements [Store]: it aborts uploads that were not completed.
+func (s s3) Clean(ctx context.Context, before time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for upload := range s.core.Client.ListIncompleteUploads(ctx, s.bucket, s.prefix, true) {
+		err := upload.Err
+		if err == nil && upload.Initiated.Before(before) {
+			err = s.core.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
+		}
+		if err != nil && !errors.Is(said(err), ErrAbsent) {
+			return said(err)
+		}
+	}
+	return nil
+}
+
+// said is an error of the bucket, of which it says the code: the rest may repeat what was sent.
+func said(err error) error {
+	if err == nil {
+		return nil
+	}
+	answer, ok := errors.AsType[minio.ErrorResponse](err)
+	switch {
+	case !ok:
+		return err
+	case answer.Code == minio.NoSuchKey || answer.Code == minio.NoSuchUpload:
+		return ErrAbsent
+	}
+	return fmt.Errorf("the bucket answers %d %s", answer.StatusCode, answer.Code)
+}

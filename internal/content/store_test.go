@@ -1,0 +1,199 @@
+package content_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// bucketClient makes a client beside that of the store, and a bucket.
+func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Core {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
+	at, err := url.Parse(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
+	for end := time.Now().Add(time.Minute); err == nil; { // it answers before it takes a bucket
+		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
+			return minio.Core{Client: client}
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal(err)
+	return minio.Core{}
+}
+
+// names are the objects below a prefix.
+func names(t *testing.T, store content.Store, prefix string) (all []string) {
+	t.Helper()
+	for object, err := range store.List(t.Context(), prefix) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object.Name)
+		if age := time.Since(object.Time); object.Size == 0 || age > time.Hour || age < -time.Minute {
+			t.Errorf("it is %+v", object)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// failing is a body that breaks off.
+type failing struct{ io.Reader }
+
+func (f failing) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it broke off")
+	}
+	return n, err
+}
+
+func testStore(t *testing.T, store content.Store) {
+	ctx, large := t.Context(), picture(12<<20)
+	if _, err := store.Get(ctx, "a/aa/none", 0); !errors.Is(err, content.ErrAbsent) {
+		t.Errorf("an object that is not there: %v", err)
+	}
+	if _, err := store.Size(ctx, "a/aa/none"); !errors.Is(err, content.ErrAbsent) {
+		t.Errorf("its size: %v", err)
+	}
+	if err := store.Delete(ctx, "a/aa/none"); err != nil {
+		t.Errorf("its deletion: %v", err)
+	}
+	for name, one := range map[string]struct {
+		data []byte
+		size int64
+	}{"a/aa/small-1": {picture(1000), 1000}, "a/aa/large-1": {large, int64(len(large))}, "a/ab/large-2": {large, -1}, "b/aa/small-1": {picture(10), -1}} {
+		if err := store.Put(ctx, name, bytes.NewReader(one.data), one.size); err != nil {
+			t.Fatal(name, err)
+		}
+		if size, err := store.Size(ctx, name); err != nil || size != int64(len(one.data)) {
+			t.Errorf("%s has %d bytes, %v", name, size, err)
+		}
+		for _, offset := range []int{0, 1, len(one.data) - 1} {
+			body, err := store.Get(ctx, name, int64(offset))
+			if err != nil {
+				t.Fatal(name, offset, err)
+			}
+			if got, err := io.ReadAll(body); err != nil || !bytes.Equal(got, one.data[offset:]) {
+				t.Errorf("%s from %d on: %d bytes, %v", name, offset, len(got), err)
+			}
+			_ = body.Close()
+		}
+	}
+	for name, size := range map[string]int64{"a/aa/broken-1": int64(len(large)) + 1, "a/aa/broken-2": -1} {
+		if err := store.Put(ctx, name, failing{bytes.NewReader(large)}, size); err == nil {
+			t.Errorf("%s is written though its body broke off", name)
+		}
+		if _, err := store.Size(ctx, name); !errors.Is(err, content.ErrAbsent) {
+			t.Errorf("%s is there: %v", name, err)
+		}
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := store.Put(ended, "a/aa/ended", bytes.NewReader(large), -1); err == nil {
+		t.Error("it is written though its context has ended")
+	}
+	if got, want := names(t, store, "a/"), []string{"a/aa/large-1", "a/aa/small-1", "a/ab/large-2"}; !slices.Equal(got, want) {
+		t.Errorf("there are %q", got)
+	}
+	if got, want := names(t, store, "a/aa/small-"), []string{"a/aa/small-1"}; !slices.Equal(got, want) {
+		t.Errorf("of one there are %q", got)
+	}
+	if err := store.Delete(ctx, "a/aa/small-1"); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, store, "a/aa/small-"); len(got) != 0 {
+		t.Errorf("left are %q", got)
+	}
+}
+
+func TestADirectoryIsAStore(t *testing.T) {
+	store, err := content.OpenStore("file:" + t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testStore(t, store)
+}
+
+func TestABucketIsAStore(t *testing.T) {
+	server := proctest.StartBucket(t)
+	core := bucketClient(t, server, "easel-results")
+	store, err := content.OpenStore(server.URL("easel-results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testStore(t, store)
+	upload, err := core.NewMultipartUpload(t.Context(), "easel-results", "results/a/aa/dead-1", minio.PutObjectOptions{})
+	if err == nil {
+		_, err = core.PutObjectPart(t.Context(), "easel-results", "results/a/aa/dead-1", upload, 1, bytes.NewReader(picture(5<<20)), 5<<20, minio.PutObjectPartOptions{})
+	}
+	if err == nil {
+		err = store.Clean(t.Context(), time.Now().Add(time.Hour))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left := range core.Client.ListIncompleteUploads(t.Context(), "easel-results", "", true) {
+		t.Errorf("an upload is left: %+v", left)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
+	if other, err := content.OpenStore(server.URL("easel-results")); err != nil {
+		t.Fatal(err)
+	} else if err := other.Put(t.Context(), "a/aa/y", strings.NewReader("a"), 1); err == nil || !strings.Contains(err.Error(), "403") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("with a wrong secret: %v", err)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
+	server.Kill()
+	if err := store.Put(t.Context(), "a/aa/x", strings.NewReader("x"), 1); err == nil {
+		t.Error("a server that is away takes an object")
+	}
+	server.Start(t)
+	for end := time.Now().Add(time.Minute); ; {
+		body, err := store.Get(t.Context(), "a/aa/large-1", 0)
+		if err == nil {
+			got, err := io.ReadAll(body)
+			if _ = body.Close(); err == nil && bytes.Equal(got, picture(12<<20)) {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after a kill of the server: %v", err)
+		}
+	}
+}
+
+func TestTheAddressOfAStoreIsReadStrictly(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"file:/var/lib/easel/results": true, "file:results": true, "s3://bucket": true, "s3://my.bucket-1/a/b?region=eu-central-1": true,
+		"s3://bucket?endpoint=http://127.0.0.1:9000": true, "s3://bucket?endpoint=https%3A%2F%2Fs3.example&region=x&style=host": true,
+		"": false, "file:": false, "s3:bucket": false, "s3://": false, "s3://a": false, "s3://Bucket": false, "s3://bucket/a//b": false, "s3://bucket/a%20b": false,
+		"s3://key:hunter2@bucket": false, "s3://bucket?endpoint=minio:9000": false, "s3://bucket?endpoint=https://s3.example/path": false,
+		"s3://bucket?secret=hunter2": false, "s3://bucket?style=up": false, "s3://bucket#x": false, "https://bucket": false,
+	} {
+		err := content.Check(address)
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "EASEL_CONTENT_URL")) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

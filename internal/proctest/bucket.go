@@ -1,0 +1,99 @@
+package proctest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The keys of a bucket server's one user.
+const (
+	BucketKey    = "easel"
+	BucketSecret = "the-secret-of-the-bucket"
+)
+
+// Bucket is a server of S3, which can be killed and started again.
+type Bucket struct {
+	// Endpoint is its address.
+	Endpoint string
+
+	dir     string
+	args    []string
+	command *exec.Cmd
+}
+
+// StartBucket starts a server of S3, or skips the test where there is none on this machine: make .build/s3 installs one.
+func StartBucket(t *testing.T) *Bucket {
+	t.Helper()
+	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
+	if err == nil {
+		_, err = os.Stat(weed)
+	}
+	if err != nil {
+		t.Skip("no server of S3 is installed: make .build/s3")
+	}
+	b := &Bucket{dir: t.TempDir()}
+	users := filepath.Join(b.dir, "users.json")
+	text := fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret)
+	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.args = []string{weed, "server", "-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=" + users, "-volume.max=30", "-master.volumeSizeLimitMB=64"}
+	for _, server := range []string{"master", "volume", "filer", "s3"} {
+		for _, name := range []string{".port", ".port.grpc"} {
+			port, err := freePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.args = append(b.args, fmt.Sprintf("-%s%s=%d", server, name, port))
+			if server == "s3" && name == ".port" {
+				b.Endpoint = fmt.Sprintf("http://127.0.0.1:%d", port)
+			}
+		}
+	}
+	t.Cleanup(b.Kill)
+	b.Start(t)
+	return b
+}
+
+// Start starts the server, and waits until it answers.
+func (b *Bucket) Start(t *testing.T) {
+	t.Helper()
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec // of this file
+	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
+		err = b.command.Start()
+		_ = log.Close() // the process has its own
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // it is on this machine
+			_ = answer.Body.Close()
+			return
+		}
+	}
+	said, _ := os.ReadFile(filepath.Join(b.dir, "log"))
+	t.Fatalf("the server of S3 does not answer:\n%s", said[max(0, len(said)-4000):])
+}
+
+// Kill kills the server, if it runs.
+func (b *Bucket) Kill() {
+	if b.command != nil {
+		_ = b.command.Process.Kill() // it may have ended
+		_ = b.command.Wait()
+		b.command = nil
+	}
+}
+
+// URL is that of a bucket of the server, as EASEL_CONTENT_URL has it.
+func (b *Bucket) URL(bucket string) string {
+	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
+}
