@@ -31,7 +31,7 @@ func (at place) exists() error {
 // openApart opens a ledger over one connection without bounds of time, for what is done with the whole of it. A file of
 // SQLite is taken: no server has it.
 func openApart(at place) (*Ledger, error) {
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.goose), groups: groups{waiting: map[string][]*member{}}}
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.goose)}
 	if err := l.take(at.file); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -13,7 +13,34 @@ import (
 // PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together.
 type groups struct {
 	mu      sync.Mutex
-	waiting map[string][]*member // by group; somebody carries out those of a group that is here
+	waiting map[string][]*member // by group; somebody leads each that is here
+
+	led  chan string   // to the goroutine that serves a file of SQLite; nil where there is none
+	over chan struct{} // closed when that ends
+	end  sync.Once
+}
+
+// serve lets a goroutine of their own lead groups until close, whose stack has grown: SQLite needs a deep one, and to let
+// that of each call grow takes longer than an order.
+func (g *groups) serve(work *sync.WaitGroup) {
+	g.led, g.over = make(chan string), make(chan struct{})
+	work.Go(func() {
+		for {
+			select {
+			case key := <-g.led:
+				g.lead(key)
+			case <-g.over:
+				return
+			}
+		}
+	})
+}
+
+// close ends the goroutine that serves.
+func (g *groups) close() {
+	if g.over != nil {
+		g.end.Do(func() { close(g.over) })
+	}
 }
 
 // groupMost is how many transactions of an owner are carried out together.
@@ -59,11 +86,15 @@ var errNothing = errors.New("nothing is to be recorded")
 func (g *groups) once(key string, t *transaction, do func(*transaction) error) error {
 	m := &member{transaction: t, do: do, ended: make(chan struct{}), decided: make(chan struct{})}
 	g.mu.Lock()
+	if g.waiting == nil {
+		g.waiting = map[string][]*member{}
+	}
 	_, led := g.waiting[key]
 	g.waiting[key] = append(g.waiting[key], m)
 	g.mu.Unlock()
-	if !led {
-		g.lead(key)
+	if !led && !g.isServed(key) {
+		g.round(key)
+		go g.lead(key) // what has come meanwhile
 	}
 	select {
 	case <-m.ended:
@@ -92,11 +123,30 @@ func (g *groups) leave(key string, m *member) error {
 	}
 }
 
-// lead carries out what waits, and has another goroutine lead what has come meanwhile.
+// isServed has the goroutine that serves lead a group, where there is one.
+func (g *groups) isServed(key string) bool {
+	if g.led == nil {
+		return false
+	}
+	select {
+	case g.led <- key:
+		return true
+	case <-g.over:
+		return false
+	}
+}
+
+// lead carries out what waits, and what comes meanwhile.
 func (g *groups) lead(key string) {
+	for g.round(key) {
+	}
+}
+
+// round carries out what waits, and reports whether something did.
+func (g *groups) round(key string) bool {
 	members := g.take(key)
 	if len(members) == 0 {
-		return
+		return false
 	}
 	carryOut(members)
 	members[0].l.settleLog()
@@ -106,7 +156,7 @@ func (g *groups) lead(key string) {
 		}
 		close(m.ended)
 	}
-	go g.lead(key)
+	return true
 }
 
 // take takes the next transactions, so many of each owner.

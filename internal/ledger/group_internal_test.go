@@ -110,14 +110,18 @@ func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
 	}
 }
 
-// The disk is waited for once for all of them.
+// The disk is waited for once for all of them, and so is the network: all have sent their first statements before one sends
+// its second.
 func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 	l := groupOf(t, proctest.Database(t))
 	steps := map[string]func(*transaction) error{"refused": func(*transaction) error { return ErrKeyTaken }}
+	beside := map[int]int{}
 	for n := range groupMost - 1 {
 		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
-			noted := ""
-			return tx.row(`SELECT name FROM facts WHERE name = $1`, fmt.Sprint("one ", n)).Scan(&noted)
+			seen := 0
+			err := tx.row(`SELECT COUNT(*) FROM facts WHERE name LIKE 'one %'`).Scan(&seen)
+			beside[n] = seen
+			return err
 		}
 	}
 	errs := together(t, l, steps, l.inStudio)
@@ -127,6 +131,30 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 	}
 	if got := l.Ask(t, `SELECT COUNT(*) || ' in ' || COUNT(DISTINCT xmin::text) FROM facts WHERE name LIKE 'one %'`); got != fmt.Sprint(groupMost-1, " in 1") {
 		t.Errorf("%s transactions", got)
+	}
+	for n, seen := range beside {
+		if seen != groupMost-1 {
+			t.Errorf("beside %d there are %d", n, seen)
+		}
+	}
+}
+
+// In a file each sees what those before it have done, and nobody is beside it. Those of an owner that are too many come next.
+func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	steps, running := map[string]func(*transaction) error{}, 0
+	for n := range groupMost + 3 {
+		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
+			if running++; running > 1 {
+				return errors.New("another is beside it")
+			}
+			_, err := tx.now()
+			running--
+			return err
+		}
+	}
+	if err := errors.Join(slices.Collect(maps.Values(together(t, l, steps, l.inStudio)))...); err != nil {
+		t.Error(err)
 	}
 }
 

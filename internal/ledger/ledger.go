@@ -102,7 +102,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
-		contents: config.Contents, wanted: make(chan struct{}, 1), groups: groups{waiting: map[string][]*member{}},
+		contents: config.Contents, wanted: make(chan struct{}, 1),
 	}
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
@@ -133,6 +133,9 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 			return unusable(err)
 		}
 		l.reads = at.newPool(db, sqliteReaders, at.statements)
+	}
+	if l.IsDurable() && !l.IsShared() {
+		l.groups.serve(&l.work)
 	}
 	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {
@@ -195,6 +198,7 @@ func withSetting(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
+	l.groups.close()
 	l.work.Wait()
 	for _, p := range []*pool{l.reads, l.writes} {
 		if p != nil {
