@@ -29,6 +29,7 @@ SEED    ?= 1
 # What `make mutate` changes, and how often.
 PACKAGE ?= ledger
 CHANGES ?= 50
+COMMA    = ,
 # The languages whose examples `make test-clients` runs; rust is one, which takes minutes to build.
 LANGUAGES ?= python typescript java
 
@@ -198,10 +199,10 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
-mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it notices
+mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it (RUN, default: all) notices; FILE: those of a file alone
 	@mkdir -p .build
 	$(ALONE_GO) build -C internal/tools -o ../../.build/mutate ./mutate
-	.build/mutate -n $(CHANGES) -seed $(SEED) -tests ./internal/$(PACKAGE) internal/$(PACKAGE)
+	.build/mutate -n $(CHANGES) -seed $(SEED) -only '$(FILE)' -tests './internal/$(PACKAGE)$(if $(RUN),$(COMMA)-run$(COMMA)$(RUN))' internal/$(PACKAGE)
 
 one-order: ## Count our files and functions that one CreateGeneration runs through
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order

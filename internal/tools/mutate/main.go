@@ -1,7 +1,7 @@
 // Command mutate changes one place of a package at a time and runs tests: a change that no test notices is printed. The
 // source stays as it is, since the compiler is given the changed file by an overlay.
 //
-//	mutate [-n 50] [-seed 1] [-only file.go:12] -tests ./internal/orders internal/orders
+//	mutate [-n 50] [-seed 1] [-only file.go:12 | -only file.go] -tests ./internal/orders internal/orders
 package main
 
 import (
@@ -41,7 +41,7 @@ type mutation struct {
 func main() {
 	n := flag.Int("n", 50, "how many changes, drawn from all")
 	seed := flag.Uint64("seed", 1, "which ones")
-	only := flag.String("only", "", "those of a line alone, as file.go:12")
+	only := flag.String("only", "", "those of a line alone, as file.go:12, or of a file")
 	tests := flag.String("tests", "", "packages whose tests are run, and flags of go test, with commas")
 	limit := flag.Duration("limit", 5*time.Minute, "for the tests of one change; it counts as noticed")
 	flag.Parse()
@@ -64,7 +64,7 @@ func run(dir, only string, tests []string, n int, seed uint64, limit time.Durati
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		for _, m := range mutations(files[path]) {
 			at := set.Position(m.at)
-			if place := fmt.Sprintf("%s:%d", filepath.Base(path), at.Line); only == "" || only == place {
+			if place := fmt.Sprintf("%s:%d", filepath.Base(path), at.Line); only == "" || only == place || only == filepath.Base(path) {
 				all = append(all, func() (string, bool) {
 					m.make()
 					defer m.undo()
@@ -183,6 +183,6 @@ func isNoticed(set *token.FileSet, path string, file *ast.File, tests []string, 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	args := append([]string{"test", "-overlay", overlay, "-short", "-failfast", "-vet=off", "-count=1"}, tests...)
+	args := append([]string{"test", "-overlay", overlay, "-short", "-failfast", "-vet=off", "-ldflags=-w", "-count=1"}, tests...)
 	return exec.CommandContext(ctx, "go", args...).Run() != nil //nolint:gosec // the packages that were asked for
 }
