@@ -1,0 +1,244 @@
+package orders_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	window       = 12 * time.Hour
+	refundWindow = 10 * time.Minute
+)
+
+// shop is a sandbox and a ledger, in simulated time.
+type shop struct {
+	*testing.T
+	box    *sandbox.Sandbox
+	ledger *ledger.Ledger
+	key    string
+	path   string
+	outbox *ledger.Outbox
+}
+
+// open opens the ledger.
+func (s *shop) open() {
+	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Outbox: s.outbox})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.ledger = l
+}
+
+// inShop runs a test in a shop with an account that has so much money.
+func inShop(t *testing.T, balance int64, test func(*shop)) {
+	t.Helper()
+	inShopOf(t, sandbox.Config{}, balance, test)
+}
+
+// inShopOf is inShop with a catalog of another kind.
+func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*shop)) {
+	t.Helper()
+	catalog.Seed = 7
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	synctest.Test(t, func(t *testing.T) {
+		box, err := sandbox.Open(catalog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &shop{T: t, box: box, key: key, path: path}
+		s.open()
+		test(s)
+		s.audit()
+		if err := errors.Join(s.ledger.Close(), box.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// audit checks the catalog's books, and gives the number of charges.
+func (s *shop) audit() int {
+	s.Helper()
+	audit, err := s.box.Audit(context.Background(), s.key)
+	if err == nil {
+		err = audit.Check()
+	}
+	if err != nil {
+		s.Error("the books:", err)
+	}
+	return len(audit.ChargesByIdempotencyKey)
+}
+
+// replica is one process.
+type replica struct {
+	*shop
+	orders *orders.Orders
+	client *catalog.Client
+
+	mu     sync.Mutex
+	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
+	before func(*http.Request) error                                   // happens before a request leaves
+	key    string
+}
+
+func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
+
+// replicaWith is a replica with other settings.
+func (s *shop) replicaWith(cfg orders.Config) *replica {
+	r := &replica{shop: s, key: s.key}
+	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
+	if err != nil {
+		s.Fatal(err)
+	}
+	cfg.Recorder, cfg.Catalog = orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler)), client
+	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Polls(), Seed: 1, Sighted: func(seen watch.Sighting) { r.orders.Sighted(seen) }}); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(cfg.Hub.Close)
+	r.client, r.orders = client, orders.New(cfg)
+	return r
+}
+
+// watches watches a generation, and gives the states that were told when it is called.
+func (r *replica) watches(id string) (told func() []catalog.State) {
+	var states []catalog.State
+	var watching sync.WaitGroup
+	ctx, stop := context.WithCancel(r.Context())
+	watching.Go(func() {
+		_ = r.orders.Hub.Watch(ctx, watch.Request{Credential: r.held("studio"), IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(e watch.Event) error {
+			if e.Update != nil {
+				states = append(states, e.Update.Generation.State)
+			}
+			return nil
+		})
+	})
+	return func() []catalog.State {
+		stop()
+		watching.Wait()
+		return states
+	}
+}
+
+// RoundTrip calls the sandbox without a network.
+func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	if req.Body == nil { // which a server never has
+		req = req.Clone(req.Context())
+		req.Body = http.NoBody
+	}
+	r.mu.Lock()
+	answer, before := r.answer, r.before
+	r.mu.Unlock()
+	if before != nil {
+		if err := before(req); err != nil {
+			return nil, err
+		}
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil { // nothing has left
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	r.box.ServeHTTP(recorder, req)
+	if answer != nil && isOrder(req) {
+		return answer(req, recorder.Result())
+	}
+	return recorder.Result(), nil
+}
+
+// answers sets what becomes of the answers of orders.
+func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = f
+}
+
+func lost(*http.Request, *http.Response) (*http.Response, error) {
+	return nil, errors.New("the connection is gone")
+}
+
+func (r *replica) held(owner string) catalog.Credential {
+	cred := catalog.Held(func() catalog.Secret { return catalog.NewSecret(r.key) })
+	cred.Owner = owner
+	return cred
+}
+
+// place places an order of an owner.
+func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (orders.Receipt, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return r.orders.Place(ctx, r.held(owner), r.request(owner, key, prompt, more...))
+}
+
+func (r *replica) request(owner, key, prompt string, more ...func(*orders.Request)) orders.Request {
+	request := orders.Request{
+		Caller: owner + "-service", ModelID: "studio/haiku", Inputs: fmt.Appendf(nil, `{"prompt":%q}`, prompt),
+		IdempotencyKey: key, UpstreamKey: owner + "." + key,
+	}
+	for _, change := range more {
+		change(&request)
+	}
+	return request
+}
+
+// within gives an order a budget of a day.
+func within(limit *int64) func(*orders.Request) {
+	return func(r *orders.Request) {
+		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
+	}
+}
+
+// befores sets what happens before a request leaves.
+func (r *replica) befores(f func(*http.Request) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = f
+}
+
+// isOrder reports whether a request places an order.
+func isOrder(req *http.Request) bool {
+	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
+}
+
+// recover runs the recovery for a while.
+func (r *replica) recover(d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	r.orders.Recover(ctx, r.held(""))
+}
+
+// list gives the orders of the ledger.
+func (s *shop) list(f ledger.Filter) []ledger.Order {
+	s.Helper()
+	all, err := s.ledger.List(context.Background(), f, ledger.Position{}, 1000)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return all
+}

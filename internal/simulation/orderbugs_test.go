@@ -1,0 +1,358 @@
+package simulation
+
+// orderBugs are those of teams, orders, money and events.
+var orderBugs = []bug{
+	{
+		name:   "two teams with one idempotency key have one order",
+		edits:  []edit{{serviceDir, "upstreamIdempotencyKey", "append(append(t, c.credential.Owner...), k...)", "append(t, k...)"}},
+		jobs:   seeds("ledger-T1", 1, 2, 3),
+		breaks: []string{"one idempotency key is one charge", "nobody sees a foreign generation or a secret", "every cent of the account has one owner"},
+	},
+	{
+		name:   "a generation of another team is shown",
+		edits:  []edit{{serviceDir, "hides", "credential(c).Held && o != nil && !who(c).everybody", "false"}},
+		jobs:   seeds("ledger-T2", 1, 2, 3),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "a list shows the generations of all teams",
+		edits:  []edit{{ledgerDir, "Filter.clauses", "f.Owner != nil", `f.Owner != nil && *f.Owner == ""`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "a watch of everything covers what is another team's",
+		edits:  []edit{{serviceDir, "chosen.Has", "o && !excludes(c.filter, w.Model, w)", "o || !excludes(c.filter, w.Model, w)"}},
+		jobs:   seeds("ledger-T2", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name: "an order is sent while the ledger is away",
+		edits: []edit{{
+			ordersDir, "placing.write", "return nil, p.unasked(err)",
+			"asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil",
+		}},
+		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name: "a generation is told that could not be recorded",
+		edits: []edit{{
+			ordersDir, "submission.conclude", "step, failed := s.writeConclusion(ctx, conclusion)",
+			"step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }",
+		}},
+		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
+		breaks: []string{"nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "a commit in doubt is a ledger that is away",
+		edits:  []edit{{ledgerDir, "committed", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
+		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
+	},
+	{
+		name:   "a claim is taken once for all attempts",
+		edits:  []edit{{ordersDir, "submission.renew", "s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)", "func() (bool, time.Duration, error) { return true, time.Hour, nil }()"}},
+		jobs:   seeds("ledger-U4p", 1, 2, 3, 4),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name:   "an order is sent by two replicas at once",
+		edits:  []edit{{lifecycleDir, "Order.Call", "o.Claimed", "false"}, {lifecycleDir, "Order.Resume", "o.State != Open || o.Claimed", "o.State != Open"}},
+		jobs:   append(seeds("ledger-T1r", 2, 1, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
+	},
+	{
+		name: "a claim lasts by the clock of the process",
+		edits: []edit{{
+			ledgerDir, "Ledger.claim", "tx.exec(_, o.Claims, ClaimTime.Microseconds(), o.ID)",
+			`tx.exec("UPDATE orders SET claims = $1, claimed_until = $2 WHERE id = $3", o.Claims, time.Now().Add(ClaimTime).UnixMicro(), o.ID)`,
+		}},
+		jobs:   append(seeds("ledger-T3", 6, 1, 2, 3, 4, 5), seeds("ledger-T1r", 1, 2, 3, 4)...),
+		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time", "an order is known a minute after the catalog answers again"},
+	},
+	{
+		name: "a refusal frees an order that another claim may have placed",
+		edits: []edit{
+			{lifecycleDir, "Order.Concluded", "outcome == TurnedAway && claim == 1", "outcome == TurnedAway"},
+			{ordersDir, "placing.begin", "s.mayExist || p.uncertain", "false"},
+			{ordersDir, "Orders.submission", "order.Claims > 1", "false"},
+		},
+		jobs:   append(seeds("ledger-A10k", 1, 2, 3, 4, 5, 6), seeds("ledger-A10", 1, 2, 3)...),
+		breaks: []string{"no unknown outcome is given as known", "a refused order is not charged", "every cent of the account has one owner", "nothing is told before the ledger holds it"},
+	},
+	{
+		name:   "the ledger does not know that the window is over",
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Expired = age >= l.window.Microseconds()", "o.Expired = age < 0"}},
+		jobs:   seeds("ledger-T11", 1, 2, 3),
+		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
+	},
+	{
+		name:   "an order is sent again under a new API key",
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Rotated = o.APIKey != k", `o.Rotated = k == "never"`}},
+		jobs:   seeds("ledger-T10", 1, 2, 3, 4),
+		breaks: []string{"nothing is sent after the window, or under another API key", "one idempotency key is one charge"},
+	},
+	{
+		name:   "an order that nobody comes back for waits for long",
+		edits:  []edit{{ledgerDir, "retryDelay", "min(_, retryAtMost)", "10 * time.Minute"}},
+		jobs:   seeds("ledger-T3l", 1, 2, 3, 4),
+		breaks: []string{"an order is known a minute after the catalog answers again"},
+	},
+	{
+		name: "reserved money does not count in a budget",
+		edits: []edit{
+			{ledgerDir, "count", "addToBudgets", "addSpentAlone"},
+			addition(ledgerDir, `import "strings"
+
+var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + excluded.reserved_cents <=", "+ excluded.reserved_cents <=", 1)
+`),
+		},
+		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"no budget is passed"},
+	},
+	{
+		name:   "what was spent counts again with each look",
+		edits:  []edit{{ledgerDir, "moving", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
+		jobs:   seeds("teams-short", 1, 2),
+		breaks: []string{"the money of the orders is that of the budgets"},
+	},
+	{
+		name:   "a refund is not recorded",
+		edits:  []edit{{lifecycleDir, "Observed.Money", "g.Status == Refunded", "false"}},
+		jobs:   seeds("ledger-S3", 1, 2, 3),
+		breaks: []string{"every cent of the account has one owner"},
+	},
+	{
+		name:   "nobody settles",
+		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err := []ledger.Due(nil), error(nil)"}},
+		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
+		breaks: []string{"what nobody watches is settled", "every cent of the account has one owner"},
+	},
+	{
+		name:   "an operator's list ends with the ledger",
+		edits:  []edit{{serviceDir, "generations.ListGenerations", "!hides(ctx, filter.Owner) && len(filter.Labels) == 0", "false"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"operators see everything"},
+	},
+	{
+		name:   "an operator's list has its own",
+		edits:  []edit{{serviceDir, "viewer", "c.operator || c.everybody", "c.everybody"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"operators see everything"},
+	},
+	{
+		name:   "an operator changes what others have ordered",
+		edits:  []edit{{serviceDir, "Service.owns", "owner := orderer(c)", "owner := viewer(c)"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name: "a repeat changes the labels",
+		edits: []edit{{
+			ledgerDir, "Ledger.Call", "o, step = *f, f.Call(f.isSame(r))",
+			`for name, value := range r.Labels { if _, err := tx.exec("UPDATE labels SET value = $1 WHERE order_id = $2 AND name = $3", value, f.ID, name); err != nil { return err } }
+			o, step = *f, f.Call(f.isSame(r))`,
+		}},
+		jobs:   seeds("ledger-T1r", 1, 2, 3, 4),
+		breaks: []string{"the first labels stay, and choose"},
+	},
+	{
+		name:   "a filter by label looks at its name alone",
+		edits:  []edit{{ledgerDir, "Filter.labels", `c.add("id = order_id AND name = %s AND value = %s", name, f.Labels[name])`, `c.add("id = order_id AND name = %s", name)`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"the first labels stay, and choose"},
+	},
+	{
+		name:   "a team sees the usage of all",
+		edits:  []edit{{ledgerDir, "UsageQuery.between", "q.Owner != nil", `q.Owner != nil && *q.Owner == ""`}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4),
+		breaks: []string{"usage is what the orders are, and what the catalog's books are"},
+	},
+	{
+		name:   "the callers file is read once",
+		edits:  []edit{{reloadDir, "Value.begin", "!v.reading && time.Since(v.checked) >= i", "v.checked.IsZero()"}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a new order fits the budget in force", "nobody sees a foreign generation or a secret"},
+	},
+	{
+		name: "a callers file that is broken lets nobody in",
+		edits: []edit{{
+			serviceDir, "LoadCallers", "next, err := last.parse(_)",
+			"next, err := last.parse(contents[0]); if err != nil && inForce != nil { next, err = &callers.List{}, nil }",
+		}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"the callers file in force says who may call"},
+	},
+	{
+		name:   "a watch goes on without its caller's token",
+		edits:  []edit{{serviceDir, "Service.now", "newest == c.listed", "newest != nil"}},
+		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nobody sees a foreign generation or a secret"},
+	},
+	{
+		name:   "a charge above the quote is told to nobody",
+		edits:  []edit{{ordersDir, "submission.named", "g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0", "false"}},
+		jobs:   seeds("ledger-T7", 1, 2, 3),
+		breaks: []string{"a charge above the quote is told"},
+	},
+	{
+		name:   "what an operator says of an order is taken as a refusal",
+		edits:  []edit{{lifecycleDir, "Order.Resolve", `generation != ""`, "false"}},
+		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
+		breaks: []string{"what an operator resolves is so"},
+	},
+	{
+		name:   "what came back is counted at each look",
+		edits:  []edit{{ledgerDir, "moving", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
+		jobs:   seeds("ledger-T6", 1, 2, 3, 4),
+		breaks: []string{"the book says what its journal adds up to"},
+	},
+
+	// Money.
+	{
+		name: "a key stands in two teams of one caller",
+		edits: []edit{
+			{ledgerDir, "Ledger.open", "return l.belong(c, u)", `_, _ = l.writes.ExecContext(c, "DROP INDEX IF EXISTS orders_caller"); return l.belong(c, u)`},
+			{ordersDir, "placing.write", "p.request.Agreed = f", "_ = f"},
+		},
+		jobs:   seeds("ledger-M1", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"a caller that is moved is charged once for a key"},
+	},
+	{
+		name:   "a refusal is told though another call has placed the order",
+		edits:  []edit{{ordersDir, "placing.refuse", "free, err := p.orders.Ledger.IsFree(ctx, p.request)", "free, err := true, error(nil)"}},
+		jobs:   seeds("ledger-M2", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"what is called not placed is not placed", "a refused order is not charged"},
+	},
+	{
+		name:   "an order above the most that it may cost is placed",
+		edits:  []edit{{ordersDir, "placing.price", "quote.PriceCents > *most", "false"}},
+		jobs:   seeds("only-U20", 1, 2, 3),
+		breaks: []string{"limits hold, and are reported at once"},
+	},
+	{
+		name:   "a proxy's 404 is the catalog's",
+		edits:  []edit{{catalogDir, "IsAbsent", "e.Own", "true"}, {lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"}},
+		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
+		breaks: []string{"no state is delivered that the catalog never had", "what the ledger calls gone is gone"},
+	},
+	{
+		name:   "one 404 is a deletion",
+		edits:  []edit{{lifecycleDir, "Absence.NotFound", "w && n.Sub(a.Since) >= AbsentFor", "true"}},
+		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
+		breaks: []string{"no state is delivered that the catalog never had", "what the ledger calls gone is gone"},
+	},
+	{
+		name:   "an event is written by who tells its owner alone",
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsSubscriber(a.Owner)"}},
+		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "the first charge is kept",
+		edits:  []edit{{lifecycleDir, "Observed.After", "*o.CostCents > *g.ChargedCents", "false"}},
+		jobs:   seeds("ledger-M7", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every cent of the account has one owner"},
+	},
+	{
+		name:   "what is reserved is free with the first charge",
+		edits:  []edit{{lifecycleDir, "Observed.isCharged", "g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents", "true"}},
+		jobs:   seeds("ledger-M7", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+		breaks: []string{"no budget is passed", "a new order fits the budget in force", "a price is reserved until the end"},
+	},
+	{
+		name:   "an order that can't be sent any more reserves its price for ever",
+		edits:  []edit{{ordersDir, "Orders.Tidy", "sleep(c, tidyEvery)", "sleep(c, 10000*tidyEvery)"}},
+		jobs:   seeds("ledger-M8", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is reserved past the window"},
+	},
+	{
+		name:   "what was about to leave leaves past the window",
+		edits:  []edit{{catalogDir, "timelyBody.Read", "!n.Before(b.leaveBy) || !n.Round(0).Before(b.leaveBy.Round(0))", "n.IsZero()"}},
+		jobs:   seeds("ledger-M12", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"nothing is charged past the window", "one idempotency key is one charge"},
+	},
+
+	// Teams that are told.
+	{
+		name: "an event is written after the transaction of its state",
+		edits: []edit{
+			{ledgerDir, "Ledger.observe", "t.tellGeneration(o, n, x)", "t.tellLater(o, n, x)"},
+			addition(ledgerDir, `import "context"
+
+func (t *transaction) tellLater(before, after Order, text *string) error {
+	go func() {
+		_ = t.l.inTransaction(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
+	}()
+	return nil
+}
+`),
+		},
+		jobs:   append(seeds("events-only-T4c", 1, 2, 3, 4, 5, 6), seeds("events-only-T3", 1, 2, 3)...),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "an event counts as sent before it is",
+		edits:  []edit{{eventsDir, "Sender.send", "e := s.post(c, t, x)", "_ = s.cfg.Ledger.Sent(c, x.ID); e := s.post(c, t, x)"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "an event that was not taken counts as sent",
+		edits:  []edit{{eventsDir, "Sender.send", "s.record(c, x, e)", "s.record(c, x, map[bool]error{}[e == nil])"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "any answer takes an event",
+		edits:  []edit{{eventsDir, "Sender.post", "a.StatusCode > 299", "a.StatusCode > 599"}},
+		jobs:   seeds("events-only-K3", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name: "events of one generation overtake each other",
+		edits: []edit{{
+			ledgerDir, "Ledger.DueEvents", "ask(c, l, scanEvent, _, o, m)",
+			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2", o, m)`,
+		}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "each attempt has an id of its own",
+		edits:  []edit{{eventsDir, "request", "b, e := Document(x)", "x.ID += strconv.FormatInt(x.Attempts, 10); b, e := Document(x)"}},
+		jobs:   seeds("events-short", 1, 2),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "nobody goes on where the sender was killed",
+		edits:  []edit{{eventsDir, "Sender.claim", `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, ledger.ClaimTime)`, `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, 24*time.Hour)`}},
+		jobs:   seeds("events-only-K3", 1, 2, 3, 4),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a dead receiver is left alone for long",
+		edits:  []edit{{eventsDir, "receiver.done", "r.rest = n.Add(_)", "r.rest = n.Add(5 * time.Minute)"}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "the threshold of a month is not told",
+		edits:  []edit{{ledgerDir, "transaction.tellBudgets", "l.periods(o.Time)", "l.periods(o.Time)[:1]"}},
+		jobs:   seeds("events-short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a refund that comes after a failure is not told",
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Status > b.Status", "a.Status > b.Status && b.Status < lifecycle.Failed"}},
+		jobs:   seeds("events-short", 1, 2, 3),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+	{
+		name:   "a signature leaves out the time",
+		edits:  []edit{{eventsDir, "Secrets.Sign", `strconv.FormatInt(_, 10)`, `""`}},
+		jobs:   seeds("events-short", 1),
+		breaks: []string{"every event that was recorded arrives, and no other"},
+	},
+}
