@@ -40,8 +40,10 @@ func namesOf(message any) (n names) {
 // attrs are the names of a call, of its answer and of its order, as its line has them.
 func (n names) attrs(answer names, order string) (all []slog.Attr) {
 	for _, one := range [][2]string{
-		{"generation", cmp.Or(n.generation, answer.generation)}, {"model", cmp.Or(n.model, answer.model)},
-		{"order", order}, {"idempotency_key", n.idempotencyKey},
+		{"generation", cmp.Or(n.generation, answer.generation)},
+		{"model", cmp.Or(n.model, answer.model)},
+		{"order", order},
+		{"idempotency_key", n.idempotencyKey},
 	} {
 		if one[1] != "" {
 			all = append(all, slog.String(one[0], strings.ToValidUTF8(one[1][:min(len(one[1]), mostName)], "")))

@@ -123,7 +123,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 			return nil, err
 		}
 	}
-	if update.Generation.State == catalog.StateDeleted {
+	if update.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
 	return &easelv1.GetGenerationResponse{Generation: s.message(ctx, update, whose)}, nil
@@ -131,7 +131,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 
 // stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
-	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.Generation.ObserveTime) > limit.AsDuration())
+	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
 // read reads the catalog, and shares the answer with the watchers.
@@ -199,8 +199,8 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	finished := update.Generation.State.Terminal()
-	if finished && update.Generation.State == catalog.StateFailed {
+	finished := update.State.Terminal()
+	if finished && update.State == catalog.StateFailed {
 		if finished, err = s.cfg.Orders.IsSettled(ctx, id); err != nil {
 			return err
 		}

@@ -89,11 +89,11 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	case event.Update != nil && event.Update.Missing && !w.begun:
 		return noGeneration(w.id)
 	case event.Update != nil:
-		w.file = event.Update.Generation.File != nil
+		w.file = event.Update.File != nil
 		err = w.out.stream.SendMsg(preEncodedUpdate{encodeUpdate(event.Update, w.whose), time.Now()})
 	case event.Heartbeat != nil:
 		if event.Known != nil {
-			w.file = event.Known.Generation.File != nil
+			w.file = event.Known.File != nil
 		}
 		err = w.out.stream.SendMsg(&easelv1.WatchGenerationResponse{
 			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(who(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),

@@ -185,8 +185,8 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 // wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
 // knows, is of interest to a caller that has named it.
 func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
-	model := cmp.Or(u.Generation.ModelID, whose.Model)
-	if model == "" && w.filter.GetModelId() != "" && u.Generation.State != catalog.StateDeleted {
+	model := cmp.Or(u.ModelID, whose.Model)
+	if model == "" && w.filter.GetModelId() != "" && u.State != catalog.StateDeleted {
 		return false
 	}
 	return !excludes(w.filter, model, whose)
@@ -195,7 +195,7 @@ func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
 // attribution is whose the generation of an update is. Where the ledger has to say so, what it says is remembered for the
 // other watchers.
 func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
-	id := u.Generation.ID
+	id := u.ID
 	whose, ok := w.whose[id]
 	if !ok && w.own != nil {
 		whose, ok = w.own.Whose(id)
@@ -244,10 +244,10 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose orders.Attribution, know
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:
-	case w.named || u.Generation.State != catalog.StateDeleted:
-		w.covered[u.Generation.ID] = true
+	case w.named || u.State != catalog.StateDeleted:
+		w.covered[u.ID] = true
 	default:
-		delete(w.covered, u.Generation.ID)
+		delete(w.covered, u.ID)
 	}
 }
 

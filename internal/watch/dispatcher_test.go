@@ -93,7 +93,7 @@ func TestASlowDeliveryIsNoStall(t *testing.T) { // L2
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
 			time.Sleep(29 * time.Second)
 			if event.Update != nil {
-				last = event.Update.Generation.State
+				last = event.Update.State
 			}
 			return nil
 		})
@@ -129,7 +129,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		var delivered, left atomic.Int32
 		for range watches {
 			ended := watch(Request{}, func(event Event) error {
-				if u := event.Update; u != nil && u.Generation.State == catalog.StateSucceeded {
+				if u := event.Update; u != nil && u.State == catalog.StateSucceeded {
 					if delivered.Add(1); left.Load() > 0 {
 						t.Errorf("%d have left, and %d are delivered", left.Load(), delivered.Load())
 					}

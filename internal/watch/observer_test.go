@@ -47,7 +47,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.delivered = append(n.delivered, fmt.Sprint(ctx.Value(nameKey{}), ": ", event.Update.Generation.State, " by ", found))
+		n.delivered = append(n.delivered, fmt.Sprint(ctx.Value(nameKey{}), ": ", event.Update.State, " by ", found))
 	}
 }
 
