@@ -26,7 +26,7 @@ func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, e
 	default:
 		return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
 	}
-	return slog.New(slog.NewMultiHandler(tracedHandler{handler}, recentHandler{recent: last})), nil
+	return slog.New(slog.NewMultiHandler(tracedHandler{handler}, last.handler())), nil
 }
 
 // tracedHandler adds the ids of the context's trace, so that a reader finds the span of a line and

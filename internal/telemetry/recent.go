@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -29,16 +30,8 @@ type Trouble struct {
 // recent keeps the last troubles, also those below the level of the log.
 type recent struct {
 	mu       sync.Mutex
-	troubles []Trouble // the newest last
-}
-
-func (r *recent) keep(t Trouble) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.troubles) == maxTroubles {
-		r.troubles = slices.Delete(r.troubles, 0, 1)
-	}
-	r.troubles = append(r.troubles, t)
+	troubles []Trouble    // the newest last
+	detail   bytes.Buffer // of the trouble that is kept now
 }
 
 // newest gives the troubles, the newest first.
@@ -50,53 +43,49 @@ func (r *recent) newest() []Trouble {
 	return all
 }
 
-// recentHandler keeps the troubles of the log.
-type recentHandler struct {
-	recent *recent
-	attrs  string // of the logger, as text
-	group  string // of its next attributes: "a.b."
+// handler is what keeps the troubles of a log.
+func (r *recent) handler() slog.Handler {
+	return recentHandler{slog.NewTextHandler(&r.detail, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: detailAlone}), r}
 }
 
-// Enabled implements slog.Handler.
-func (h recentHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn
+// detailAlone leaves out what a trouble has beside its detail, the stack, which is long, and callers' keys: the page is open.
+func detailAlone(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && slices.Contains([]string{slog.TimeKey, slog.LevelKey, slog.MessageKey}, a.Key) || a.Key == "stack" || a.Key == "idempotency_key" {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// recentHandler keeps the troubles of the log. The handler in it writes the detail.
+type recentHandler struct {
+	slog.Handler
+	recent *recent
 }
 
 // Handle implements slog.Handler.
 func (h recentHandler) Handle(ctx context.Context, record slog.Record) error {
-	t := Trouble{Time: record.Time, Level: record.Level, Text: record.Message}
-	var detail strings.Builder
-	detail.WriteString(h.attrs)
-	record.Attrs(func(a slog.Attr) bool {
-		detail.WriteString(attrText(h.group, a))
-		return detail.Len() < longestDetail
-	})
-	text := strings.TrimSpace(detail.String())
-	t.Detail = strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")
+	r := h.recent
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.detail.Reset()
+	err := h.Handler.Handle(ctx, record)
+	text := strings.TrimSpace(r.detail.String())
+	t := Trouble{Time: record.Time, Level: record.Level, Text: record.Message, Detail: strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		t.TraceID = span.TraceID().String()
 	}
-	h.recent.keep(t)
-	return nil
-}
-
-func attrText(group string, a slog.Attr) string {
-	if a.Equal(slog.Attr{}) || a.Key == "stack" || a.Key == "idempotency_key" { // the page, which is open, has no callers' keys
-		return ""
+	if r.troubles = append(r.troubles, t); len(r.troubles) > maxTroubles {
+		r.troubles = slices.Delete(r.troubles, 0, 1)
 	}
-	return group + a.Key + "=" + a.Value.Resolve().String() + " "
+	return err
 }
 
 // WithAttrs implements slog.Handler.
 func (h recentHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	for _, a := range attrs {
-		h.attrs += attrText(h.group, a)
-	}
-	return h
+	return recentHandler{h.Handler.WithAttrs(attrs), h.recent}
 }
 
 // WithGroup implements slog.Handler.
 func (h recentHandler) WithGroup(name string) slog.Handler {
-	h.group += name + "."
-	return h
+	return recentHandler{h.Handler.WithGroup(name), h.recent}
 }

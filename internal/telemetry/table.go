@@ -28,9 +28,10 @@ type Source string
 
 // The sources.
 const (
-	Hub   Source = "hub"    // see [Measure]
-	Gates Source = "gates"  // see [MeasureGates]
-	Book  Source = "ledger" // see [MeasureLedger]
+	Hub      Source = "hub"      // see [Measure]
+	Gates    Source = "gates"    // see [MeasureGates]
+	Book     Source = "ledger"   // see [MeasureLedger]
+	Settings Source = "settings" // see [MeasureSettings]
 )
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and
@@ -262,11 +263,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
 		Text:   "Operations of the ledger's database.",
 	},
 	{
-		Name: "easel.settings.broken", Kind: Gauge, Unit: "{file}", Labels: []Label{setting},
+		Name: "easel.settings.broken", Kind: UpDown, Unit: "{file}", From: Settings, Labels: []Label{setting},
 		Text: "Files of a setting that can't be read or taken over, and issuers whose keys can't be read. What was in force stays.",
 	},
 	{
