@@ -66,7 +66,11 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	for name, value := range more {
 		env[name] = value
 	}
-	c.served = start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	listeners := 3
+	if more["EASEL_METRICS_ADDR"] != "" {
+		listeners++
+	}
+	c.served = start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == listeners }, "serve")
 	c.grpc, c.admin = proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, c.served.stderr.String()), proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, c.served.stderr.String())
 	return c
 }

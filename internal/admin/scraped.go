@@ -10,10 +10,10 @@ import (
 // listener, and nothing that operators see or change. Of the configuration it takes what these need.
 func NewScraped(config Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", alive)
-	mux.HandleFunc("GET /readyz", config.Status.ready)
-	if config.Metrics != nil {
-		mux.Handle("GET /metrics", config.Metrics)
+	for _, r := range config.routes() {
+		if r.need == Open {
+			mux.Handle(r.pattern, r.serve)
+		}
 	}
 	hosts := crossorigin.AdminHosts(config.AllowedHosts, config.ConfiguredAddr, config.Addr)
 	return hosts.RefuseOthers(crossorigin.RefuseReads(mux, deny), deny)

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/rest/page"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// withoutIdentity are what somebody sends who is nobody here.
+var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
+
+// TestNoRouteChangesAnythingWithoutAnIdentity walks all routes of all four listeners: the gRPC methods that the server tells
+// of by their descriptors, the REST routes by theirs and the pages by their table, the admin routes by theirs.
+func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
+	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
+	before, lines := c.state(), c.lines()
+	changing := 0
+	for _, authorization := range withoutIdentity {
+		changing = c.walkGRPC(authorization) + c.walkREST(authorization) + c.walkPages(authorization) + c.walkAdmin(authorization)
+	}
+	if after := c.state(); after != before || c.lines() != lines {
+		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
+	}
+	t.Logf("%d routes that change something were refused to %d that are nobody", changing, len(withoutIdentity))
+	if want := 2 + 2 + 4; changing != want { // create and delete over gRPC and REST; what operators do
+		t.Errorf("%d routes that change something were tried, and there are %d", changing, want)
+	}
+}
+
+// addr is the address of a listener.
+func (c *changing) addr(listener string) string {
+	c.Helper()
+	return proctest.Find(c.T, `"server":"`+listener+`","addr":"([^"]+)"`, c.served.stderr.String())
+}
+
+// changes reports whether a method of the contract changes something.
+func changes(m protoreflect.MethodDescriptor) bool {
+	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// walkGRPC calls every method of every service that the server tells of, and gives how many change something.
+func (c *changing) walkGRPC(authorization string) (changing int) {
+	c.Helper()
+	conn, err := grpc.NewClient(c.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer conn.Close()
+	for _, name := range c.services(conn) {
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		if err != nil {
+			c.Fatal(err)
+		}
+		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // they read alone
+		methods := found.(protoreflect.ServiceDescriptor).Methods()
+		for n := range methods.Len() {
+			m := methods.Get(n)
+			if public {
+				continue
+			}
+			if code := c.callAsNobody(conn, m, authorization); code != codes.Unauthenticated {
+				c.Errorf("%s under %q is answered with %v", m.FullName(), authorization, code)
+			}
+			if changes(m) {
+				changing++
+			}
+		}
+	}
+	return changing
+}
+
+// services are those that a server tells of.
+func (c *changing) services(conn *grpc.ClientConn) (names []string) {
+	c.Helper()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(c.Context())
+	if err == nil {
+		err = stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}})
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, one := range answer.GetListServicesResponse().GetService() {
+		names = append(names, one.GetName())
+	}
+	for _, known := range service.Services() {
+		if !slices.Contains(names, string(known.FullName())) {
+			c.Errorf("the server does not tell of %s", known.FullName())
+		}
+	}
+	return names
+}
+
+// callAsNobody calls a method with an empty request.
+func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDescriptor, authorization string) codes.Code {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	if authorization != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, service.FullMethod(m))
+	if err != nil {
+		return status.Code(err)
+	}
+	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // the answer says why, where it is refused
+	_ = stream.CloseSend()
+	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
+}
+
+// walkREST asks every route of the contract, and gives how many change something.
+func (c *changing) walkREST(authorization string) (changing int) {
+	c.Helper()
+	fill, addr := strings.NewReplacer("{generation_id}", "gen_3", "{model_id=**}", "studio/poster"), c.addr("http")
+	service.Methods(func(m protoreflect.MethodDescriptor) {
+		rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+		for _, rule := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
+			method, path := http.MethodGet, rule.GetGet()
+			switch {
+			case rule.GetPost() != "":
+				method, path = http.MethodPost, rule.GetPost()
+			case rule.GetDelete() != "":
+				method, path = http.MethodDelete, rule.GetDelete()
+			}
+			if code := c.send(addr, method, fill.Replace(path), authorization); code != http.StatusUnauthorized {
+				c.Errorf("%s %s under %q is answered with %d", method, path, authorization, code)
+			}
+			if changes(m) {
+				changing++
+			}
+		}
+	})
+	return changing
+}
+
+// walkPages sends to each page what a page does not take.
+func (c *changing) walkPages(authorization string) int {
+	c.Helper()
+	paths := []string{"/openapi.json"}
+	for path := range page.Handlers("127.0.0.1:1") {
+		paths = append(paths, path)
+	}
+	for path := range page.Packages("") {
+		paths = append(paths, strings.ReplaceAll(path, "{name}", "x"))
+	}
+	for _, path := range paths {
+		for _, method := range writing {
+			if code := c.send(c.addr("http"), method, path, authorization); !slices.Contains(untaken, code) {
+				c.Errorf("%s %s under %q is answered with %d", method, path, authorization, code)
+			}
+		}
+	}
+	return 0
+}
+
+var (
+	writing = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+)
+
+// walkAdmin sends what changes something to each path of the admin address, and of that for those who scrape. It gives how
+// many routes change something.
+func (c *changing) walkAdmin(authorization string) (changing int) {
+	c.Helper()
+	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // the names of addresses
+	for pattern, need := range admin.Routes() {
+		_, path, _ := strings.Cut(pattern, " ")
+		path = strings.TrimSuffix(path, "{$}")
+		for _, method := range writing {
+			for _, listener := range []string{"admin", "metrics"} {
+				code := c.send(c.addr(listener), method, path, authorization)
+				if !slices.Contains(untaken, code) && !(listener == "admin" && reads.MatchString(method+" "+path)) {
+					c.Errorf("%s %s of %s under %q is answered with %d", method, path, listener, authorization, code)
+				}
+			}
+		}
+		if need == admin.Change {
+			changing++
+		}
+	}
+	return changing
+}
+
+// send sends a request with a body that orders and operators send, and gives how it is answered.
+func (c *changing) send(addr, method, path, authorization string) int {
+	c.Helper()
+	body := `{"id":"` + c.unknown + `","refused":true}`
+	r, err := http.NewRequestWithContext(c.Context(), method, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
