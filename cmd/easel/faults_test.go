@@ -165,6 +165,25 @@ var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 func testsByFault(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
+	eachTest(t, func(name, comment string) {
+		for _, id := range faultID.FindAllString(comment, -1) {
+			tests[id] = append(tests[id], name)
+		}
+	})
+	return tests
+}
+
+// allTests are the names of the tests of the whole project.
+func allTests(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	eachTest(t, func(name, _ string) { names[name] = true })
+	return names
+}
+
+// eachTest visits the tests of the whole project, each with its comments.
+func eachTest(t *testing.T, visit func(name, comment string)) {
+	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." {
 			return fs.SkipDir
@@ -178,16 +197,13 @@ func testsByFault(t *testing.T) map[string][]string {
 			return err
 		}
 		for name, comment := range commentedTests(files, file) {
-			for _, id := range faultID.FindAllString(comment, -1) {
-				tests[id] = append(tests[id], name)
-			}
+			visit(name, comment)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tests
 }
 
 // commentedTests are the tests of a file, with the comment above each and the one behind

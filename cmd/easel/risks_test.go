@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEachRiskOfAPIsHasTestsThatExist holds the table of SECURITY.md against the tests of the project.
+func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
+	skipWithRace(t)
+	page, err := os.ReadFile(filepath.Join("..", "..", ".github", "SECURITY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist, named := allTests(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	for n := 1; n <= 10; n++ {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| API%d .*$`, n)).FindString(string(page))
+		tests := named.FindAllStringSubmatch(row, -1)
+		if len(tests) == 0 || strings.Count(row, " | ") != 2 {
+			t.Errorf("API%d has no test: %q", n, row)
+		}
+		for _, test := range tests {
+			if !exist[test[1]] {
+				t.Errorf("API%d names %s, which is no test", n, test[1])
+			}
+		}
+	}
+}
