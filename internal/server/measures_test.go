@@ -15,7 +15,7 @@ import (
 
 func TestEachEndOfAStreamHasAReasonOfTheClosedSet(t *testing.T) {
 	row := slices.IndexFunc(telemetry.Table, func(m telemetry.Metric) bool { return m.Name == "easel.stream.closures" })
-	label := slices.IndexFunc(telemetry.Table[row].Labels, func(l telemetry.Label) bool { return l.Name == "reason" })
+	label := slices.IndexFunc(telemetry.Table[row].Labels, func(l telemetry.Label) bool { return l.Name == "easel.stream.reason" })
 	known := telemetry.Table[row].Labels[label].Values
 	for _, test := range []struct {
 		err  error
