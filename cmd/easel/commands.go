@@ -20,6 +20,7 @@ type commands struct {
 	Audit   auditCmd   `cmd:"" group:"run" help:"Show who has changed what: operators, the callers file, starts."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or say what became of one that stays unknown."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Look after the book of orders itself: verify it, back it up, move it."`
+	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the book."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List what teams were told of their orders, or tell it once more."`
 	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`

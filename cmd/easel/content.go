@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // contentFlags say where copies of results are.
@@ -41,4 +43,59 @@ func (c *serveCmd) contents(ctx context.Context, client *catalog.Client, book *l
 		return nil, wrongSetting("EASEL_CONTENT_URL", err)
 	}
 	return content.New(cfg), nil
+}
+
+// contentCmd is what operators do with copies of results.
+type contentCmd struct {
+	Verify contentVerifyCmd `cmd:"" help:"Compare the book and the store, and name each difference."`
+}
+
+type contentVerifyCmd struct {
+	ledgerFlags
+	contentFlags
+	Bytes bool `help:"Read each copy, and compare its SHA-256."`
+}
+
+// Help says what is compared.
+func (*contentVerifyCmd) Help() string {
+	return `Compares each copy that the ledger knows with the store: whether it is there, with its size, and with --bytes its SHA-256. Then it looks in the store for what the ledger does not know, which servers delete within a day. It reads beside the servers and changes nothing. It names each difference in a line of its own, and ends with 1 where there is one.
+
+Examples:
+
+  easel content verify --ledger-url sqlite:/var/lib/easel/ledger.db --content-url file:/var/lib/easel/results --bytes
+`
+}
+
+// Run compares the book and the store.
+func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
+	console := p.Console()
+	compared, err := c.compare(ctx, func(d content.Difference) { console.PrintText(terminal.Sanitize(d.String() + "\n")) }, func(copies int64) {
+		console.ShowLive(fmt.Sprintf("%d copies", copies))
+	})
+	console.ShowLive("")
+	if err != nil {
+		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+	}
+	console.Print(fmt.Sprintf("%d copies of %d bytes, %d differences", compared.Copies, compared.Bytes, compared.Differences))
+	if compared.Differences > 0 {
+		return &cli.Problem{Exit: cli.ExitFailure, Text: "the store has not what the book says"}
+	}
+	return console.Err()
+}
+
+func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Difference), looked func(copies int64)) (v content.Verified, err error) {
+	store, err := content.OpenStore(c.ContentURL)
+	if err != nil {
+		return v, err
+	}
+	book, err := ledger.OpenBeside(ctx, c.LedgerURL)
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = book.Close() }() // nothing was written
+	name, err := book.KnownStoreName(ctx)
+	if err != nil || name == "" {
+		return v, err
+	}
+	return content.New(content.Config{Store: store, Ledger: book, Name: name}).Verify(ctx, c.Bytes, differs, looked)
 }

@@ -67,6 +67,10 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 	whole, want := fetchFile(t, http.MethodGet, at(made.stdout))
 	box.stop()
+	verify := []string{"content", "verify", "--bytes", "--ledger-url", "sqlite:" + filepath.Join(dir, "ledger.db"), "--content-url", "file:" + filepath.Join(dir, "results")}
+	if got := easel(t.Context(), nil, verify...); got.exit != exitOK || !strings.HasPrefix(got.stdout, "2 copies of ") {
+		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
 
 	second := filepath.Join(dir, "second.png")
 	if got := easel(t.Context(), nil, "download", id(made.stdout), "--out", second, "--addr", addr("grpc")); got.exit != exitOK {
@@ -101,5 +105,25 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 	if answer, body := fetchFile(t, http.MethodGet, at(text.stdout)); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
 		t.Errorf("the text is %s %q", answer.Status, body)
+	}
+
+	erased := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": addr("admin")}, "erase", "--generation", id(made.stdout))
+	if erased.exit != exitOK {
+		t.Errorf("exit %d\n%s%s", erased.exit, erased.stdout, erased.stderr)
+	}
+	left := 0
+	err := filepath.WalkDir(filepath.Join(dir, "results"), func(name string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		left++
+		data, err := os.ReadFile(name)
+		if bytes.Contains(data, want[:100]) {
+			t.Errorf("%s has the bytes that were erased", name)
+		}
+		return err
+	})
+	if err != nil || left != 1 {
+		t.Errorf("%d copies are left, %v", left, err)
 	}
 }

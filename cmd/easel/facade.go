@@ -43,6 +43,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer flush()
 
 	telling := newTelling(c.UpstreamURL)
+	telling.names(c.PublicURL, c.ContentURL != "")
 	book, closed, err := c.ledger(ctx, telling.outbox(), observed.Logger)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer services.Close()
 
 	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known)}
-	resolving := admin.Orders{Ledger: book, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
+	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
 	}

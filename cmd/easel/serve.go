@@ -50,6 +50,7 @@ type listenFlags struct {
 	AdminAuth   bool   `group:"listen" env:"EASEL_ADMIN_AUTH" help:"Ask for an operator's token for the status page, profiles and channelz of the admin address too. Probes and /metrics stay open."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
+	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
 	PackagesDir      string   `group:"listen" env:"EASEL_PACKAGES_DIR" placeholder:"DIR" help:"Directory of the clients' packages, which /packages of the HTTP address hands out."`
 }
 
@@ -161,6 +162,11 @@ func (f *listenFlags) hostFaults(list *cli.FaultList) {
 	if f.PackagesDir != "" {
 		info, err := os.Stat(f.PackagesDir)
 		list.Require(err == nil && info.IsDir(), fmt.Sprintf("EASEL_PACKAGES_DIR: %q is no directory", f.PackagesDir))
+	}
+	if f.PublicURL != "" {
+		u, err := url.Parse(f.PublicURL)
+		list.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.RawQuery == "" && u.Fragment == "",
+			"EASEL_PUBLIC_URL must be an absolute http or https address without a user, a query and a fragment")
 	}
 	for _, host := range f.HTTPAllowedHosts {
 		_, err := netip.ParseAddr(host)

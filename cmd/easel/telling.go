@@ -25,6 +25,9 @@ func newTelling(catalog string) *telling {
 	return &telling{data: service.EventData{Catalog: catalog}, counts: map[string]map[string]int64{}}
 }
 
+// names says where results are read that events tell of.
+func (t *telling) names(results string, texts bool) { t.data.Results, t.data.Texts = results, texts }
+
 // outbox tells the ledger who is told of what.
 func (t *telling) outbox() *ledger.Outbox {
 	return &ledger.Outbox{Teams: t.teams.Known, Generation: t.data.Generation, Budget: t.data.Budget}

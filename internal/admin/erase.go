@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -82,7 +83,26 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Dura
 	} else if isRead { // else the next step tries again
 		done.Left["the -wal of the ledger"] = err.Error()
 	}
+	if done.Next == nil {
+		o.forgetContents(ctx, &done)
+	}
 	return done, nil
+}
+
+// forgetContents waits until the copies of results are deleted that go with what was erased.
+func (o Orders) forgetContents(ctx context.Context, done *Erased) {
+	if o.Contents == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTime)
+	defer cancel()
+	left, err := o.Contents.Forget(ctx)
+	switch {
+	case err != nil:
+		done.Left["the store of results"] = err.Error()
+	case left > 0:
+		done.Left["the store of results"] = fmt.Sprintf("%d copies are still to be deleted, and will be when it answers", left)
+	}
 }
 
 // chosen is what the audit says of the orders that are chosen. The value of a label may name content.

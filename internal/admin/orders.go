@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -23,6 +24,8 @@ type Orders struct {
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
 	// Delete deletes the generation of an order in the catalog, and notes that; nil: it can't be.
 	Delete func(ctx context.Context, order ledger.Order) error
+	// Contents are the results, whose copies go with what is erased. Nil has none.
+	Contents *content.Results
 	// Owners are those that the callers file has; nil: there is none.
 	Owners func() []string
 }

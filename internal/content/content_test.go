@@ -325,3 +325,34 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		}
 	})
 }
+
+func TestTheEventOfAnEndWaitsForTheCopyForAMinute(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		due := func() int {
+			all, err := s.book.DueEvents(s.Context(), "studio", 10)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return len(all)
+		}
+		s.finish("g1", picture(1000))
+		if due() != 0 {
+			s.Error("it is told before there is a copy")
+		}
+		stop := s.run(s.results)
+		s.waitForCopy("g1")
+		stop()
+		if due() != 1 {
+			s.Error("it is not told when there is a copy")
+		}
+		s.finish("g2", picture(1000))
+		time.Sleep(59 * time.Second)
+		if due() != 1 {
+			s.Error("it is told before a minute is over")
+		}
+		time.Sleep(2 * time.Second)
+		if due() != 2 {
+			s.Error("it is not told after a minute")
+		}
+	})
+}

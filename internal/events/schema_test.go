@@ -52,7 +52,9 @@ func schema(t *testing.T) []byte {
 	}
 	take("Generation")
 	take("Budget")
-	delete(parts["Generation"].(map[string]any)["properties"].(map[string]any), "inputs")
+	properties := parts["Generation"].(map[string]any)["properties"].(map[string]any)
+	delete(properties, "inputs")
+	properties["resultUrl"] = map[string]any{"type": "string", "format": "uri", "description": "Where the result is read, with the team's own token: of a render that has succeeded, where EASEL_PUBLIC_URL is set."}
 	of := func(kinds []string, data string, more map[string]any) map[string]any {
 		properties := map[string]any{"type": map[string]any{"enum": kinds}, "data": map[string]any{"$ref": "#/$defs/" + data}}
 		maps.Copy(properties, more)
@@ -112,9 +114,17 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	if strings.Contains(written, "catalog.example") || !strings.Contains(written, "a haiku") || strings.Contains(written, "inputs") || !strings.Contains(written, `"etag":"e"`) && !strings.Contains(written, `"etag": "e"`) {
 		t.Errorf("the data is %s", written)
 	}
+	data.Results = "https://easel.example/"
+	if of := data.Generation(o, new("a haiku")); strings.Contains(of, "resultUrl") {
+		t.Errorf("a text that is no file is read at %s", of)
+	}
+	data.Texts = true
+	if written = data.Generation(o, new("a haiku")); !strings.HasSuffix(written, `,"resultUrl":"https://easel.example/v1/generations/g1/content"}`) {
+		t.Errorf("the data is %s", written)
+	}
 	o.Deleted = true
 	gone := data.Generation(o, new("a haiku"))
-	if !strings.Contains(gone, "STATE_DELETED") || strings.Contains(gone, "a haiku") {
+	if !strings.Contains(gone, "STATE_DELETED") || strings.Contains(gone, "resultUrl") || strings.Contains(gone, "a haiku") {
 		t.Errorf("of what is deleted the data is %s", gone)
 	}
 	for _, e := range []ledger.Event{

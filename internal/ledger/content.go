@@ -185,7 +185,7 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) e
 
 // doomContents has copies of results deleted.
 func doomContents(tx *transaction, generations string) error {
-	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, generations)
+	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, generations)
 	tx.contentWanted = tx.contentWanted || rows > 0
 	return err
 }
@@ -250,6 +250,15 @@ func (l *Ledger) ContentsAfter(ctx context.Context, generation string, most int)
 // StoreName is the name of the ledger in a store, which several may use.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, "store", suggested)
+}
+
+// KnownStoreName is the name of the ledger in a store, "" where it has had none.
+func (l *Ledger) KnownStoreName(ctx context.Context) (string, error) {
+	names, err := ask(ctx, l, scanText, `SELECT value FROM facts WHERE name = 'store'`)
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	return names[0], nil
 }
 
 // ContentSummary is what waits to be copied, and what could not be.

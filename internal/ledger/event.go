@@ -14,6 +14,9 @@ const (
 	// KeepEvents is how long an event stays in the ledger that was sent or given up.
 	KeepEvents = 7 * 24 * time.Hour
 
+	// copyFirst is how long the event of a finished render waits for the copy of the result: who is told reads it at once.
+	copyFirst = time.Minute
+
 	// An event is sent again after a twentieth of the time that it has waited, within bounds.
 	resendShare               = 20
 	resendLeast, resendAtMost = time.Second, 10 * time.Minute
@@ -47,7 +50,9 @@ func TellingDuty(owner string) string { return tellingDuty + owner }
 // DueEvents are those that an owner has to be told now: of each subject the first that is pending.
 func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event, error) {
 	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= {now} AND NOT EXISTS (SELECT 1 FROM events
-		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending}) ORDER BY next_time, event_time, id LIMIT $2`, owner, most)
+		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending})
+		AND NOT (type = '`+EventSucceeded+`' AND event_time > {now} - $3 AND EXISTS (SELECT 1 FROM contents WHERE generation_id = e.subject AND state = {waiting}))
+		ORDER BY next_time, event_time, id LIMIT $2`, owner, most, copyFirst.Microseconds())
 }
 
 // Sent records that an event has arrived.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,23 +46,32 @@ const verifyAtOnce = 2_000
 // looked is told now and then how many orders it has been. A book in memory has forgotten orders that its budgets count:
 // of such a one the orders alone are looked at.
 func Verify(ctx context.Context, url string, differs func(Difference), looked func(orders int)) (Verified, error) {
-	at, err := durable(url)
+	l, err := OpenBeside(ctx, url)
 	if err != nil {
 		return Verified{}, err
 	}
+	defer func() { _ = l.Close() }() // nothing was written
+	return l.Verify(ctx, differs, looked)
+}
+
+// OpenBeside opens a ledger beside the servers that use it, to be read alone.
+func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
+	at, err := durable(url)
+	if err != nil {
+		return nil, err
+	}
 	if err := at.exists(); err != nil {
-		return Verified{}, err
+		return nil, err
 	}
 	db, err := at.open(cmp.Or(at.migrating, at.reading), 1, nil)
 	if err != nil {
-		return Verified{}, unusable(err)
+		return nil, unusable(err)
 	}
 	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: at.newPool(db, 1, 0)}
-	defer func() { _ = l.Close() }() // nothing was written
 	if err := l.isCurrent(ctx); err != nil {
-		return Verified{}, err
+		return nil, errors.Join(err, l.Close())
 	}
-	return l.Verify(ctx, differs, looked)
+	return l, nil
 }
 
 // Verify is [Verify] for an open ledger.

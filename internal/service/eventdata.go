@@ -1,12 +1,14 @@
 package service
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rawjson"
@@ -16,6 +18,10 @@ import (
 type EventData struct {
 	// Catalog is the catalog's base URL, which no event names.
 	Catalog string
+	// Results is the base address of this server's REST form, where results are read; "" is not known.
+	Results string
+	// Texts means that results that are texts are files too, as copies are.
+	Texts bool
 }
 
 // Generation is the data of an event about the generation of an order: as the ledger has recorded it, without its
@@ -27,7 +33,19 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	if version.Extra != nil {
 		version.Extra = rawjson.Value(hide.Replace(string(version.Extra)))
 	}
-	return eventJSON(decoded(attributed(generationMessage(version.Generation, version.Etag), whose)))
+	return d.withResult(eventJSON(decoded(attributed(generationMessage(version.Generation, version.Etag), whose))), version.Generation)
+}
+
+// withResult adds where the result is read, if there is one.
+func (d EventData) withResult(data string, g catalog.Generation) string {
+	if d.Results == "" || g.State != catalog.StateSucceeded || g.Text != nil && g.File == nil && !d.Texts {
+		return data
+	}
+	address, err := json.Marshal(strings.TrimRight(d.Results, "/") + "/v1/generations/" + url.PathEscape(g.ID) + "/content")
+	if err != nil {
+		return data // a text can be written
+	}
+	return strings.TrimSuffix(data, "}") + `,"resultUrl":` + string(address) + "}"
 }
 
 // Budget is the data of an event about a budget.
