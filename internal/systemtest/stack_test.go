@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 
 // The exit codes that these tests tell apart, as `easel help` lists them.
 const (
-	exitOK    = 0
-	exitRetry = 6
+	exitOK         = 0
+	exitCredential = 5
+	exitRetry      = 6
 )
 
 // start runs a command until its output shows what ready looks for. Its environment is what is
