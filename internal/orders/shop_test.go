@@ -132,7 +132,7 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 	watching.Go(func() {
 		_ = r.orders.Hub.Watch(ctx, watch.Request{Credential: r.held("studio"), IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(e watch.Event) error {
 			if e.Update != nil {
-				states = append(states, e.Update.Generation.State)
+				states = append(states, e.Update.State)
 			}
 			return nil
 		})

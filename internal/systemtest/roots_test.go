@@ -48,7 +48,7 @@ func work(t *testing.T, settings map[string]string) {
 	env := map[string]string{
 		"EASEL_UPSTREAM_KEY_FILE": put("key", f.keys[0]), "EASEL_POLL_MIN_INTERVAL": "200ms",
 		"EASEL_CALLERS_FILE": put("callers.yaml", "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+put("secret", eventSecret+"\n")+"}}}\n"+
-			"callers: [{name: poster, team: studio, tokens: [\""+callers.Hash("poster")+"\"]}]\n"),
+			"callers: [{name: poster, team: studio, tokens: [\""+callers.Hash("poster")+"\"]}, {name: ops, operator: true, tokens: [\""+callers.Hash("ops")+"\"]}]\n"),
 	}
 	maps.Copy(env, settings)
 	f.serve(env)
@@ -65,8 +65,9 @@ func work(t *testing.T, settings map[string]string) {
 	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
 	f.until("its outcome", func() bool { return f.measured("easel_ledger_orders_unknown") == 0 })
 	f.until("an event that was not taken", func() bool { return f.measured("easel_events_total", "failed") > 0 })
-	for _, page := range []string{"/orders", "/status.json"} {
-		f.tell(http.MethodGet, "http://"+f.admin+page, "")
+	f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
+		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
 	if f.served.Stop() != exitOK {
 		t.Fatal(f.served.Stderr)

@@ -194,8 +194,8 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 	var options []trace.SpanStartOption
 	if event.Update != nil {
 		options = append(options, trace.WithAttributes(
-			attribute.String("easel.generation.id", event.Update.Generation.ID),
-			generationState.is(event.Update.Generation.State.String()),
+			attribute.String("easel.generation.id", event.Update.ID),
+			generationState.is(event.Update.State.String()),
 		))
 	}
 	if found != nil {
