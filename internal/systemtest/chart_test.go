@@ -192,6 +192,31 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 }
 
+// TestAPodOfTheChartNeedsOneStaticSecret has callers that prove themselves by tokens of issuers, and a database that asks
+// for no password.
+func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
+	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
+	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
+		text, err := template(t, "least.yaml", "--set-string", set)
+		if err != nil {
+			t.Fatal(text)
+		}
+		var secrets []string
+		_, made := readManifests(t, text)
+		for _, volume := range made.Volumes {
+			if volume.Secret.SecretName != "" {
+				secrets = append(secrets, volume.Secret.SecretName)
+			}
+		}
+		if !slices.Equal(secrets, want) || strings.Contains(text, "secretKeyRef") || strings.Contains(text, "secretRef") || strings.Contains(text, "kind: Secret") {
+			t.Errorf("--set %s: the pod has the secrets %v, and not %v alone:\n%s", set, secrets, want, text)
+		}
+		if file := made.env(t)["EASEL_CALLERS_FILE"]; len(want) > 0 && file != "/etc/easel/callers/callers.yaml" {
+			t.Errorf("the callers file is %q", file)
+		}
+	}
+}
+
 func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
 	kubecheck := tool(t, "kubecheck")
 	for _, values := range []string{"least.yaml", "all.yaml"} {
@@ -213,10 +238,12 @@ func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
 
 func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 	for set, why := range map[string]string{
-		"upstream.url=":               "/upstream/url",
-		"upstream.url=https://me@c":   "/upstream/url",
-		"upstream.keySecret.name=key": "say who may call",
-		"callers.secret.name=callers": "the caller's own key decides",
+		"upstream.url=":                                  "/upstream/url",
+		"upstream.url=https://me@c":                      "/upstream/url",
+		"upstream.keySecret.name=key":                    "say who may call",
+		"callers.secret.name=callers":                    "the caller's own key decides",
+		"callers.configMap.name=callers":                 "the caller's own key decides",
+		"callers.secret.name=a,callers.configMap.name=b": "one of them has the callers file",
 		"upstream.keySecret.name=k,callers.secret.name=c,ledger.url=postgres://easel@db/easel": "tokens would travel in the clear",
 		"upstream.keySecret.name=k,callers.secret.name=c":                                      "needs ledger.url",
 		"ledger.url=postgres://easel:secret@db:5432/easel":                                     "/ledger/url",

@@ -25,20 +25,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* What must fit together and a schema cannot say. */}}
 {{- define "easel.check" -}}
 {{- $held := .Values.upstream.keySecret.name }}
-{{- if and $held (not .Values.callers.secret.name) (not .Values.tls.clientCA) (not .Values.callers.allowAnonymous) }}
-{{- fail "upstream.keySecret: with a held key, say who may call: callers.secret, tls.clientCA or callers.allowAnonymous" }}
+{{- $callers := or .Values.callers.secret.name .Values.callers.configMap.name }}
+{{- if and .Values.callers.secret.name .Values.callers.configMap.name }}
+{{- fail "callers.secret and callers.configMap: one of them has the callers file" }}
 {{- end }}
-{{- if and (not $held) (or .Values.callers.secret.name .Values.callers.allowAnonymous) }}
+{{- if and $held (not $callers) (not .Values.tls.clientCA) (not .Values.callers.allowAnonymous) }}
+{{- fail "upstream.keySecret: with a held key, say who may call: callers.secret, callers.configMap, tls.clientCA or callers.allowAnonymous" }}
+{{- end }}
+{{- if and (not $held) (or $callers .Values.callers.allowAnonymous) }}
 {{- fail "callers: without upstream.keySecret the caller's own key decides" }}
 {{- end }}
-{{- if and .Values.callers.secret.name (not .Values.ledger.url) }}
-{{- fail "callers.secret needs ledger.url: without the book of orders nobody knows whose an order is" }}
+{{- if and $callers (not .Values.ledger.url) }}
+{{- fail "callers needs ledger.url: without the book of orders nobody knows whose an order is" }}
 {{- end }}
 {{- if and (not .Values.ledger.url) (or .Values.ledger.passwordSecret.name .Values.ledger.caSecret.name) }}
 {{- fail "ledger.passwordSecret and ledger.caSecret need ledger.url" }}
 {{- end }}
-{{- if and .Values.callers.secret.name (not .Values.tls.secretName) (ne (toString (get .Values.settings "EASEL_ALLOW_PLAINTEXT")) "true") }}
-{{- fail "callers.secret without tls.secretName: tokens would travel in the clear; set tls.secretName, or settings.EASEL_ALLOW_PLAINTEXT: \"true\" where a mesh encrypts" }}
+{{- if and $callers (not .Values.tls.secretName) (ne (toString (get .Values.settings "EASEL_ALLOW_PLAINTEXT")) "true") }}
+{{- fail "callers without tls.secretName: tokens would travel in the clear; set tls.secretName, or settings.EASEL_ALLOW_PLAINTEXT: \"true\" where a mesh encrypts" }}
 {{- end }}
 {{- if and .Values.tls.clientCA (not .Values.tls.secretName) }}
 {{- fail "tls.clientCA needs tls.secretName" }}

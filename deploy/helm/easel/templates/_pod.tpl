@@ -9,6 +9,8 @@
 {{- end }}
 {{- if .Values.callers.secret.name }}
 - {name: EASEL_CALLERS_FILE, value: /etc/easel/callers/{{ .Values.callers.secret.key }}}
+{{- else if .Values.callers.configMap.name }}
+- {name: EASEL_CALLERS_FILE, value: /etc/easel/callers/{{ .Values.callers.configMap.key }}}
 {{- end }}
 {{- if .Values.callers.allowAnonymous }}
 - {name: EASEL_ALLOW_ANONYMOUS, value: "true"}
@@ -64,6 +66,9 @@
 - {name: {{ $place }}, mountPath: /etc/easel/{{ $place }}, readOnly: true}
 {{- end }}
 {{- end }}
+{{- if .Values.callers.configMap.name }}
+- {name: callers, mountPath: /etc/easel/callers, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "easel.volumes" -}}
@@ -73,5 +78,9 @@
   # Read by the pod's group and nobody else.
   secret: {secretName: {{ $secret }}, defaultMode: 0440}
 {{- end }}
+{{- end }}
+{{- with .Values.callers.configMap.name }}
+- name: callers
+  configMap: {name: {{ . }}}
 {{- end }}
 {{- end }}
