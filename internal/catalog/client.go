@@ -33,8 +33,6 @@ type Config struct {
 	BodyIdleTimeout time.Duration
 	// Gates are the gates of the API keys, by tenant. Nil means new ones.
 	Gates *gate.Set
-	// Now is the clock of ObserveTime and of dates in Retry-After. Nil means [time.Now].
-	Now func() time.Time
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
 	Seed uint64
 }
@@ -49,9 +47,6 @@ func (cfg Config) withDefaults() Config {
 	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	return cfg
 }
 
@@ -81,7 +76,7 @@ func New(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	upstream := retrier{
 		requester: requester{
-			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, now: cfg.Now, called: func(context.Context, Credential, error) {},
+			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
 			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read,
 		},
 		attempts: 3,

@@ -46,7 +46,7 @@ var routeStatuses = map[string]map[int]Kind{
 
 // answerError is the error of an answer that is not a 2xx. Where its body can't be read, the
 // status alone decides.
-func answerError(op string, resp *http.Response, redact *redactor, now time.Time) *Error {
+func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
 		body, _ = readAll(resp, maxFailure)
@@ -60,7 +60,7 @@ func answerError(op string, resp *http.Response, redact *redactor, now time.Time
 		Message:    detail.message,
 		Own:        detail.own,
 		AboutKey:   op == OpCreate && detail.mentions(aboutKey),
-		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), now),
+		RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	if e.Kind == KindInvalidInput {
 		e.Violations = detail.violations

@@ -75,7 +75,6 @@ type requester struct {
 	// port of the same host, or from https to http.
 	transport http.RoundTripper
 	timeout   time.Duration // of a request including its JSON body
-	now       func() time.Time
 	called    func(context.Context, Credential, error)
 	accepted  *accepted
 	gates     *gate.Set
@@ -112,7 +111,7 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cre
 	case err != nil:
 		return answer{}, transportError(timed, ctx, r.op, err, redact)
 	}
-	return answer{op: r.op, status: resp.StatusCode, body: body, cut: cut, time: q.now(), redactor: redact}, nil
+	return answer{op: r.op, status: resp.StatusCode, body: body, cut: cut, time: time.Now(), redactor: redact}, nil
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
@@ -136,7 +135,7 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 	case err != nil:
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
 	case resp.StatusCode/100 != 2 && !pastEnd:
-		failure := answerError(r.op, resp, redact, q.now())
+		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
 		failure.Held = cred.Held
 		resp, err = nil, failure
