@@ -72,10 +72,8 @@ func (r *retrier) wait(ctx context.Context, n int, err error) (time.Duration, bo
 func (r *retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -62,10 +62,10 @@ func (e preEncodedUpdate) Wire() mem.BufferSlice {
 // appendEmitTime encodes the field emit_time, which is the same in both messages, without a message for each watcher.
 func appendEmitTime(b []byte, sent time.Time) []byte {
 	const emitTime = 5
-	at := make([]byte, 0, 16)                                                           // it does not leave the stack
-	for n, value := range [...]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} { //nolint:gosec // it is after 1970
+	at := make([]byte, 0, 16) // it does not leave the stack
+	for n, value := range [...]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} {
 		if value != 0 {
-			at = protowire.AppendVarint(protowire.AppendTag(at, protowire.Number(n+1), protowire.VarintType), value) //nolint:gosec // 1 or 2
+			at = protowire.AppendVarint(protowire.AppendTag(at, protowire.Number(n+1), protowire.VarintType), value)
 		}
 	}
 	return protowire.AppendBytes(protowire.AppendTag(slices.Grow(b, 2+len(at)), emitTime, protowire.BytesType), at)

@@ -133,19 +133,16 @@ func (s *sharing[K, T]) rest(key K, one *shared[T], rings <-chan struct{}) bool 
 		if over || wait <= 0 {
 			return !over
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-one.replan:
 		case <-rings:
 			s.mu.Lock()
 			s.hasten(one)
 			s.mu.Unlock()
 		case <-s.ctx.Done():
-			timer.Stop()
 			return false
 		}
-		timer.Stop()
 	}
 }
 

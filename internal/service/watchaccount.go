@@ -50,12 +50,8 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 	if heartbeat == 0 {
 		heartbeat = defaultHeartbeat
 	}
-	beat, soon := time.NewTicker(heartbeat), time.NewTimer(balanceWait)
-	defer beat.Stop()
-	defer soon.Stop()
-	aged, stop := agedAt(until)
-	defer stop()
-	budgets := w.budgetsChanged()
+	beat := time.NewTicker(heartbeat)
+	soon, aged, budgets := time.After(balanceWait), agedAt(until), w.budgetsChanged()
 	for end := error(nil); ; {
 		if update := w.update(); update != nil {
 			if err := w.send(ctx, &easelv1.WatchAccountResponse{Event: update}, watch.Event{}); err != nil {
@@ -74,7 +70,7 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 			end = watch.ErrExpired
 		case <-w.balance.changed:
 		case <-budgets:
-		case <-soon.C:
+		case <-soon:
 			w.waited = true
 		case <-beat.C:
 			beat := w.heartbeat()
@@ -86,12 +82,11 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 }
 
 // agedAt tells when a stream reaches its age; zero: never.
-func agedAt(until time.Time) (aged <-chan time.Time, stop func() bool) {
+func agedAt(until time.Time) <-chan time.Time {
 	if until.IsZero() {
-		return nil, func() bool { return false }
+		return nil
 	}
-	timer := time.NewTimer(time.Until(until))
-	return timer.C, timer.Stop
+	return time.After(time.Until(until))
 }
 
 func (w *watchOfAccount) budgetsChanged() <-chan struct{} {

@@ -66,11 +66,9 @@ func exchange(ctx context.Context, book Book, g *gate.Gate, apiKey, replica stri
 
 // waitFor waits for a change, for so long at most.
 func waitFor(ctx context.Context, changed <-chan struct{}, most time.Duration) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
 	case <-changed:
-	case <-timer.C:
+	case <-time.After(most):
 	case <-ctx.Done():
 	}
 }

@@ -85,13 +85,13 @@ func (h byDue) Less(i, j int) bool {
 
 func (h byDue) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].polling.queueIndex, h[j].polling.queueIndex = int32(i), int32(j) //nolint:gosec // there is memory for fewer
+	h[i].polling.queueIndex, h[j].polling.queueIndex = int32(i), int32(j)
 }
 
 // Push implements heap.Interface.
 func (h *byDue) Push(one any) {
 	e := one.(*entry)
-	e.polling.queueIndex = int32(len(*h)) //nolint:gosec // there is memory for fewer
+	e.polling.queueIndex = int32(len(*h))
 	*h = append(*h, e)
 }
 

@@ -166,7 +166,7 @@ func (s *sharing) of(apiKey string) *sharing {
 
 // jitter is the same for all processes that know of the same poll: the least of several would make more polls.
 func (s *sharing) jitter(claimed int64, name string) float64 {
-	source := schedule.NewSource(uint64(claimed), name) //nolint:gosec // of the bits alone
+	source := schedule.NewSource(uint64(claimed), name)
 	return source.Draw()
 }
 

@@ -107,7 +107,7 @@ func (w *watcher) addOrdered(id string, now time.Time) {
 func (w *watcher) unsubscribe(now time.Time) {
 	for at := range w.subscriptions {
 		if w.subscriptions[at].e != nil {
-			w.remove(int32(at), now) //nolint:gosec // there is memory for fewer generations
+			w.remove(int32(at), now)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (w *watcher) unsubscribe(now time.Time) {
 // add subscribes to one entry.
 func (w *watcher) add(e *entry, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
-	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))} //nolint:gosec // there is memory for fewer watches
+	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
 		sub.flags = pending // later generations are not part of the initial set
 		w.pending++
@@ -193,7 +193,7 @@ func (w *watcher) insert(sub subscription) (at int32) {
 		return at
 	}
 	w.subscriptions = append(w.subscriptions, sub)
-	return int32(len(w.subscriptions) - 1) //nolint:gosec // there is memory for fewer generations
+	return int32(len(w.subscriptions) - 1)
 }
 
 // remove ends one subscription.
@@ -338,7 +338,7 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 		switch {
 		case sub.e == nil || !sub.e.fresh || sub.e.state.State != catalog.StateFailed:
 		case sub.e.reached(w.goal, now, window):
-			w.remove(int32(at), now) //nolint:gosec // see uncover
+			w.remove(int32(at), now)
 		default:
 			next = earliest(next, sub.e.settledAt(window))
 		}
