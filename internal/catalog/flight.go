@@ -52,11 +52,8 @@ func (f *flight) hasLanded() bool {
 	}
 }
 
-// readLast reads a list with the help of the last one. It waits at the gate until a time, and calls leaves when it has a turn.
-type readLast func(ctx context.Context, until time.Time, last remembered, leaves func()) (*List, remembered, error)
-
 // get gives a list that began at a time or later, and within the last second. An older one in flight is waited for.
-func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read readLast) (*List, error) {
+func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
 		since = oldest
@@ -65,7 +62,7 @@ func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read re
 	}
 	turn := gate.TurnOf(ctx)
 	for {
-		f, serves, isOwn := l.join(ctx, tenant, since, read)
+		f, serves, isOwn := l.join(ctx, c, cred, since)
 		if isOwn {
 			turn = nil // which the flight has
 		}
@@ -73,7 +70,7 @@ func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read re
 		case <-f.landed:
 		case <-ctx.Done():
 		}
-		again := l.leave(ctx, tenant, f)
+		again := l.leave(ctx, cred.Tenant, f)
 		err := contextError(ctx)
 		if err == nil && (again || !serves) {
 			continue
@@ -88,13 +85,13 @@ func (l *lists) get(ctx context.Context, tenant Tenant, since time.Time, read re
 
 // join waits with others for a list, or begins one. It reports whether the list serves a caller, or has to end before
 // another can begin. A caller that has a turn at the gate waits for no list that has none: it might wait for that turn.
-func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read readLast) (f *flight, serves, isOwn bool) {
+func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time.Time) (f *flight, serves, isOwn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.all[tenant]
+	s := l.all[cred.Tenant]
 	if s == nil {
-		s = &shelf{timer: time.AfterFunc(rememberTime, func() { l.age(tenant) })}
-		l.all[tenant] = s
+		s = &shelf{timer: time.AfterFunc(rememberTime, func() { l.age(cred.Tenant) })}
+		l.all[cred.Tenant] = s
 	}
 	if s.changed.After(since) {
 		since = s.changed
@@ -105,7 +102,7 @@ func (l *lists) join(ctx context.Context, tenant Tenant, since time.Time, read r
 		f = nil
 	}
 	if isOwn = f == nil || f.hasLanded() && f.began.Before(since); isOwn {
-		f = l.begin(ctx, tenant, s.last, read)
+		f = l.begin(ctx, c, cred, s.last)
 		s.flight = f
 	}
 	f.waiting++
@@ -133,13 +130,13 @@ func (l *lists) leave(ctx context.Context, tenant Tenant, f *flight) (again bool
 }
 
 // begin begins to read a list, which outlives the caller.
-func (l *lists) begin(ctx context.Context, tenant Tenant, last remembered, read readLast) *flight {
+func (l *lists) begin(ctx context.Context, c *Client, cred Credential, last remembered) *flight {
 	f := &flight{began: time.Now(), landed: make(chan struct{})}
 	f.until, _ = ctx.Deadline()
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer f.cancel()
-		list, next, err := read(ctx, f.until, last, func() {
+		list, next, err := c.listForAll(ctx, f.until, cred, last, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			f.began, f.left = time.Now(), true
@@ -148,11 +145,11 @@ func (l *lists) begin(ctx context.Context, tenant Tenant, last remembered, read 
 		defer l.mu.Unlock()
 		f.list, f.err = list, err
 		close(f.landed)
-		s := l.all[tenant]
+		s := l.all[cred.Tenant]
 		switch {
 		case s == nil || s.flight != f: // it was given up
 		case err != nil:
-			l.drop(tenant, s)
+			l.drop(cred.Tenant, s)
 		default:
 			s.last = next
 			s.timer.Reset(time.Until(f.began.Add(listAge)))

@@ -52,15 +52,14 @@ func (l *List) Find(id string) (v Version, ok bool) {
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
-		list, err = c.lists.get(ctx, cred.Tenant, since, func(ctx context.Context, until time.Time, last remembered, leaves func()) (*List, remembered, error) {
-			return c.listForAll(ctx, until, cred, last, leaves)
-		})
+		list, err = c.lists.get(ctx, c, cred, since)
 		return err
 	})
 	return list, err
 }
 
-// listForAll makes the request of a list that serves all who wait for one. It outlives the caller that began it.
+// listForAll makes the request of a list that serves all who wait for one, with the help of the last one. It waits at the
+// gate until a time, and calls leaves when it has a turn. It outlives the caller that began it.
 func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credential, last remembered, leaves func()) (list *List, next remembered, err error) {
 	cred.Owner, cred.Weight = "", 0
 	waiting, cancel := ctx, context.CancelFunc(func() {})
