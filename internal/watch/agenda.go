@@ -140,7 +140,7 @@ func (a *agenda) served(most int, now time.Time) (served []*entry) {
 		if len(served) == most {
 			break
 		}
-		if (!e.polling.inFlight || a.list.sweeping) && a.list.serves(e, now) && a.wanted(e, now) {
+		if (!e.polling.inFlight || a.list.sweep != nil) && a.list.serves(e, now) && a.wanted(e, now) {
 			served = append(served, e)
 		}
 	}

@@ -96,30 +96,19 @@ func (p *poller) question(polls []*job) (q question) {
 	s.tryAt = now.Add(tryEvery)
 	q.ask = shared.Ask{Replica: s.replica, Rate: t.gate().State().PollRate, Spent: s.spent, Everything: len(t.everything) > 0, LastSweep: s.sweep}
 	for _, j := range polls {
-		for _, e := range p.entriesOf(j) {
+		for _, e := range j.entries {
 			if !e.polling.asked {
 				q.unread = append(q.unread, e.id)
 			}
 		}
 		if j.ID == "" {
 			q.ask.Sweep = true
-		} else if e := t.entries[j.ID]; e != nil {
-			q.ask.Reads = append(q.ask.Reads, shared.Read{ID: e.id, Last: e.polling.claimed})
+		} else {
+			q.ask.Reads = append(q.ask.Reads, shared.Read{ID: j.ID, Last: j.entries[0].polling.claimed})
 		}
 	}
 	q.first = len(q.unread) > 0 || !s.read
 	return q
-}
-
-// entriesOf are the entries that a job polls.
-func (p *poller) entriesOf(j *job) []*entry {
-	if j.ID == "" {
-		return p.tenant.list.swept
-	}
-	if e := p.tenant.entries[j.ID]; e != nil {
-		return []*entry{e}
-	}
-	return nil
 }
 
 // claim claims polls. It gives those that are granted, all where the book does not answer, and those that are not.
@@ -186,8 +175,8 @@ func (p *poller) isGranted(j *job, claim *shared.Claim) bool {
 		}
 		return claim.Sweep
 	}
-	if e := t.entries[j.ID]; e != nil && claim.Reads[j.ID] {
-		e.polling.claimed = claim.Key.Now
+	if claim.Reads[j.ID] {
+		j.entries[0].polling.claimed = claim.Key.Now
 	}
 	return claim.Reads[j.ID]
 }

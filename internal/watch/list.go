@@ -19,11 +19,10 @@ type list struct {
 	cut           bool            // the last one was too long, as was logged
 	fullRecords   bool            // its records are as full as a read's, as far as compared
 
-	sweeping bool
-	swept    []*entry  // the entries that the sweep polls
-	sweptAt  time.Time // when the last sweep began
-	sweepAt  time.Time // when the next one is due; zero: it is not known
-	jitter   float64   // of the next one: a random number in [0, 1)
+	sweep   *job      // that is under way; nil: none is
+	sweptAt time.Time // when the last sweep began
+	sweepAt time.Time // when the next one is due; zero: it is not known
+	jitter  float64   // of the next one: a random number in [0, 1)
 }
 
 // carry notes what a list has carried.
@@ -44,25 +43,9 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// sweep begins a sweep of some entries.
-func (l *list) sweep(entries []*entry, jitter float64, now time.Time) {
-	l.swept, l.sweeping = entries, true
-	l.begun(now, jitter)
-}
-
 // begun notes when the last sweep began, here or elsewhere.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
-}
-
-// endSweep ends a sweep, and gives the entries that it polled.
-func (l *list) endSweep() []*entry {
-	swept := l.swept
-	l.swept, l.sweeping = nil, false
-	for _, e := range swept {
-		e.polling.inFlight = false
-	}
-	return swept
 }
 
 // failed takes in the failure of a sweep of so many entries.

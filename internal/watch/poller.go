@@ -32,6 +32,7 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
+	entries  []*entry               // that it polls; they stay until it has ended
 	counted  []*watcher             // those that Open has
 	unshared float64                // see Stats
 	asking   []chan<- accountAnswer // of a read of the account
@@ -77,7 +78,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.gate().SetPollRate(t.rate())
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && !t.list.sweeping && len(t.attending) == 0 && !t.accountRead.wanted && !t.sharing.tellsPause(now) {
+	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && len(t.attending) == 0 && !t.accountRead.wanted && !t.sharing.tellsPause(now) {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -149,7 +150,7 @@ func (p *poller) describeList(s *situation) {
 	t, l := p.tenant, &p.tenant.list
 	everything := len(t.everything) > 0
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
-	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweeping, l.sweptAt, l.retryAt, l.failing
+	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweep != nil, l.sweptAt, l.retryAt, l.failing
 	if t.sharing != nil {
 		s.sweepAfter = latest(s.sweepAfter, t.sharing.holds)
 	}
@@ -158,7 +159,7 @@ func (p *poller) describeList(s *situation) {
 		l.sweepAt = time.Time{}
 		return
 	}
-	if l.sweepAt.IsZero() && !l.sweeping {
+	if l.sweepAt.IsZero() && l.sweep == nil {
 		l.sweepAt = t.nextSweep(everything, s.now)
 	}
 	s.sweepAt = l.sweepAt
@@ -169,7 +170,7 @@ func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
 	}
-	if p.tenant.inFlight > 0 || p.tenant.list.sweeping {
+	if p.tenant.inFlight > 0 || p.tenant.list.sweep != nil {
 		return 0
 	}
 	return 1
@@ -186,7 +187,7 @@ func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 // read makes the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
-	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}}
+	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, entries: []*entry{e}}
 	p.beginPoll(j, e, now)
 	return j
 }
@@ -209,8 +210,9 @@ func (p *poller) readAccount() *job {
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.answeredAt}
-	t.list.sweep(t.served(len(t.order), now), p.random.Draw(), now)
-	for _, e := range t.list.swept {
+	j.entries, t.list.sweep = t.served(len(t.order), now), j
+	t.list.begun(now, p.random.Draw())
+	for _, e := range j.entries {
 		if !e.fresh {
 			j.since = now // somebody waits for its state of now
 		}
@@ -288,6 +290,18 @@ func (j *job) end(err error, result *pollResult) {
 	result.Err = err
 }
 
+// landed notes that a request is not in flight any more.
+func (p *poller) landed(j *job) {
+	if p.tenant.list.sweep == j {
+		p.tenant.list.sweep = nil
+	} else {
+		p.tenant.inFlight--
+	}
+	for _, e := range j.entries {
+		e.polling.inFlight = false
+	}
+}
+
 // answered takes in the answer to a read.
 func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
@@ -295,12 +309,8 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	p.tenant.inFlight--
-	e, claimed := t.entries[j.ID], t.sharing.of(j.apiKey)
-	if e == nil {
-		return
-	}
-	e.polling.inFlight = false
+	p.landed(j)
+	e, claimed := j.entries[0], t.sharing.of(j.apiKey)
 	switch {
 	case err == nil:
 		t.list.readAnswered(now)
@@ -330,19 +340,19 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	swept := t.list.endSweep()
+	p.landed(j)
 	if err == nil {
 		t.health.read = now
 		p.succeeded(now)
-		t.merge(swept, list, result, now)
+		t.merge(j.entries, list, result, now)
 		t.sharing.of(j.apiKey).foundList(t, list.Records, now)
 		return
 	}
 	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
-	t.list.failed(err, len(swept), t.cfg.MinInterval, p.random.Draw(), now)
+	t.list.failed(err, len(j.entries), t.cfg.MinInterval, p.random.Draw(), now)
 	t.subscribeChosen(now)
-	for _, e := range swept {
+	for _, e := range j.entries {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}
 }
@@ -354,7 +364,7 @@ func (p *poller) accountAnswered(j *job, answer accountAnswer) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	defer t.queue.wakeBy(now)
-	t.inFlight--
+	p.landed(j)
 	t.accountRead.inFlight = false
 	if answer.err != nil {
 		p.failed(answer.err, now)

@@ -297,11 +297,11 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 		if one.entries[e.id] != e {
 			c.t.Errorf("%s is out of its place", e.id)
 		}
-		swept := slices.Contains(one.list.swept, e)
+		swept := one.list.sweep != nil && slices.Contains(one.list.sweep.entries, e)
 		if e.polling.inFlight && !swept {
 			flying++
 		}
-		if swept && (!e.polling.inFlight || !one.list.sweeping) {
+		if swept && !e.polling.inFlight {
 			c.t.Errorf("%s waits for a sweep that is not under way", e.id)
 		}
 		c.checkQueued(one, e, now)

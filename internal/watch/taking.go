@@ -61,7 +61,7 @@ func (s *sharing) note(t *tenant, key shared.Key, now time.Time) {
 	}
 	if key.Swept > s.sweep || key.Swept < s.sweep && s.sweep > key.Now {
 		s.sweep, s.begun = key.Swept, s.past(key.Swept, now)
-		if !t.list.sweeping {
+		if t.list.sweep == nil {
 			t.list.begun(s.begun, s.jitter(s.sweep, s.apiKey))
 		}
 	}

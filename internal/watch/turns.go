@@ -78,25 +78,18 @@ func (p *poller) isWanted(j *job, now time.Time) bool {
 	if j.Account || j.ID == "" && len(p.tenant.everything) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(p.entriesOf(j), func(e *entry) bool { return p.tenant.wanted(e, now) })
+	return slices.ContainsFunc(j.entries, func(e *entry) bool { return p.tenant.wanted(e, now) })
 }
 
 // unmake has a job planned anew that is not made. What it was to poll is not polled before a time.
 func (p *poller) unmake(j *job, least time.Time) {
 	t := p.tenant
 	j.turn.End(gate.Answer{Outcome: gate.Unused})
-	entries := p.entriesOf(j)
-	if j.Account || j.ID != "" {
-		t.inFlight--
-	} else {
-		t.list.endSweep()
-	}
+	p.landed(j)
 	if j.Account {
 		t.accountRead.askAgain(j.asking)
-		return
 	}
-	for _, e := range entries {
-		e.polling.inFlight = false
+	for _, e := range j.entries {
 		t.pollAt(e, latest(e.polling.due, least))
 	}
 }
