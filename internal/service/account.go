@@ -70,8 +70,7 @@ func (s *Service) watchOfAccount(ctx context.Context, out deadlineSender, budget
 		}),
 	}
 	if budgets != nil {
-		joined := s.budgets.join(*orderer(ctx), budgets)
-		w.budgets = &joined
+		w.budgets = s.budgets.join(*orderer(ctx), budgets)
 	}
 	return w
 }

@@ -32,15 +32,15 @@ type watchOfAccount struct {
 	known      func() error // the caller may still call
 	attendance *watch.Attendance
 	balance    watching[catalog.Account]
-	budgets    *watching[[]ledger.Budget] // nil: the owner has none
-	waited     bool                       // the first update waits for the balance no more
-	sent       *money                     // nil: none yet
+	budgets    watching[[]ledger.Budget] // empty: the owner has none
+	waited     bool                      // the first update waits for the balance no more
+	sent       *money                    // nil: none yet
 }
 
 func (w *watchOfAccount) leave() {
 	w.attendance.Leave()
 	w.balance.leave()
-	if w.budgets != nil {
+	if w.budgets.leave != nil {
 		w.budgets.leave()
 	}
 }
@@ -51,7 +51,7 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 		heartbeat = defaultHeartbeat
 	}
 	beat := time.NewTicker(heartbeat)
-	soon, aged, budgets := time.After(balanceWait), agedAt(until), w.budgetsChanged()
+	soon, aged := time.After(balanceWait), agedAt(until)
 	for end := error(nil); ; {
 		if update := w.update(); update != nil {
 			if err := w.send(ctx, &easelv1.WatchAccountResponse{Event: update}, watch.Event{}); err != nil {
@@ -69,7 +69,7 @@ func (w *watchOfAccount) run(ctx context.Context, heartbeat time.Duration, until
 		case <-aged:
 			end = watch.ErrExpired
 		case <-w.balance.changed:
-		case <-budgets:
+		case <-w.budgets.changed:
 		case <-soon:
 			w.waited = true
 		case <-beat.C:
@@ -87,13 +87,6 @@ func agedAt(until time.Time) <-chan time.Time {
 		return nil
 	}
 	return time.After(time.Until(until))
-}
-
-func (w *watchOfAccount) budgetsChanged() <-chan struct{} {
-	if w.budgets == nil {
-		return nil
-	}
-	return w.budgets.changed
 }
 
 // send sends a message to a caller that may still call. event is what it tells.
@@ -118,7 +111,7 @@ func (w *watchOfAccount) update() *easelv1.WatchAccountResponse_Update {
 
 // now is the account as the caller may see it; not ok: it is not known yet.
 func (w *watchOfAccount) now() (now money, ok bool) {
-	if w.budgets != nil {
+	if w.budgets.newest != nil {
 		budgets := w.budgets.newest()
 		if !budgets.known {
 			return now, false
@@ -146,7 +139,7 @@ func (w *watchOfAccount) heartbeat() *watch.Heartbeat {
 	if balance.err != nil {
 		beat.LastError = balance.err.Error()
 	}
-	if beat.LastError == "" && w.budgets != nil && w.budgets.newest().failures > 0 {
+	if beat.LastError == "" && w.budgets.newest != nil && w.budgets.newest().failures > 0 {
 		beat.LastError, beat.Own = errBudgets, true
 	}
 	return beat
