@@ -55,12 +55,12 @@ func (s *viewer) take(event Event) error {
 		}
 		s.caughtUp = s.first
 	case event.Known != nil:
-		id := event.Known.Generation.ID
+		id := event.Known.ID
 		if event.Known.Etag != s.req.KnownEtags[id] || s.generations[id] != nil || s.caughtUp >= 0 {
 			s.t.Errorf("%s: a repeat of something else", s.name)
 		}
 		s.first++
-		s.generations[id] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.Generation.State}}
+		s.generations[id] = &story{etag: event.Known.Etag, states: []catalog.State{event.Known.State}}
 	case event.Update != nil:
 		s.update(*event.Update, now)
 	}
@@ -80,7 +80,7 @@ func (s *viewer) end(err error) {
 
 func (s *viewer) update(u Update, now time.Time) {
 	s.world.checkSaid(u)
-	id, next := u.Generation.ID, u.Generation.State
+	id, next := u.ID, u.State
 	one := s.generations[id]
 	switch {
 	case len(s.req.IDs) > 0 && !slices.Contains(s.req.IDs, id):
