@@ -125,6 +125,9 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 		}
 	}
 	errs := together(t, l, steps, l.inStudio)
+	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'refused'`); !errors.Is(errs["refused"], ErrKeyTaken) || noted != "0" {
+		t.Errorf("what is refused ends with %v, and %s are noted", errs["refused"], noted)
+	}
 	delete(errs, "refused")
 	if err := errors.Join(slices.Collect(maps.Values(errs))...); err != nil {
 		t.Error(err)
