@@ -131,5 +131,7 @@ const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, re
 
 // count counts an order in the budgets of its time, and collects those that have changed.
 func count(changed *[]usage, id string, by lifecycle.Money, spent int64, placed int, limits Limits) *statement {
-	return collecting(changed, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
+	one := collecting(changed, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
+	one.last = true
+	return one
 }

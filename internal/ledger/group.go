@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -50,6 +51,7 @@ const groupMost = 16
 type member struct {
 	*transaction
 
+	row      string
 	do       func(*transaction) error
 	ran      *transaction // the newest of do
 	err      error
@@ -82,9 +84,9 @@ func (m *member) run(ctx context.Context, s session) (err error) {
 // errNothing takes back a transaction.
 var errNothing = errors.New("nothing is to be recorded")
 
-// once carries a transaction out in a group.
-func (g *groups) once(key string, t *transaction, do func(*transaction) error) error {
-	m := &member{transaction: t, do: do, ended: make(chan struct{}), decided: make(chan struct{})}
+// once carries a transaction out in a group, with the name of the row that it takes.
+func (g *groups) once(key, row string, t *transaction, do func(*transaction) error) error {
+	m := &member{transaction: t, row: row, do: do, ended: make(chan struct{}), decided: make(chan struct{})}
 	g.mu.Lock()
 	if g.waiting == nil {
 		g.waiting = map[string][]*member{}
@@ -159,7 +161,8 @@ func (g *groups) round(key string) bool {
 	return true
 }
 
-// take takes the next transactions, so many of each owner.
+// take takes the next transactions, so many of each owner, by the names of their rows: replicas that take the same ones do
+// so in one order, and none waits for one that waits for it.
 func (g *groups) take(key string) (members []*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -175,6 +178,7 @@ func (g *groups) take(key string) (members []*member) {
 	if g.waiting[key] = rest; len(members) == 0 {
 		delete(g.waiting, key)
 	}
+	slices.SortStableFunc(members, func(a, b *member) int { return strings.Compare(a.row, b.row) })
 	return members
 }
 
@@ -277,14 +281,21 @@ func runTogether(ctx context.Context, s session, members []*member) error {
 		nexts[n] = next
 	}
 	for {
-		var all []*statement
+		var all, last []*statement
 		failed := false
 		for n, m := range members {
 			some, more := nexts[n]()
-			all = append(all, some...)
+			for _, one := range some {
+				if one.last {
+					last = append(last, one)
+				} else {
+					all = append(all, one)
+				}
+			}
 			m.failed = !more && m.err != nil
 			failed = failed || m.failed
 		}
+		all = append(all, last...)
 		switch {
 		case failed:
 			return errNothing

@@ -33,7 +33,7 @@ func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error
 	}
 	begun, release, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		first <- l.inGroup(ctx, "studio", func(*transaction) error {
+		first <- l.inGroup(ctx, "studio", "", func(*transaction) error {
 			close(begun)
 			<-release
 			return nil
@@ -80,7 +80,7 @@ func fine(*transaction) error { return nil }
 
 // inStudio carries a transaction out in the group of studio.
 func (l *Ledger) inStudio(ctx context.Context, _ string, do func(*transaction) error) error {
-	return l.inGroup(ctx, "studio", do)
+	return l.inGroup(ctx, "studio", "", do)
 }
 
 // Those that come while one is under way share a transaction, and what fails is taken back alone.
@@ -191,7 +191,7 @@ func TestWhoLeavesAGroupEndsAlone(t *testing.T) {
 		bounded, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(leaving, cancel)()
-		err := l.inGroup(bounded, "studio", do)
+		err := l.inGroup(bounded, "studio", "", do)
 		left <- err
 		return err
 	})

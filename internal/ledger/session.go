@@ -18,6 +18,7 @@ type statement struct {
 	args    []any
 	each    func(scanner) error // is called with each row; nil: it gives none
 	changed int64               // rows
+	last    bool                // it takes rows for which others wait: it goes behind those of others that go together with it
 }
 
 // scanner scans a row.

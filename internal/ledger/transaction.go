@@ -42,12 +42,15 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 }
 
 // inGroup is [Ledger.inTransaction] for what may go together with others of its kind, in whatever order its statements and
-// theirs do. Where the database is one round trip away, that is how the transactions of an owner wait for its budgets.
-func (l *Ledger) inGroup(ctx context.Context, owner string, do func(*transaction) error) error {
+// theirs do; row is the name of the one that it takes. Where the database is one round trip away, that is how the
+// transactions of an owner wait for its budgets.
+func (l *Ledger) inGroup(ctx context.Context, owner, row string, do func(*transaction) error) error {
 	if !l.IsShared() {
 		return l.inTransaction(ctx, do)
 	}
-	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error { return l.groups.once(owner, t, do) })
+	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error {
+		return l.groups.once(owner, row, t, do)
+	})
 }
 
 // repeated carries a transaction out, again where the database has given it up for another's sake.
@@ -66,7 +69,7 @@ func (l *Ledger) repeated(ctx context.Context, do func(*transaction) error, once
 // once carries a transaction out once.
 func (l *Ledger) once(t *transaction, do func(*transaction) error) error {
 	if l.IsDurable() && !l.IsShared() {
-		return l.groups.once("", t, do)
+		return l.groups.once("", "", t, do)
 	}
 	err := l.transact(t.ctx, func(s session) error {
 		t.session = s
