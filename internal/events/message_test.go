@@ -142,3 +142,24 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
+	inOffice(t, func(o *office) {
+		o.tell("studio")
+		if err := os.Remove(o.secrets); err != nil {
+			o.Fatal(err)
+		}
+		defer o.run(o.newSender())()
+		o.order("studio", "g1", lifecycle.Succeeded)
+		time.Sleep(10 * time.Second)
+		all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
+		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {
+			o.Fatalf("without a secret there are %+v, %v, and %d were sent", all, err, len(o.got("studio")))
+		}
+		o.write(oneSecret)
+		time.Sleep(time.Minute)
+		if got := len(o.got("studio")); got != 1 {
+			o.Errorf("with one %d are sent", got)
+		}
+	})
+}
