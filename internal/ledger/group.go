@@ -265,7 +265,7 @@ func runInTurn(ctx context.Context, s session, members []*member) error {
 	for _, m := range members {
 		own, cancel := context.WithDeadline(context.WithoutCancel(m.ctx), deadline)
 		defer cancel()
-		if m.failed = m.run(own, s) != nil; m.failed {
+		if m.failed = m.run(own, s) != nil; m.failed { //nolint:contextcheck // the transaction has it
 			return errNothing
 		}
 	}

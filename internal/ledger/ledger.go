@@ -135,7 +135,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		l.reads = at.newPool(db, sqliteReaders, at.statements)
 	}
 	if l.IsDurable() && !l.IsShared() {
-		l.groups.serve(&l.work)
+		l.groups.serve(&l.work) //nolint:contextcheck // each transaction has its own
 	}
 	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {

@@ -48,7 +48,7 @@ func (l *Ledger) inGroup(ctx context.Context, owner, row string, do func(*transa
 	if !l.IsShared() {
 		return l.inTransaction(ctx, do)
 	}
-	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error {
+	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error { //nolint:contextcheck // the transaction has it
 		return l.groups.once(owner, row, t, do)
 	})
 }
