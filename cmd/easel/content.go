@@ -16,9 +16,14 @@ import (
 // contentFlags say where copies of results are.
 type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Where results are copied to once, and read from when the catalog is away or has them no more: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a held API key and a ledger that outlives a stop. Without it results are the catalog's alone."`
+
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts that the catalog may send readers of results to, as its bucket: they are followed over https, without the API key. An address that is not public is used only where it is named itself."`
 }
 
 func (c *serveCmd) contentFaults(list *cli.FaultList) {
+	for _, host := range c.ContentHosts {
+		list.AddError("EASEL_CONTENT_HOSTS", catalog.CheckContentHost(host))
+	}
 	if c.ContentURL == "" {
 		return
 	}

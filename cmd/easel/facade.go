@@ -200,7 +200,7 @@ func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 
 // catalog makes the client of the catalog.
 func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger *slog.Logger) (*catalog.Client, error) {
-	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Transport: transport, Gates: gates})
+	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, ContentHosts: c.ContentHosts, Transport: transport, Gates: gates})
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
 	BodyIdleTimeout time.Duration
+	// ContentHosts are other hosts that a redirect of a result is followed to: over https, and without the API key.
+	ContentHosts []string
 	// Gates are the gates of the API keys, by tenant. Nil means new ones.
 	Gates *gate.Set
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
@@ -77,7 +79,7 @@ func New(cfg Config) (*Client, error) {
 	upstream := retrier{
 		requester: requester{
 			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read,
+			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

@@ -66,6 +66,8 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 		e.Violations = detail.violations
 	}
 	switch {
+	case e.Kind == KindRedirect && op == opContent:
+		e.Message = "check the base URL, or EASEL_CONTENT_HOSTS: the catalog answered with a redirect to a host that is not among these"
 	case e.Kind == KindRedirect:
 		e.Message = "check the base URL: the catalog answered with a redirect, which is never followed"
 	case e.Kind == KindContract && resp.StatusCode == http.StatusNotFound:

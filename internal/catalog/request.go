@@ -77,6 +77,7 @@ type requester struct {
 	timeout   time.Duration // of a request including its JSON body
 	called    func(context.Context, Credential, error)
 	accepted  *accepted
+	elsewhere *elsewhere
 	gates     *gate.Set
 	class     gate.Class // of the requests; orders have their own
 }
@@ -134,6 +135,8 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 	switch {
 	case err != nil:
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
+	case q.leads(r, req, resp):
+		return q.followed(timed, ctx, turn, cred, r, req, resp)
 	case resp.StatusCode/100 != 2 && !pastEnd:
 		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
@@ -148,6 +151,26 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err
+}
+
+// leads reports whether the catalog has sent a reader to another host, which may be followed.
+func (q *requester) leads(r *request, req *http.Request, resp *http.Response) bool {
+	_, follows := q.elsewhere.of(r, req.URL, resp)
+	return follows
+}
+
+// followed goes where the catalog has sent a reader, once its own answer is noted.
+func (q *requester) followed(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request, req *http.Request, resp *http.Response) (*http.Response, *redactor, error) {
+	to, _ := q.elsewhere.of(r, req.URL, resp)
+	resp.Body.Close()
+	q.leave(turn, cred, nil)
+	q.accepted.record(cred, nil)
+	q.called(ctx, cred, nil)
+	answer, err := q.elsewhere.get(timed, r, to)
+	if ended := contextError(ctx); err != nil && ended != nil {
+		err = ended
+	}
+	return answer, newRedactor(cred.APIKey().Reveal()), err
 }
 
 // readBody reads the body of an answer. A list is shortened where it is too long.

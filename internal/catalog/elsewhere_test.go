@@ -1,0 +1,85 @@
+package catalog_test
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// A catalog may have its results in a bucket.
+func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
+	file := bytes.Repeat([]byte("picture"), 10_000)
+	seen := 0
+	bucket := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen++
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || r.Header.Get("User-Agent") != "easel" {
+			t.Errorf("the bucket has got %v", r.Header)
+		}
+		switch r.URL.Path {
+		case "/refused":
+			http.Error(w, "expired", http.StatusForbidden)
+		case "/again":
+			http.Redirect(w, r, "/file?signature=s3cret", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		default:
+			http.ServeContent(w, r, "x.png", time.Time{}, bytes.NewReader(file))
+		}
+	}))
+	bucket.Config.ErrorLog = log.New(io.Discard, "", 0)
+	bucket.StartTLS()
+	defer bucket.Close()
+	at := strings.TrimPrefix(bucket.URL, "https://")
+	_, port, _ := strings.Cut(at, ":")
+	for name, test := range map[string]struct {
+		hosts    []string
+		location string
+		kind     catalog.Kind // 0: it is read
+		reaches  bool
+	}{
+		"named":                    {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
+		"over two":                 {[]string{at}, bucket.URL + "/again", 0, true},
+		"round and round":          {[]string{at}, bucket.URL + "/round", catalog.KindRedirect, true},
+		"nobody named":             {nil, bucket.URL + "/file", catalog.KindRedirect, false},
+		"another named":            {[]string{"127.0.0.1"}, bucket.URL + "/file", catalog.KindRedirect, false},
+		"in the clear":             {[]string{at}, "http://" + at + "/file", catalog.KindRedirect, false},
+		"with a user":              {[]string{at}, "https://me@" + at + "/file", catalog.KindRedirect, false},
+		"a name of a private host": {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", catalog.KindRedirect, false},
+		"refused there":            {[]string{at}, bucket.URL + "/refused", catalog.KindUnavailable, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen = 0
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Location", test.location)
+				w.WriteHeader(http.StatusFound)
+			}))
+			defer upstream.Close()
+			client, err := catalog.New(catalog.Config{BaseURL: upstream.URL, ContentHosts: test.hosts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
+			opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret("key")), "g1", 7, "")
+			if (seen > 0) != test.reaches {
+				t.Errorf("the bucket was asked %d times", seen)
+			}
+			if err != nil {
+				if catalog.KindOf(err) != test.kind || strings.Contains(err.Error(), "s3cret") {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			defer opened.Body.Close()
+			if got, err := io.ReadAll(opened.Body); test.kind != 0 || err != nil || !bytes.Equal(got, file[7:]) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
