@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,5 +126,20 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	})
 	if err != nil || left != 1 {
 		t.Errorf("%d copies are left, %v", left, err)
+	}
+}
+
+// TestAResultInABucketOfTheCatalogsIsReadWhereItIsNamed has a catalog that sends readers to an address that nobody listens
+// at: an answer says whether Easel has gone there.
+func TestAResultInABucketOfTheCatalogsIsReadWhereItIsNamed(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)
+	}))
+	t.Cleanup(upstream.Close)
+	for hosts, want := range map[string]int{"": http.StatusInternalServerError, "127.0.0.1:1": http.StatusServiceUnavailable} {
+		_, _, rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts})
+		if answer, body := fetchFile(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content"); answer.StatusCode != want {
+			t.Errorf("with %q it is answered with %s %s", hosts, answer.Status, body)
+		}
 	}
 }
