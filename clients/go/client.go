@@ -14,11 +14,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,6 +48,7 @@ type Client struct {
 
 type settings struct {
 	address, apiKey string
+	keyFile         string // has the API key, where it is set
 	tls             *tls.Config
 	plaintextKey    bool
 	logger          *slog.Logger
@@ -65,8 +68,9 @@ type Option func(*settings)
 // localhost:50051. Without a scheme the connection has TLS, unless the host is loopback.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
-// WithAPIKey names the API key or service token that goes with every call. The default is EASEL_API_KEY; "" sends none.
-func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey = key } }
+// WithAPIKey names the API key or token that goes with every call. The default is that of the file which EASEL_API_KEY_FILE
+// names, read for each call so that the file may change, else EASEL_API_KEY; "" sends none.
+func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
 // WithTLS speaks TLS by config, to a loopback address too.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
@@ -119,7 +123,7 @@ const maxMessage = 16 << 20
 // connection ends with ctx, or by Close.
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
-		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
+		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
 		logger: slog.New(slog.DiscardHandler), heartbeat: 10 * time.Second, attempts: 5,
 		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
 	}
@@ -157,6 +161,11 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	if err != nil {
 		return "", nil, err
 	}
+	if s.keyFile != "" {
+		if s.apiKey, err = readKey(s.keyFile); err != nil {
+			return "", nil, err
+		}
+	}
 	s.apiKey = strings.TrimSpace(s.apiKey)
 	if err := s.check(at); err != nil {
 		return "", nil, err
@@ -177,7 +186,7 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 		}),
 	}
 	if s.apiKey != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer{s.apiKey, encrypted}))
+		options = append(options, grpc.WithPerRPCCredentials(&bearer{file: s.keyFile, encrypted: encrypted, apiKey: s.apiKey}))
 	}
 	if s.dialer != nil {
 		return "passthrough:///" + at.hostPort, append(options, grpc.WithContextDialer(s.dialer)), nil
@@ -190,7 +199,7 @@ func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
 		return errors.New("easel: the address " + s.address + " says http, and TLS is asked for: say https")
-	case strings.ContainsFunc(s.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case strings.ContainsFunc(s.apiKey, notOfKey):
 		return errors.New("easel: the API key has spaces, line breaks or characters that no API key has")
 	case s.apiKey != "" && at.http && !at.loopback && !s.plaintextKey:
 		return errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
@@ -200,17 +209,45 @@ func (s *settings) check(at endpoint) error {
 
 // bearer goes with every call, over the transport that the settings allow.
 type bearer struct {
-	apiKey    string
+	file      string // "": the API key stays
 	encrypted bool
+
+	mu     sync.Mutex
+	apiKey string
 }
 
-// GetRequestMetadata is the API key as a call carries it.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+// GetRequestMetadata is the API key as a call carries it. While its file can't be read, the last one stays.
+func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	var newest string
+	if b.file != "" {
+		newest, _ = readKey(b.file)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if newest != "" {
+		b.apiKey = newest
+	}
 	return map[string]string{"authorization": "Bearer " + b.apiKey}, nil
 }
 
+// readKey reads a file with an API key.
+func readKey(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("easel: EASEL_API_KEY_FILE: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" || strings.ContainsFunc(key, notOfKey) {
+		return "", errors.New("easel: EASEL_API_KEY_FILE: the file holds no API key: it is empty, or has spaces or line breaks within")
+	}
+	return key, nil
+}
+
+// notOfKey reports whether no API key has a character.
+func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
+
 // RequireTransportSecurity keeps the key where the settings chose TLS, whatever a dial option says.
-func (b bearer) RequireTransportSecurity() bool { return b.encrypted }
+func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }
 
 // version is that of this module in the program that uses it.
 func version() string {

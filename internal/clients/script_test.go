@@ -141,7 +141,7 @@ func (s *script) play(t *testing.T, command []string) {
 	for _, word := range s.Call {
 		command = append(command, strings.Replace(word, "FILE", file, 1))
 	}
-	env := append(os.Environ(), "EASEL_ADDR="+served.wire.addr, "EASEL_API_KEY=key-of-a-script")
+	env := append(os.Environ(), "EASEL_ADDR="+served.wire.addr, "EASEL_API_KEY=of-no-use", "EASEL_API_KEY_FILE="+served.key.path)
 	if s.Timeout > 0 {
 		env = append(env, fmt.Sprintf("PLAY_TIMEOUT=%d", s.Timeout))
 	}

@@ -32,6 +32,7 @@ type scripted struct {
 	t      *testing.T
 	script *script
 	wire   *wire
+	key    *keyFile
 
 	mu     sync.Mutex
 	next   int       // answer
@@ -46,7 +47,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := &scripted{t: t, script: s, failed: map[string]bool{}}
+	served := &scripted{t: t, script: s, key: newKeyFile(t), failed: map[string]bool{}}
 	server := grpc.NewServer(grpc.UnknownServiceHandler(served.answer),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
 	healthpb.RegisterHealthServer(server, health.NewServer()) // as Easel does, which the helpers ask for
@@ -75,6 +76,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(request); err != nil {
 		return err
 	}
+	s.key.see(stream.Context())
 	answer := s.take(request)
 	for _, text := range answer.Messages {
 		message := dynamicpb.NewMessage(method.Output())

@@ -997,7 +997,7 @@ class ConnectionTest(unittest.TestCase):
             with self.subTest(address):
                 made = connection(address, "secret", None, False, ())
                 self.assertEqual((target, encrypted), (made.target, made.credentials is not None))
-                self.assertEqual(("authorization", "Bearer secret"), made.header)
+                self.assertEqual(("authorization", "Bearer secret"), made.key and made.key.header())
                 near = target.startswith(("localhost:", "127.", "[::1]"))
                 self.assertEqual(near, ("grpc.enable_http_proxy", 0) in made.options)
 
@@ -1023,14 +1023,14 @@ class ConnectionTest(unittest.TestCase):
     def test_the_environment_says_what_the_caller_does_not(self) -> None:
         with mock.patch.dict("os.environ", {"EASEL_ADDR": "localhost:1", "EASEL_API_KEY": "secret\n"}):
             made = connection(None, None, None, False, ())
-        self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.header))
+        self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.key and made.key.header()))
         with mock.patch.dict("os.environ", {"EASEL_ADDR": "http://easel.example:80", "EASEL_API_KEY": "secret", "EASEL_ALLOW_PLAINTEXT": "true"}):
             self.assertIsNone(connection(None, None, None, None, ()).credentials)
             with self.assertRaisesRegex(ValueError, "EASEL_ALLOW_PLAINTEXT=true"):
                 connection(None, None, None, False, ())
         with mock.patch.dict("os.environ", {"EASEL_ADDR": " ", "EASEL_API_KEY": ""}):
             made = connection(None, None, None, False, ())
-        self.assertEqual(("localhost:50051", None), (made.target, made.header))
+        self.assertEqual(("localhost:50051", None), (made.target, made.key))
 
 
 class ValueTest(unittest.TestCase):

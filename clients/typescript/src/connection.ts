@@ -1,4 +1,5 @@
 // Where a server is, and how it is spoken to.
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
@@ -10,7 +11,7 @@ export const version = "0.0.0"; // make puts the version of the release here
 export interface Place {
   /** host:port, http://host:port or https://host:port; without it EASEL_ADDR, else localhost:50051. Without a scheme it is https, except for this machine. */
   address?: string;
-  /** An API key or a service token; without it EASEL_API_KEY. */
+  /** An API key or a token; without it that of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY. */
   apiKey?: string;
   /** Whether an API key may go to another host in the clear, where something else protects the way. So does EASEL_ALLOW_PLAINTEXT=true. */
   allowPlaintext?: boolean;
@@ -19,8 +20,9 @@ export interface Place {
 }
 
 /** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
-export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true" }: Place): { baseUrl: string; secret: string } {
-  const secret = (apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim();
+export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true" }: Place): { baseUrl: string; secret: () => string } {
+  const file = apiKey === undefined ? process.env["EASEL_API_KEY_FILE"] : undefined;
+  let secret = file ? readKey(file) : checked((apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim());
   const [found, anyScheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
   const scheme = anyScheme?.toLowerCase();
   const port = Number(digits ?? { http: 80, https: 443 }[scheme ?? ""] ?? 0);
@@ -33,14 +35,33 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
   if (plaintext && secret && !loopback && !allowPlaintext) {
     throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true where something else encrypts`);
   }
+  const newest = () => {
+    try {
+      if (file) secret = readKey(file);
+    } catch {
+      // the last one stays while the file can't be read
+    }
+    return secret;
+  };
+  return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret: newest };
+}
+
+function readKey(file: string): string {
+  const secret = checked(readFileSync(file, "utf8").trim());
+  if (!secret) throw new TypeError("the file of EASEL_API_KEY_FILE is empty");
+  return secret;
+}
+
+function checked(secret: string): string {
   if (!/^[!-~]*$/.test(secret)) throw new TypeError("the API key has a character that no header may have");
-  return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret };
+  return secret;
 }
 
 /** Connects. The connection finds out by pings when it is dead. It repeats no call. */
-export function connection(baseUrl: string, secret: string, options: Place["grpc"] = {}): Transport {
+export function connection(baseUrl: string, secret: () => string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
-    if (secret) request.header.set("authorization", "Bearer " + secret);
+    const key = secret();
+    if (key) request.header.set("authorization", "Bearer " + key);
     request.header.set("user-agent", "easel-typescript/" + version);
     return next(request);
   };

@@ -96,7 +96,7 @@ export class Easel {
   readonly #presence: Presence;
 
   constructor(options: Options = {}) {
-    const { baseUrl, secret } = options.transport ? { baseUrl: "its transport", secret: "" } : endpoint(options);
+    const { baseUrl, secret } = options.transport ? { baseUrl: "its transport", secret: () => "" } : endpoint(options);
     const transport = options.transport ?? connection(baseUrl, secret, options.grpc);
     this.#presence = new Presence(baseUrl, options);
     this.accounts = createClient(v1.AccountService, transport);

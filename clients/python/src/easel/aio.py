@@ -14,7 +14,7 @@ import grpc.aio
 
 from easel import errors, requests, v1
 from easel.attempts import Attempts, Hooks
-from easel.connection import connection
+from easel.connection import APIKey, connection
 from easel.download import Download, Target
 from easel.requests import Inputs, Key, Made, Which
 from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
@@ -43,7 +43,7 @@ class Client:
         options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         made = connection(address, api_key, credentials, allow_plaintext, options)
-        bearers: list[grpc.aio.ClientInterceptor] = [_BearerOnce(made.header), _BearerOfStreams(made.header)] if made.header else []
+        bearers: list[grpc.aio.ClientInterceptor] = [_BearerOnce(made.key), _BearerOfStreams(made.key)] if made.key else []
         if made.credentials is None:
             channel = grpc.aio.insecure_channel(made.target, made.options, interceptors=bearers)
         else:
@@ -280,11 +280,11 @@ async def _unless_silent(messages: AsyncIterator[Any], progress: Progress[Any], 
 
 
 class _Bearer:
-    def __init__(self, header: tuple[str, str]) -> None:
-        self.header = header
+    def __init__(self, key: APIKey) -> None:
+        self.key = key
 
     def signed(self, details: Any) -> Any:
-        return details._replace(metadata=grpc.aio.Metadata(*(details.metadata or ()), self.header))
+        return details._replace(metadata=grpc.aio.Metadata(*(details.metadata or ()), self.key.header()))
 
 
 class _BearerOnce(_Bearer, grpc.aio.UnaryUnaryClientInterceptor):

@@ -12,7 +12,7 @@ import grpc
 
 from easel import errors, requests, v1
 from easel.attempts import Attempts, Hooks
-from easel.connection import connection
+from easel.connection import APIKey, connection
 from easel.download import Download, Target
 from easel.requests import Inputs, Key, Made, Which
 from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
@@ -24,7 +24,8 @@ T = TypeVar("T")
 class Client:
     """Orders renders once, watches them, and downloads their files whole.
 
-    Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a service token, EASEL_API_KEY.
+    Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a token, that
+    of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY.
     An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
     the address says http://. An API key goes to another host in the clear only where allow_plaintext or
     EASEL_ALLOW_PLAINTEXT=true allows it. Each function has timeout seconds for all its attempts; without them an order, a
@@ -52,8 +53,8 @@ class Client:
             channel = grpc.secure_channel(made.target, made.credentials, made.options)
         self._channel = channel
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
-        if made.header:
-            channel = grpc.intercept_channel(channel, _Bearer(made.header))
+        if made.key:
+            channel = grpc.intercept_channel(channel, _Bearer(made.key))
         self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), threading.Event())
         self.accounts = v1.AccountServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
@@ -322,12 +323,12 @@ class _Details(NamedTuple):
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
     """Sends a secret with every call."""
 
-    def __init__(self, header: tuple[str, str]) -> None:
-        self.header = header
+    def __init__(self, key: APIKey) -> None:
+        self.key = key
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         d = client_call_details
-        more = (*(d.metadata or ()), self.header)
+        more = (*(d.metadata or ()), self.key.header())
         return continuation(_Details(d.method, d.timeout, more, d.credentials, d.wait_for_ready, d.compression), request)
 
     intercept_unary_stream = intercept_unary_unary

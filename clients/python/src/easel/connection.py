@@ -23,13 +23,47 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 
+class APIKey:
+    """An API key, which is read again for each call where it stands in a file. While the file can't be read, the last one stays."""
+
+    def __init__(self, api_key: str, file: str = "") -> None:
+        self._file = file
+        self._api_key = _read(file) if file else _checked(api_key.strip())
+
+    def __bool__(self) -> bool:
+        return self._api_key != ""
+
+    def header(self) -> tuple[str, str]:
+        """The API key as a call carries it."""
+        if self._file:
+            try:
+                self._api_key = _read(self._file)
+            except (OSError, ValueError):
+                pass
+        return ("authorization", "Bearer " + self._api_key)
+
+
+def _read(file: str) -> str:
+    with open(file, encoding="utf-8") as text:
+        api_key = text.read().strip()
+    if not api_key:
+        raise ValueError("the file of EASEL_API_KEY_FILE is empty")
+    return _checked(api_key)
+
+
+def _checked(api_key: str) -> str:
+    if not re.fullmatch("[!-~]*", api_key):
+        raise ValueError("the API key has a character that no header may have")
+    return api_key
+
+
 class Connection(NamedTuple):
     """What a channel is made of."""
 
     target: str
     credentials: grpc.ChannelCredentials | None  # None is plaintext
     options: Sequence[tuple[str, Any]]
-    header: tuple[str, str] | None
+    key: "APIKey | None"
 
 
 def connection(
@@ -38,23 +72,21 @@ def connection(
 ) -> Connection:  # fmt: skip
     """Reads what a caller says of a server. What no attempt could mend is a ValueError."""
     address = os.environ.get("EASEL_ADDR", "").strip() or "localhost:50051" if address is None else address
-    api_key = (os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key).strip()
+    file = os.environ.get("EASEL_API_KEY_FILE", "") if api_key is None else ""
+    key = APIKey(os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key, file)
     scheme, host, port = _parts(address)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
     if plaintext and credentials is not None:
         raise ValueError("an address with http:// has no use for credentials: take https://")
     if allow_plaintext is None:
         allow_plaintext = os.environ.get("EASEL_ALLOW_PLAINTEXT") == "true"
-    if plaintext and api_key and not (_is_loopback(host) or allow_plaintext):
+    if plaintext and key and not (_is_loopback(host) or allow_plaintext):
         allowing = "allow it by allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true where something else encrypts"
         raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or {allowing}")
-    if not re.fullmatch("[!-~]*", api_key):
-        raise ValueError("the API key has a character that no header may have")
-    header = ("authorization", "Bearer " + api_key) if api_key else None
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # gRPC would ask the proxy of the environment for this machine, too.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
-    return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], header)
+    return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], key or None)
 
 
 def _parts(address: str) -> tuple[str, str, int]:

@@ -4,7 +4,6 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import io.github.easelgrpc.easel.v1.*;
 import io.grpc.*;
-import io.grpc.stub.MetadataUtils;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.channels.Channels;
@@ -13,6 +12,7 @@ import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
@@ -59,6 +59,7 @@ public final class Easel implements AutoCloseable {
   public static final class Builder {
     private String address = Optional.ofNullable(System.getenv("EASEL_ADDR")).filter(text -> !text.isBlank()).orElse("localhost:50051");
     private String apiKey = Optional.ofNullable(System.getenv("EASEL_API_KEY")).orElse("");
+    private String keyFile = Optional.ofNullable(System.getenv("EASEL_API_KEY_FILE")).orElse("");
     private ChannelCredentials credentials;
     private Channel channel;
     private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
@@ -74,9 +75,10 @@ public final class Easel implements AutoCloseable {
       return this;
     }
 
-    /** The API key or service token that goes with every call. */
+    /** The API key or token that goes with every call. Without it that of the file EASEL_API_KEY_FILE, which each call reads, else EASEL_API_KEY. */
     public Builder apiKey(String apiKey) {
       this.apiKey = apiKey;
+      this.keyFile = "";
       return this;
     }
 
@@ -123,7 +125,7 @@ public final class Easel implements AutoCloseable {
         return new Easel(null, channel, hooks, null, false);
       }
       var where = new Address(address);
-      var key = apiKey.strip();
+      var key = keyFile.isEmpty() ? apiKey.strip() : readKey(keyFile);
       var plaintext = credentials != null ? isClear(credentials) : where.clear || where.loopback && !where.encrypted;
       if (plaintext ? where.encrypted : where.clear) {
         throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
@@ -137,7 +139,7 @@ public final class Easel implements AutoCloseable {
       }
       var security = credentials != null ? credentials : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
       var own = connect(Hosts.target(where), security);
-      return new Easel(own, authorized(own, key), hooks, null, false);
+      return new Easel(own, authorized(own, key, keyFile), hooks, null, false);
     }
   }
 
@@ -161,12 +163,48 @@ public final class Easel implements AutoCloseable {
         .build();
   }
 
-  private static Channel authorized(Channel channel, String apiKey) {
-    var headers = new Metadata();
-    if (!apiKey.isEmpty()) {
-      headers.put(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + apiKey);
+  /** A channel whose calls carry the API key. Where it stands in a file, each call reads it, and the last one stays while that can't be. */
+  private static Channel authorized(Channel channel, String apiKey, String keyFile) {
+    if (apiKey.isEmpty()) {
+      return channel;
     }
-    return ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers));
+    var last = new AtomicReference<>(apiKey);
+    return ClientInterceptors.intercept(channel, new ClientInterceptor() {
+      @Override public <A, B> ClientCall<A, B> interceptCall(MethodDescriptor<A, B> method, CallOptions options, Channel next) {
+        return new ForwardingClientCall.SimpleForwardingClientCall<A, B>(next.newCall(method, options)) {
+          @Override public void start(Listener<B> listener, Metadata headers) {
+            headers.put(AUTHORIZATION, "Bearer " + newest(last, keyFile));
+            super.start(listener, headers);
+          }
+        };
+      }
+    });
+  }
+
+  private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+
+  private static String newest(AtomicReference<String> last, String keyFile) {
+    try {
+      if (!keyFile.isEmpty()) {
+        last.set(readKey(keyFile));
+      }
+    } catch (IllegalArgumentException e) {
+      return last.get(); // the last one stays while the file can't be read
+    }
+    return last.get();
+  }
+
+  /** Reads a file with an API key. */
+  private static String readKey(String file) {
+    try {
+      var key = Files.readString(Path.of(file)).strip();
+      if (key.isEmpty() || !key.matches("[!-~]*")) {
+        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE holds no API key");
+      }
+      return key;
+    } catch (IOException e) {
+      throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE can't be read: " + e.getMessage(), e);
+    }
   }
 
   /** The same client, all of whose calls end so long from now. It needs no close. */

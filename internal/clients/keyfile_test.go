@@ -1,0 +1,54 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+)
+
+// keyFile is an API key that changes with each call: the file has the key of the next one.
+type keyFile struct {
+	t    *testing.T
+	path string
+
+	mu     sync.Mutex
+	number int
+}
+
+func newKeyFile(t *testing.T) *keyFile {
+	t.Helper()
+	k := &keyFile{t: t, path: filepath.Join(t.TempDir(), "key")}
+	k.write()
+	return k
+}
+
+// see looks at the API key of a call, and puts another into the file. A call that began before that has the one of before.
+func (k *keyFile) see(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	got := metadata.ValueFromIncomingContext(ctx, "authorization")
+	wants := []string{bearerOf(k.number), bearerOf(k.number - 1)}
+	if len(got) != 1 || !slices.Contains(wants, got[0]) {
+		k.t.Errorf("the call after %d changes of the key has %q", k.number, got)
+	}
+	k.number++
+	k.write()
+}
+
+func bearerOf(number int) string { return fmt.Sprintf("Bearer key-%d-of-a-script", number) }
+
+func (k *keyFile) write() {
+	text := bearerOf(k.number)[len("Bearer "):] + "\n"
+	if err := os.WriteFile(k.path+".new", []byte(text), 0o600); err != nil {
+		k.t.Error(err)
+	}
+	if err := os.Rename(k.path+".new", k.path); err != nil { // as the kubelet changes a token
+		k.t.Error(err)
+	}
+}
