@@ -56,7 +56,9 @@ var errHidden = errors.New("the host has an address that is not public: EASEL_CO
 // dialled for a proxy is the proxy.
 func (e *elsewhere) isHidden(asked string, at net.Addr) bool {
 	host, port, err := net.SplitHostPort(asked)
-	if err != nil || !e.follows(&url.URL{Scheme: "https", Host: asked}) && !(port == "443" && e.follows(&url.URL{Scheme: "https", Host: host})) {
+	isNamed := func(host string) bool { return e.follows(&url.URL{Scheme: "https", Host: host}) }
+	followed := isNamed(asked) || port == "443" && (isNamed(host) || isNamed("["+host+"]"))
+	if err != nil || !followed {
 		return false
 	}
 	address, err := netip.ParseAddrPort(at.String())

@@ -89,7 +89,7 @@ func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row led
 		return nil, fmt.Errorf("%w: its checksums are not whole", errWrong)
 	}
 	b := &copyReader{results: r, ctx: ctx, cred: cred, row: row, sums: sums, at: offset}
-	if err := b.fill(); err != nil && !errors.Is(err, io.EOF) {
+	if err := b.fill(); err != nil && !errors.Is(err, io.EOF) { //nolint:contextcheck // the reader has it
 		b.close()
 		return nil, err
 	}

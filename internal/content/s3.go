@@ -132,13 +132,13 @@ func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, 
 
 // Size implements [Store].
 func (s s3) Size(ctx context.Context, name string) (int64, error) {
-	info, err := s.core.Client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
+	info, err := s.core.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{})
 	return info.Size, said(err)
 }
 
 // Delete implements [Store].
 func (s s3) Delete(ctx context.Context, name string) error {
-	err := said(s.core.Client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
+	err := said(s.core.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
 	if errors.Is(err, ErrAbsent) {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // ends the listing that is left early
-		for info := range s.core.Client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
+		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
 			object := Object{strings.TrimPrefix(info.Key, s.prefix), info.Size, info.LastModified}
 			if !yield(object, said(info.Err)) || info.Err != nil {
 				return
@@ -163,7 +163,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 func (s s3) Clean(ctx context.Context, before time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for upload := range s.core.Client.ListIncompleteUploads(ctx, s.bucket, s.prefix, true) {
+	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix, true) {
 		err := upload.Err
 		if err == nil && upload.Initiated.Before(before) {
 			err = s.core.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)

@@ -151,7 +151,7 @@ func TestABucketIsAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for left := range core.Client.ListIncompleteUploads(t.Context(), "easel-results", "", true) {
+	for left := range core.ListIncompleteUploads(t.Context(), "easel-results", "", true) {
 		t.Errorf("an upload is left: %+v", left)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")

@@ -64,7 +64,7 @@ func StartBucket(t *testing.T) *Bucket {
 // Start starts the server, and waits until it answers.
 func (b *Bucket) Start(t *testing.T) {
 	t.Helper()
-	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec // of this file
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // of this file, and killed by Kill
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
