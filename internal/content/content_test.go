@@ -2,6 +2,7 @@ package content_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -267,7 +268,7 @@ func TestOrphansAreSweptAndDifferencesNamed(t *testing.T) {
 		}
 		stop()
 		path := func(id string) string { return s.dir + "/" + s.row(id).Object }
-		for name, data := range map[string][]byte{path("g2"): picture(999), path("g3"): picture(1001)[1:], path("g4") + "0": nil, path("g4") + ".x.part": nil} {
+		for name, data := range map[string][]byte{path("g2"): picture(999), path("g3"): picture(1001)[1:], path("g4") + "0": nil, path("g4") + "." + rand.Text() + ".part": nil, s.dir + "/other.part": nil, s.dir + "/here/notes.part": nil} {
 			if err := os.WriteFile(name, data, 0o600); err != nil {
 				s.Fatal(err)
 			}
@@ -298,7 +299,7 @@ func TestOrphansAreSweptAndDifferencesNamed(t *testing.T) {
 			}
 		}
 		s.results.Sweep(s.Context(), time.Now().Add(-time.Hour))
-		if left := s.objects(); len(left) != 3 || len(verify()) != 3 {
+		if left := s.objects(); len(left) != 5 || len(verify()) != 3 { // two are another's
 			s.Errorf("left are %q", left)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -19,6 +20,9 @@ type dir struct{ root *os.Root }
 
 // partSuffix ends the name of a file that is being written.
 const partSuffix = ".part"
+
+// partForm is the form of such a name: [dir.Put] has a word of [rand.Text] in it.
+var partForm = regexp.MustCompile(`\.[A-Z2-7]{26}\.part$`)
 
 func openDir(name string) (Store, error) {
 	if err := os.MkdirAll(name, 0o700); err != nil {
@@ -168,8 +172,8 @@ func gone(err error) error {
 }
 
 // Clean implements [Store].
-func (d dir) Clean(ctx context.Context, before time.Time) error {
-	for part, err := range d.walk(ctx, ".", func(name string) bool { return strings.HasSuffix(name, partSuffix) }) {
+func (d dir) Clean(ctx context.Context, below string, before time.Time) error {
+	for part, err := range d.walk(ctx, path.Dir(below), partForm.MatchString) {
 		if err == nil && part.Time.Before(before) {
 			err = d.Delete(ctx, part.Name)
 		}

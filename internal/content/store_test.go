@@ -141,18 +141,24 @@ func TestABucketIsAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	testStore(t, store)
-	upload, err := core.NewMultipartUpload(t.Context(), "easel-results", "results/a/aa/dead-1", minio.PutObjectOptions{})
-	if err == nil {
-		_, err = core.PutObjectPart(t.Context(), "easel-results", "results/a/aa/dead-1", upload, 1, bytes.NewReader(picture(5<<20)), 5<<20, minio.PutObjectPartOptions{})
+	for _, name := range []string{"results/a/aa/dead-1", "results/b/aa/others-1", "others"} {
+		upload, err := core.NewMultipartUpload(t.Context(), "easel-results", name, minio.PutObjectOptions{})
+		if err == nil {
+			_, err = core.PutObjectPart(t.Context(), "easel-results", name, upload, 1, bytes.NewReader(picture(5<<20)), 5<<20, minio.PutObjectPartOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err == nil {
-		err = store.Clean(t.Context(), time.Now().Add(time.Hour))
-	}
-	if err != nil {
+	if err := store.Clean(t.Context(), "a/", time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	for left := range core.ListIncompleteUploads(t.Context(), "easel-results", "", true) {
-		t.Errorf("an upload is left: %+v", left)
+	var left []string
+	for upload := range core.ListIncompleteUploads(t.Context(), "easel-results", "", true) {
+		left = append(left, upload.Key)
+	}
+	if slices.Sort(left); !slices.Equal(left, []string{"others", "results/b/aa/others-1"}) {
+		t.Errorf("uploads that are left: %q", left)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
 	if other, err := content.OpenStore(server.URL("easel-results")); err != nil {

@@ -80,7 +80,7 @@ func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 // Sweep deletes what the store has from before a time and the book does not know: copies that do not count, as those of
 // processes that have ended in between.
 func (r *Results) Sweep(ctx context.Context, before time.Time) {
-	if err := r.Store.Clean(ctx, before); err != nil {
+	if err := r.Store.Clean(ctx, r.Name+"/", before); err != nil {
 		r.Logger.WarnContext(ctx, "what writes have left in the store was not all deleted", "error", err)
 	}
 	deleted, err := 0, error(nil)
