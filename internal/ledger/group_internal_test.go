@@ -145,19 +145,24 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 // In a file each sees what those before it have done, and nobody is beside it. Those of an owner that are too many come next.
 func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
 	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	steps, running := map[string]func(*transaction) error{}, 0
+	steps, running, seen, commits := map[string]func(*transaction) error{}, 0, map[int]bool{}, l.commits.Load()
 	for n := range groupMost + 3 {
 		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
 			if running++; running > 1 {
 				return errors.New("another is beside it")
 			}
-			_, err := tx.now()
+			noted := 0
+			err := tx.row(`SELECT COUNT(*) FROM facts WHERE name LIKE 'one %'`).Scan(&noted)
+			seen[noted] = true
 			running--
 			return err
 		}
 	}
 	if err := errors.Join(slices.Collect(maps.Values(together(t, l, steps, l.inStudio)))...); err != nil {
 		t.Error(err)
+	}
+	if n := l.commits.Load() - commits; n > 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
+		t.Errorf("%d transactions, and they have seen %v", n, slices.Sorted(maps.Keys(seen)))
 	}
 }
 

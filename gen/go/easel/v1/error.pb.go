@@ -126,8 +126,8 @@ const (
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
 	// UNAVAILABLE. The catalog does not answer. Again helps.
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
-	// INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-	// the operator has to check the base URL.
+	// INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+	// operator has named. Again does not help: the operator has to check the base URL, or name the host.
 	ErrorReason_UPSTREAM_REDIRECT_REFUSED ErrorReason = 52
 	// INTERNAL. The catalog answered with something that its specification has no room for. Again
 	// does not help: the operator has to check the base URL.

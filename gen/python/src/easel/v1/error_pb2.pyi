@@ -139,8 +139,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     UPSTREAM_UNAVAILABLE: _ErrorReason.ValueType  # 51
     """UNAVAILABLE. The catalog does not answer. Again helps."""
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
-    """INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-    the operator has to check the base URL.
+    """INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+    operator has named. Again does not help: the operator has to check the base URL, or name the host.
     """
     UPSTREAM_CONTRACT_MISMATCH: _ErrorReason.ValueType  # 53
     """INTERNAL. The catalog answered with something that its specification has no room for. Again
@@ -346,8 +346,8 @@ UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
 UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 """UNAVAILABLE. The catalog does not answer. Again helps."""
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
-"""INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-the operator has to check the base URL.
+"""INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+operator has named. Again does not help: the operator has to check the base URL, or name the host.
 """
 UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
 """INTERNAL. The catalog answered with something that its specification has no room for. Again

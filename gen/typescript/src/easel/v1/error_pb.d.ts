@@ -267,8 +267,8 @@ export enum ErrorReason {
   UPSTREAM_UNAVAILABLE = 51,
 
   /**
-   * INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-   * the operator has to check the base URL.
+   * INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+   * operator has named. Again does not help: the operator has to check the base URL, or name the host.
    *
    * @generated from enum value: UPSTREAM_REDIRECT_REFUSED = 52;
    */

@@ -296,8 +296,8 @@ public enum ErrorReason
   UPSTREAM_UNAVAILABLE(51),
   /**
    * <pre>
-   * INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-   * the operator has to check the base URL.
+   * INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+   * operator has named. Again does not help: the operator has to check the base URL, or name the host.
    * </pre>
    *
    * <code>UPSTREAM_REDIRECT_REFUSED = 52;</code>
@@ -769,8 +769,8 @@ public enum ErrorReason
   public static final int UPSTREAM_UNAVAILABLE_VALUE = 51;
   /**
    * <pre>
-   * INTERNAL. The catalog answered with a redirect, which is never followed. Again does not help:
-   * the operator has to check the base URL.
+   * INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
+   * operator has named. Again does not help: the operator has to check the base URL, or name the host.
    * </pre>
    *
    * <code>UPSTREAM_REDIRECT_REFUSED = 52;</code>
