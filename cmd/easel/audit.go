@@ -85,6 +85,8 @@ type inForce struct {
 	Callers   int      `json:"callers"`
 	Teams     int      `json:"teams"`
 	Operators []string `json:"operators,omitempty"`
+	// Since is when it came into force: its line may be younger.
+	Since *time.Time `json:"since,omitempty"`
 
 	callers.Changes
 }
@@ -103,17 +105,19 @@ func inForceOf(list *callers.List, changes callers.Changes) inForce {
 	return f
 }
 
-// auditCallers writes down what a callers file changes, before it comes into force.
-func auditCallers(ctx context.Context, book *ledger.Ledger, file string, before, next *callers.List) error {
-	changes := before.Changes(next)
-	if changes.Count() == 0 {
-		return nil
+// auditCallers has written down what a callers file changes that comes into force.
+func auditCallers(lines *lateAudit, file string, before, next *callers.List) {
+	if before.Changes(next).Count() == 0 {
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, askLedger)
-	defer cancel()
-	return book.Audit(ctx, ledger.Act{
-		By: ledger.By{Actor: "callers file", Origin: file}, Action: ledger.ActCallers, Subject: thisHost(),
-		Was: inForceOf(before, callers.Changes{}), Became: inForceOf(next, changes),
+	lines.put("callers file", before, next, func(c change) ledger.Act {
+		before, next := c.before.(*callers.List), c.after.(*callers.List) //nolint:forcetypeassert // put above
+		became := inForceOf(next, before.Changes(next))
+		became.Since = &c.since
+		return ledger.Act{
+			By: ledger.By{Actor: "callers file", Origin: file}, Action: ledger.ActCallers, Subject: thisHost(),
+			Was: inForceOf(before, callers.Changes{}), Became: became,
+		}
 	})
 }
 

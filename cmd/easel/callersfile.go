@@ -18,7 +18,7 @@ import (
 const askLedger = 2 * time.Second
 
 // callers are those that may use the held API key, nil where there is no callers file.
-func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *telling, logger *slog.Logger) (*service.Callers, error) {
+func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *telling, lines *lateAudit, logger *slog.Logger) (*service.Callers, error) {
 	if c.CallersFile == "" {
 		return nil, nil
 	}
@@ -26,14 +26,12 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 		if faults := fileFaults(next, inForce); len(faults) > 0 {
 			return faults
 		}
-		err := keepsOwners(ctx, book, inForce.Dropped(next))
-		if err == nil {
-			err = auditCallers(ctx, book, c.CallersFile, inForce, next)
+		if err := keepsOwners(ctx, book, inForce.Dropped(next)); err != nil {
+			return err
 		}
-		if err == nil {
-			telling.take(next)
-		}
-		return err
+		auditCallers(lines, c.CallersFile, inForce, next) // a token that is taken out waits for no ledger
+		telling.take(next)
+		return nil
 	})
 	if err != nil {
 		return nil, err

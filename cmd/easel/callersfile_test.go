@@ -70,7 +70,7 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		put(secret, devSecret)
 		put(file, "teams:\n"+team("studio", secret)+both)
 		var log bytes.Buffer
-		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, telling, slog.New(slog.NewTextHandler(&log, nil)))
+		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, telling, newLateAudit(book, slog.New(slog.DiscardHandler)), slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if held != nil {
 		defer begin(ctx, func(ctx context.Context) { hub.ShareGate(ctx, *held) })()
 	}
-	known, err := c.callers(ctx, book, telling, observed.Logger)
+	lines := newLateAudit(book, observed.Logger)
+	defer begin(ctx, lines.run)()
+	known, err := c.callers(ctx, book, telling, lines, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
@@ -130,7 +132,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known)}
+	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known), Unaudited: lines.count}
 	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete

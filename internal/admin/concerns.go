@@ -110,6 +110,9 @@ func concernsOf(r report, s watch.Stats) []concern {
 	for _, issuer := range slices.Sorted(maps.Keys(r.brokenIssuers)) {
 		add(true, "The keys of the issuer %s can't be read; its tokens are taken for a day by the keys of before, if there are any: %v.", issuer, r.brokenIssuers[issuer])
 	}
+	if r.unaudited > 0 {
+		add(false, "Lines of the audit wait for the ledger, of changes that are in force: %d. The log has them.", r.unaudited)
+	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
 			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
