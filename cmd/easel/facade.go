@@ -71,7 +71,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return err
 	}
-	defer clock.forPolls(hub.Close)
+	defer clock.forWork(hub.Close)
 	client := upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		hub.Called(cred, err)
 		observed.Failures.Called(ctx, cred, err)
@@ -121,7 +121,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err != nil {
 		return err
 	}
-	defer begin(ctx, contents.Run)()
+	defer clock.forWork(begin(ctx, contents.Run))
 
 	services, err := service.New(service.Config{
 		Catalog: client, Hub: hub, Orders: placing, Contents: contents, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",

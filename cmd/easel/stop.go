@@ -9,7 +9,7 @@ import (
 )
 
 // stopClock gives the steps of a stop one deadline. Calls come first; what they leave is
-// for polls, for orders whose callers have gone, and what those leave for the last traces. A step
+// for copies and polls, for orders whose callers have gone, and what those leave for the last traces. A step
 // that is quick leaves its time to the next. The last twentieth is for the process itself
 // to end in.
 type stopClock struct {
@@ -29,8 +29,8 @@ func (c *stopClock) start() { c.once.Do(func() { c.began = time.Now() }) }
 // calls is how long calls may take to end.
 func (c *stopClock) calls() time.Duration { return c.limit * 75 / 100 }
 
-// forPolls lets polling end until orders have their time, and goes on without it then.
-func (c *stopClock) forPolls(end func()) {
+// forWork lets work end that no call waits for, as copies and polling, until orders have their time, and goes on without it then.
+func (c *stopClock) forWork(end func()) {
 	ended := make(chan struct{})
 	go func() {
 		end()

@@ -41,11 +41,11 @@ func TestTheStepsOfAStopShareOneDeadline(t *testing.T) {
 func TestAStopGoesOnWithoutPollsThatDoNotEnd(t *testing.T) { // A4
 	synctest.Test(t, func(t *testing.T) {
 		clock, began, stuck := &stopClock{limit: 10 * time.Second}, time.Now(), make(chan struct{})
-		clock.forPolls(func() {})
+		clock.forWork(func() {})
 		if took := time.Since(began); took != 0 {
 			t.Errorf("polls that end at once take %v", took)
 		}
-		clock.forPolls(func() { <-stuck })
+		clock.forWork(func() { <-stuck })
 		if took := time.Since(began); took != 8*time.Second {
 			t.Errorf("polls that do not end take %v", took)
 		}

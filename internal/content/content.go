@@ -72,6 +72,9 @@ type Results struct {
 	freed    chan struct{} // has a value after a place was given back
 	process  string        // the name of this one
 
+	life context.Context //nolint:containedctx // of all copies: it ends with Run, and after that none begins
+	end  context.CancelFunc
+
 	mu      sync.Mutex
 	copying map[string]chan struct{} // by generation, until the copy is made or has failed
 }
@@ -83,10 +86,12 @@ type Counts struct {
 
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
-	return &Results{
+	r := &Results{
 		Config: cfg, worker: make(places, copiesAtOnce), prompted: make(places, copiesAtOnce),
 		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{},
 	}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 // Keeps reports whether there is a store.
@@ -161,7 +166,10 @@ func (r *Results) await(ctx context.Context, row ledger.Content) (ledger.Content
 	waiting, cancel := context.WithTimeout(ctx, waitForCopy)
 	defer cancel()
 	for {
-		made := r.prompt(waiting, row)
+		made, comes := r.prompt(waiting, row)
+		if !comes {
+			return row, nil
+		}
 		select {
 		case <-made: // nil where another process makes it
 		case <-time.After(lookAgain):
@@ -182,20 +190,27 @@ func (r *Results) await(ctx context.Context, row ledger.Content) (ledger.Content
 	}
 }
 
-// prompt gives what ends with the copy of a result that this process makes, and begins to make it where nobody does.
-func (r *Results) prompt(ctx context.Context, row ledger.Content) (made chan struct{}) {
+// prompt gives what ends with the copy of a result that this process makes, and begins to make it where nobody does. It
+// reports whether there is one to wait for.
+func (r *Results) prompt(ctx context.Context, row ledger.Content) (made chan struct{}, comes bool) {
 	r.mu.Lock()
 	made = r.copying[row.Generation]
 	r.mu.Unlock()
-	if made != nil || row.Claimed || !r.prompted.take() {
-		return made
+	switch {
+	case made != nil || row.Claimed:
+		return made, true
+	case r.life.Err() != nil:
+		return nil, false
+	case !r.prompted.take():
+		return nil, true
 	}
 	claim, found, err := r.Ledger.TakeContentOf(ctx, row.Generation)
 	if err != nil || !found {
 		r.prompted.give()
-		return nil
+		return nil, true
 	}
-	return r.begin(context.WithoutCancel(ctx), claim, r.prompted) // the others wait for it too
+	made = r.begin(context.WithoutCancel(ctx), claim, r.prompted) // the others wait for it too
+	return made, made != nil
 }
 
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {

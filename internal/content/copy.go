@@ -51,12 +51,12 @@ func (p places) take() bool {
 
 func (p places) give() { <-p }
 
-// Run copies what waits, until ctx ends. While the store fails, one copy at a time asks for all.
+// Run copies what waits, until ctx ends, and ends what readers have begun meanwhile: it runs once. While the store fails, one copy at a time asks for all.
 func (r *Results) Run(ctx context.Context) {
 	if r.Store == nil {
 		return
 	}
-	defer r.work.Wait()
+	defer r.endCopies()
 	r.work.Go(func() { r.tidy(ctx) })
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
@@ -81,6 +81,14 @@ func (r *Results) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// endCopies ends the copies that are being made, and has none begin any more.
+func (r *Results) endCopies() {
+	r.mu.Lock()
+	r.end()
+	r.mu.Unlock()
+	r.work.Wait()
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -128,14 +136,18 @@ func (r *Results) tries(ctx context.Context, last *string) bool {
 // probe is the name of an object that asks whether the store takes any.
 func (r *Results) probe() string { return r.Name + "/probe" }
 
-// begin makes a copy under a claim, beside its caller.
+// begin makes a copy under a claim, beside its caller. It gives nil after the end of all: the claim ends by itself then.
 func (r *Results) begin(ctx context.Context, claim ledger.Content, place places) (made chan struct{}) {
-	made = make(chan struct{})
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life.Err() != nil {
+		place.give()
+		return nil
+	}
+	made = make(chan struct{})
 	r.copying[claim.Generation] = made
-	r.mu.Unlock()
 	r.work.Go(func() {
-		r.copyOne(ctx, claim)
+		r.copyInLife(ctx, claim)
 		r.mu.Lock()
 		delete(r.copying, claim.Generation)
 		r.mu.Unlock()
@@ -147,6 +159,14 @@ func (r *Results) begin(ctx context.Context, claim ledger.Content, place places)
 		}
 	})
 	return made
+}
+
+// copyInLife makes a copy, until ctx ends or all do.
+func (r *Results) copyInLife(ctx context.Context, claim ledger.Content) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	r.copyOne(ctx, claim)
 }
 
 // copyOne makes a copy, and records what has come of it.
