@@ -232,7 +232,7 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 
 // readKey reads a file with an API key.
 func readKey(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
 	if err != nil {
 		return "", fmt.Errorf("easel: EASEL_API_KEY_FILE: %w", err)
 	}

@@ -257,7 +257,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 		pass(0)
 		known := 0
 		err := b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}}, func(event watch.Event) error {
-			if event.Known != nil && event.Known.Generation.File != nil {
+			if event.Known != nil && event.Known.File != nil {
 				known++
 			}
 			return nil

@@ -194,7 +194,7 @@ func (s *seen) look() delivered {
 func (s *seen) states() []string {
 	var out []string
 	for _, u := range s.look().updates {
-		out = append(out, u.Generation.State.String())
+		out = append(out, u.State.String())
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func (s *shelf) add(id string) {
 // told are the generations of a watch's updates, in order.
 func told(s *seen) (ids []string) {
 	for _, u := range s.look().updates {
-		ids = append(ids, u.Generation.ID)
+		ids = append(ids, u.ID)
 	}
 	slices.Sort(ids)
 	return ids
@@ -84,7 +84,7 @@ func TestAWatchOfWhatIsChosenIsToldOfNothingElseAndOfEachOnce(t *testing.T) {
 			b.t.Errorf("then it is told of %v", got)
 		}
 		for _, u := range s.look().updates {
-			if u.Generation.ID == "later" && u.Initial {
+			if u.ID == "later" && u.Initial {
 				b.t.Error("what has come later is called initial")
 			}
 		}

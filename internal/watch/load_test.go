@@ -186,7 +186,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		pass(2 * time.Minute)
 		b.up.set("live", succeeded)
 		pass(time.Minute)
-		if last := all.look().updates[len(all.look().updates)-1]; last.Generation.ID != "live" || last.Generation.State != succeeded {
+		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
 			b.t.Error("the one generation that a watch of everything waits for is not read beside sixty others")
 		}
 	})

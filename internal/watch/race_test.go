@@ -149,7 +149,7 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update != nil {
 			back = back || last.Terminal()
-			last = event.Update.Generation.State
+			last = event.Update.State
 		}
 		return nil
 	})

@@ -54,7 +54,7 @@ func TestAnEndIsDeliveredByAllAndPolledByOne(t *testing.T) {
 				r.wantEnd(s, nil)
 				got := s.look()
 				for i, u := range got.updates[len(ids):] {
-					if u.Generation.State != succeeded || u.Generation.File == nil || got.at[len(ids)+i].Sub(got.at[len(ids)]) > time.Second {
+					if u.State != succeeded || u.File == nil || got.at[len(ids)+i].Sub(got.at[len(ids)]) > time.Second {
 						t.Errorf("%s: a watch ends with %+v", name, u)
 					}
 				}
@@ -220,7 +220,7 @@ func TestAWatchOfEverythingGetsWhatOthersFind(t *testing.T) {
 		pass(3 * time.Second)
 		got := map[string]string{}
 		for _, u := range all.look().updates {
-			got[u.Generation.ID] = u.Generation.State.String()
+			got[u.ID] = u.State.String()
 		}
 		if len(got) != 12 || got["new"] != "queued" || got["over"] != "succeeded" {
 			t.Errorf("the watch has %v", got)
@@ -229,7 +229,7 @@ func TestAWatchOfEverythingGetsWhatOthersFind(t *testing.T) {
 		g.up.with(func(u *upstream) { delete(u.states, ids[0]) })
 		pass(10 * time.Minute)
 		for _, u := range all.look().updates {
-			got[u.Generation.ID] = u.Generation.State.String()
+			got[u.ID] = u.State.String()
 		}
 		if got["new"] != "failed" || got[ids[0]] != "deleted" {
 			t.Errorf("the watch has %v", got)
@@ -442,7 +442,7 @@ func randomGroup(t *testing.T, seed uint64) {
 			g.replicas[n].wantEnd(s, nil)
 			told := map[string][]string{}
 			for _, u := range s.look().updates {
-				told[u.Generation.ID] = append(told[u.Generation.ID], u.Generation.State.String())
+				told[u.ID] = append(told[u.ID], u.State.String())
 			}
 			for _, id := range ids {
 				got := told[id]

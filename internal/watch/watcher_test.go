@@ -108,15 +108,15 @@ func (s *viewer) update(u Update, now time.Time) {
 func (w *world) checkSaid(u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id := u.Generation.ID
-	if u.Generation.State == catalog.StateDeleted {
+	id := u.ID
+	if u.State == catalog.StateDeleted {
 		if !w.denied[id] {
 			w.t.Errorf("%s: %s is delivered as deleted, and was never missing", w.name, id)
 		}
 		return
 	}
-	if !w.said[id][u.Etag] || !strings.Contains(string(u.Generation.Extra), fmt.Sprintf(`"of":%q`, w.name)) {
-		w.t.Errorf("%s: %s is delivered as %v, which it never was", w.name, id, u.Generation.State)
+	if !w.said[id][u.Etag] || !strings.Contains(string(u.Extra), fmt.Sprintf(`"of":%q`, w.name)) {
+		w.t.Errorf("%s: %s is delivered as %v, which it never was", w.name, id, u.State)
 	}
 }
 
