@@ -263,5 +263,5 @@ func (r *Results) rescued(ctx context.Context, row ledger.Content, cause error) 
 		return
 	}
 	r.Logger.ErrorContext(ctx, "the store has not the bytes of a result that were written there; it is copied again", "generation", row.Generation, "object", row.Object, "error", cause)
-	_ = r.Ledger.ContentIsLost(context.WithoutCancel(ctx), row, cause.Error()) // else the next reader finds it out
+	_ = r.Ledger.ContentIsLost(context.WithoutCancel(ctx), row, bookText(cause.Error(), mostProblem)) // else the next reader finds it out
 }

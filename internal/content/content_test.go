@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
@@ -155,6 +156,43 @@ func TestAStopEndsEachCopy(t *testing.T) {
 		began = time.Now()
 		if s.wantBytes("g2", file, content.FromCatalog); time.Since(began) > time.Second || s.row("g2").Claims != 0 {
 			s.Errorf("after the stop a reader waits for %v: %+v", time.Since(began), s.row("g2"))
+		}
+	})
+}
+
+// Words of others that a database refuses cost no second copy.
+func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
+	inTowns(t, func(s *studio) {
+		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
+		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
+		s.finish("g1", picture(1000))
+		defer s.run(s.results)()
+		for end := time.Now().Add(10 * time.Second); s.row("g1").Problem == "" && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if problem := s.row("g1").Problem; !strings.HasPrefix(problem, "x\uFFFDä") || len(problem) > 300 || !utf8.ValidString(problem) {
+			s.Errorf("the problem is %q", problem)
+		}
+		s.store.set(func() { s.store.refuse = nil })
+		row := s.waitForCopy("g1")
+		if kind := row.ContentType; !strings.HasPrefix(kind, "image/\uFFFDpngä") || len(kind) > 255 || !utf8.ValidString(kind) {
+			s.Errorf("the content type is %q", kind)
+		}
+		if all := s.objects(); len(all) != 1 {
+			s.Errorf("the store has %q", all)
+		}
+	})
+}
+
+// A copy that is surely not in the book leaves nothing in the store.
+func TestACopyThatTheBookDoesNotTakeIsDeleted(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.store.put = func() { _ = s.book.Close() }
+		s.finish("g1", picture(1000))
+		defer s.run(s.results)()
+		time.Sleep(time.Minute)
+		if all := s.objects(); s.store.puts != 1 || len(all) != 0 {
+			s.Errorf("after %d writes the store has %q", s.store.puts, all)
 		}
 	})
 }

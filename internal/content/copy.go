@@ -35,6 +35,7 @@ const (
 
 	textType    = "text/plain; charset=utf-8"
 	mostProblem = 300 // bytes
+	mostType    = 255
 )
 
 // places bound how many copies are made at once.
@@ -178,8 +179,7 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 	r.Counts.Failures.Add(1)
 	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
-	age, problem := time.Since(claim.Since), err.Error()
-	problem = problem[:min(len(problem), mostProblem)]
+	age, problem := time.Since(claim.Since), bookText(err.Error(), mostProblem)
 	switch {
 	case ctx.Err() != nil: // another may go on at once
 		_ = r.Ledger.ContentNotCopied(book, claim, claim.Problem, 0)
@@ -192,6 +192,12 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 		}
 		_ = r.Ledger.ContentNotCopied(book, claim, problem, min(max(age/retryShare, retryLeast), retryAtMost)) // else the claim ends by itself
 	}
+}
+
+// bookText is a text of others as each database takes it, and not longer than so many bytes.
+func bookText(text string, most int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	return strings.ToValidUTF8(text[:min(len(text), most)], "") // the cut may be within a rune
 }
 
 var (
@@ -304,7 +310,7 @@ func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *pro
 		return made, err
 	}
 	defer func() { _ = result.Body.Close() }() // it was read as far as it was wanted
-	made = ledger.StoredCopy{Object: r.object(claim), ContentType: result.ContentType, Etag: result.Etag}
+	made = ledger.StoredCopy{Object: r.object(claim), ContentType: bookText(result.ContentType, mostType), Etag: result.Etag}
 	digest, sums, size := sha256.New(), &blockSums{}, int64(-1)
 	if result.Size != nil {
 		size = *result.Size
@@ -360,18 +366,21 @@ func hasFile(record string) bool {
 // conclude records a copy. One that does not count is deleted.
 func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledger.StoredCopy) error {
 	counts, err := r.Ledger.ContentIsCopied(ctx, claim, made)
-	if err != nil {
+	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return err // it was recorded, or its claim ends by itself and its object is an orphan
 	}
-	if !counts {
-		ctx, cancel := context.WithTimeout(ctx, storeTime)
-		defer cancel()
-		_ = r.Store.Delete(ctx, made.Object) // else it is an orphan
-		return errNotOurs
+	if err == nil && counts {
+		r.Counts.Copied.Add(1)
+		r.Counts.Bytes.Add(made.Size)
+		return nil
 	}
-	r.Counts.Copied.Add(1)
-	r.Counts.Bytes.Add(made.Size)
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_ = r.Store.Delete(ctx, made.Object) // else it is an orphan
+	if err == nil {
+		err = errNotOurs
+	}
+	return err
 }
 
 // object is the name of the copy that a claim makes: nobody else's.

@@ -2,6 +2,7 @@ package content_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type upstream struct {
 	files  map[string][]byte
 	texts  map[string]string
 	etags  bool
+	kind   string // the content type, where it is not image/png
 	down   bool
 	delay  time.Duration
 	opened map[string]int // reads of content, by generation
@@ -48,7 +50,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	file, hasFile := u.files[id]
 	text, hasText := u.texts[id]
-	tagged := u.etags
+	tagged, kind := u.etags, cmp.Or(u.kind, "image/png")
 	u.mu.Unlock()
 	if down {
 		return nil, errors.New("connection refused")
@@ -64,7 +66,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		if tagged {
 			w.Header().Set("ETag", `"e-`+id+`"`)
 		}
-		w.Header().Set("Content-Type", "image/png")
+		w.Header().Set("Content-Type", kind)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
 	case isContent && hasText, r.URL.Path == "/account":
 		w.Header().Set("Content-Type", "application/json")
@@ -105,6 +107,7 @@ type trouble struct {
 	stall  bool                     // nothing is answered
 	lie    func(data []byte) []byte // what is read of an object
 	puts   int
+	put    func() // is called after an object was written
 }
 
 func (s *trouble) set(change func()) {
@@ -136,7 +139,11 @@ func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int
 		_, _ = io.CopyN(io.Discard, body, 1)
 		return errors.New("no space left on device")
 	}
-	return s.Store.Put(ctx, name, body, size)
+	err := s.Store.Put(ctx, name, body, size)
+	if s.put != nil {
+		s.put()
+	}
+	return err
 }
 
 func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
