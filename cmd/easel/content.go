@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -16,7 +17,10 @@ import (
 // contentFlags say where copies of results are.
 type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Where results are copied to once, and read from when the catalog is away or has them no more: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a held API key and a ledger that outlives a stop. Without it results are the catalog's alone."`
+}
 
+// contentHostFlags say which other hosts the catalog may send readers to.
+type contentHostFlags struct {
 	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts that the catalog may send readers of results to, as its bucket: they are followed over https, without the API key. An address that is not public is used only where it is named itself."`
 }
 
@@ -99,8 +103,11 @@ func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Dif
 	}
 	defer func() { _ = book.Close() }() // nothing was written
 	name, err := book.KnownStoreName(ctx)
-	if err != nil || name == "" {
+	if err != nil {
 		return v, err
+	}
+	if name == "" {
+		return v, errors.New("this ledger has copied nothing to any store: --ledger-url names another one, or no server has had EASEL_CONTENT_URL")
 	}
 	return content.New(content.Config{Store: store, Ledger: book, Name: name}).Verify(ctx, c.Bytes, differs, looked)
 }

@@ -129,9 +129,9 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// TestAResultInABucketOfTheCatalogsIsReadWhereItIsNamed has a catalog that sends readers to an address that nobody listens
+// TestOnlyAHostThatIsNamedIsAskedForAResult has a catalog that sends readers to an address that nobody listens
 // at: an answer says whether Easel has gone there.
-func TestAResultInABucketOfTheCatalogsIsReadWhereItIsNamed(t *testing.T) {
+func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)
 	}))

@@ -26,6 +26,7 @@ type serveCmd struct {
 
 	ledgerFlags
 	contentFlags
+	contentHostFlags
 	listenFlags
 	tuningFlags
 

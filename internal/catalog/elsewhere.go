@@ -66,12 +66,20 @@ func (e *elsewhere) isHidden(asked string, at net.Addr) bool {
 		return true
 	}
 	ip := address.Addr().Unmap()
-	public := ip.IsGlobalUnicast() && !ip.IsPrivate()
+	reserved := slices.ContainsFunc(reservedNetworks, func(network netip.Prefix) bool { return network.Contains(ip) })
+	public := ip.IsGlobalUnicast() && !ip.IsPrivate() && !reserved
 	named := func(host string) bool {
 		one, err := netip.ParseAddr(strings.Trim((&url.URL{Host: host}).Hostname(), "[]"))
 		return err == nil && one.Unmap() == ip
 	}
 	return !public && !slices.ContainsFunc(e.hosts, named)
+}
+
+// reservedNetworks are not public, beside those that package netip knows: of carriers and of clouds (RFC 6598), for
+// protocols (RFC 6890), for measurements (RFC 2544), not in use (RFC 1112), and IPv6's ways to IPv4 (RFC 6052, 8215).
+var reservedNetworks = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
 }
 
 // follows reports whether an address may be followed.
