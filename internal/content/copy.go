@@ -130,7 +130,10 @@ func (r *Results) tries(ctx context.Context, last *string) bool {
 		r.note(nil)
 		return true
 	}
-	<-made
+	select {
+	case <-made:
+	case <-ctx.Done():
+	}
 	return r.failed.Load() == 0
 }
 
@@ -267,6 +270,7 @@ func (r *Results) hold(ctx context.Context, claim ledger.Content, moved *progres
 			return
 		}
 		if time.Since(since) > silence {
+			r.note(errSlow) // at once, whenever the store lets go
 			end(errSlow)
 			return
 		}

@@ -15,8 +15,81 @@ import (
 	"time"
 )
 
-// dir is a store in a directory, for replicas that share it too.
-type dir struct{ root *os.Root }
+// dir is a store in a directory, for replicas that share it too. Its disk may be one of a network that hangs.
+type dir struct {
+	root *os.Root
+	busy places
+}
+
+// filesAtOnce bound the operations on files that are on their way. Those that hang keep their places.
+const filesAtOnce = 64
+
+// beside does an operation on files beside its caller, who does not wait longer than a context lasts. What comes later is
+// for late.
+func beside[T any](ctx context.Context, busy places, do func() (T, error), late func(T)) (got T, err error) {
+	select {
+	case busy <- struct{}{}:
+	case <-ctx.Done():
+		return got, context.Cause(ctx)
+	}
+	type outcome struct {
+		got T
+		err error
+	}
+	done := make(chan outcome)
+	go func() {
+		got, err := do()
+		busy.give()
+		select {
+		case done <- outcome{got, err}:
+		case <-ctx.Done():
+			if err == nil && late != nil {
+				late(got)
+			}
+		}
+	}()
+	select {
+	case all := <-done:
+		return all.got, all.err
+	case <-ctx.Done():
+		return got, context.Cause(ctx)
+	}
+}
+
+// does is [beside] for what gives nothing.
+func (d dir) does(ctx context.Context, do func() error) error {
+	_, err := beside(ctx, d.busy, func() (struct{}, error) { return struct{}{}, do() }, nil)
+	return err
+}
+
+// opens is [beside] for what opens a file.
+func (d dir) opens(ctx context.Context, open func() (*os.File, error)) (file, error) {
+	opened, err := beside(ctx, d.busy, open, func(late *os.File) { _ = late.Close() })
+	return file{ctx, d.busy, opened}, err
+}
+
+// file is one that is open. What was given to it stays its own after an error: an operation that hangs has it still.
+type file struct {
+	ctx  context.Context //nolint:containedctx // of whoever has opened it
+	busy places
+	file *os.File
+}
+
+// Read implements [io.Reader].
+func (f file) Read(p []byte) (int, error) {
+	return beside(f.ctx, f.busy, func() (int, error) { return f.file.Read(p) }, nil)
+}
+
+// Write implements [io.Writer].
+func (f file) Write(p []byte) (int, error) {
+	return beside(f.ctx, f.busy, func() (int, error) { return f.file.Write(p) }, nil)
+}
+
+// Close implements [io.Closer]. It does not wait.
+func (f file) Close() error {
+	go func() { _ = f.file.Close() }() // it was read, or has failed
+	return nil
+}
 
 // partSuffix ends the name of a file that is being written.
 const partSuffix = ".part"
@@ -32,32 +105,40 @@ func openDir(name string) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 	}
-	return dir{root}, nil
+	return dir{root, make(places, filesAtOnce)}, nil
 }
 
 // Put implements [Store]. A file has its name when it is whole and on the disk.
 func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) (err error) {
-	if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
-	}
 	part := name + "." + rand.Text() + partSuffix
-	file, err := d.root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	into, err := d.opens(ctx, func() (*os.File, error) {
+		if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+			return nil, err
+		}
+		return d.root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = d.root.Remove(part) // [dir.Clean] does where this can't
-		}
-	}()
-	written, err := io.CopyBuffer(onlyWriter{file}, bounded{ctx, body}, make([]byte, blockSize))
+	written, err := io.CopyBuffer(onlyWriter{into}, bounded{ctx, body}, make([]byte, blockSize))
 	if err == nil && size >= 0 && written != size {
 		err = io.ErrUnexpectedEOF
 	}
 	if err == nil {
-		err = file.Sync()
+		err = d.does(ctx, func() error { return d.name(into.file, part, name) })
+	} else {
+		_ = into.Close() // what it has is not wanted
 	}
-	if closed := file.Close(); err == nil {
+	if err != nil {
+		d.drop(ctx, part)
+	}
+	return err
+}
+
+// name gives a file that was written its name.
+func (d dir) name(written *os.File, part, name string) error {
+	err := written.Sync()
+	if closed := written.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
@@ -67,6 +148,13 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) (
 		err = d.sync(path.Dir(name))
 	}
 	return err
+}
+
+// drop deletes what was not written to its end; [dir.Clean] does where this can't.
+func (d dir) drop(ctx context.Context, part string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	_ = d.Delete(ctx, part)
 }
 
 // onlyWriter is a writer that [io.CopyBuffer] passes buffers to.
@@ -97,33 +185,38 @@ func (d dir) sync(name string) error {
 }
 
 // Get implements [Store].
-func (d dir) Get(_ context.Context, name string, offset int64) (io.ReadCloser, error) {
-	file, err := d.root.Open(name)
+func (d dir) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	from, err := d.opens(ctx, func() (*os.File, error) {
+		opened, err := d.root.Open(name)
+		if err != nil || offset == 0 {
+			return opened, err
+		}
+		if _, err = opened.Seek(offset, io.SeekStart); err != nil {
+			_ = opened.Close() // the first error says more
+		}
+		return opened, err
+	})
 	if err != nil {
 		return nil, absent(err)
 	}
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		_ = file.Close() // the first error says more
-		return nil, err
-	}
-	return file, nil
+	return from, nil
 }
 
 // Size implements [Store].
-func (d dir) Size(_ context.Context, name string) (int64, error) {
-	info, err := d.root.Stat(name)
-	if err != nil {
-		return 0, absent(err)
-	}
-	return info.Size(), nil
+func (d dir) Size(ctx context.Context, name string) (int64, error) {
+	size, err := beside(ctx, d.busy, func() (int64, error) {
+		info, err := d.root.Stat(name)
+		if err != nil {
+			return 0, err
+		}
+		return info.Size(), nil
+	}, nil)
+	return size, absent(err)
 }
 
 // Delete implements [Store].
-func (d dir) Delete(_ context.Context, name string) error {
-	if err := absent(d.root.Remove(name)); err != nil && !errors.Is(err, ErrAbsent) {
-		return err
-	}
-	return nil
+func (d dir) Delete(ctx context.Context, name string) error {
+	return gone(d.does(ctx, func() error { return d.root.Remove(name) }))
 }
 
 func absent(err error) error {
@@ -141,26 +234,49 @@ func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 // walk gives the files below a directory that are chosen.
 func (d dir) walk(ctx context.Context, below string, chosen func(name string) bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		err := fs.WalkDir(d.root.FS(), below, func(name string, entry fs.DirEntry, err error) error {
-			if err == nil {
-				err = ctx.Err()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // ends the walk that is left early
+		found, failed := make(chan Object), make(chan error, 1)
+		go func() { failed <- d.find(ctx, below, chosen, found) }()
+		for {
+			select {
+			case object := <-found:
+				if !yield(object, nil) {
+					return
+				}
+				continue
+			case err := <-failed:
+				if err != nil {
+					yield(Object{}, err)
+				}
+			case <-ctx.Done():
+				yield(Object{}, context.Cause(ctx))
 			}
-			if err != nil || entry.IsDir() || !chosen(name) {
-				return gone(err)
-			}
-			info, err := entry.Info()
-			if err != nil {
-				return gone(err)
-			}
-			if !yield(Object{name, info.Size(), info.ModTime()}, nil) {
-				return fs.SkipAll
-			}
-			return nil
-		})
-		if err != nil {
-			yield(Object{}, err)
+			return
 		}
 	}
+}
+
+// find passes the files below a directory on that are chosen.
+func (d dir) find(ctx context.Context, below string, chosen func(name string) bool, found chan<- Object) error {
+	return fs.WalkDir(d.root.FS(), below, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || entry.IsDir() || !chosen(name) {
+			return gone(err)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return gone(err)
+		}
+		select {
+		case found <- Object{name, info.Size(), info.ModTime()}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 }
 
 // gone is an error but that of a file that another has deleted meanwhile.

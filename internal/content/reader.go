@@ -137,6 +137,7 @@ func (b *copyReader) next() error {
 		return err
 	}
 	b.close()
+	b.block = nil // a read that hangs has it still
 	if ended := b.ctx.Err(); ended != nil {
 		return ended
 	}
@@ -181,7 +182,7 @@ func (b *copyReader) fill() error {
 	b.timer.Reset(b.blockTime())
 	_, err := io.ReadFull(b.source, b.block)
 	b.timer.Stop()
-	if !b.rescue {
+	if !b.rescue && b.ctx.Err() == nil {
 		b.results.note(notShort(err))
 	}
 	switch {

@@ -14,7 +14,8 @@ import (
 type Store interface {
 	// Put writes an object from a body of a size, which is -1 where it is not known: whole, or not at all.
 	Put(ctx context.Context, name string, body io.Reader, size int64) error
-	// Get reads an object from an offset on. Its error is [ErrAbsent] where there is none.
+	// Get reads an object from an offset on. Its error is [ErrAbsent] where there is none. Its body ends with the context; what
+	// a read that failed was given may still be written to.
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
 	// Size is the size of an object, with the same error.
 	Size(ctx context.Context, name string) (int64, error)

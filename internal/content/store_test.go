@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,6 +133,57 @@ func TestADirectoryIsAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	testStore(t, store)
+}
+
+// A directory of a network may hang in any operation: a pipe that nobody writes to hangs alike.
+func TestADirectoryThatHangsLetsItsReadersGo(t *testing.T) {
+	dir := t.TempDir()
+	store, err := content.OpenStore("file:" + dir)
+	if err == nil {
+		err = syscall.Mkfifo(dir+"/pipe", 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := errors.New("too slow")
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, slow)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	for range 65 { // as many as are let in, and one more
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, slow)
+		if _, err := store.Get(ctx, "pipe", 0); !errors.Is(err, slow) {
+			t.Fatalf("an open that hangs: %v", err)
+		}
+		cancel()
+	}
+	if err := store.Put(soon(), "a", strings.NewReader("a"), 1); !errors.Is(err, slow) {
+		t.Errorf("a write behind them: %v", err)
+	}
+	if _, err := store.Size(soon(), "a"); !errors.Is(err, slow) {
+		t.Errorf("a size behind them: %v", err)
+	}
+	writer, err := os.OpenFile(dir+"/pipe", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	body, err := store.Get(t.Context(), "pipe", 0)
+	if err != nil {
+		t.Fatalf("after it hung: %v", err)
+	}
+	_ = body.Close()
+	if body, err = store.Get(soon(), "pipe", 0); err == nil {
+		_, err = body.Read(make([]byte, 1))
+		_ = body.Close()
+	}
+	if !errors.Is(err, slow) {
+		t.Errorf("a read that hangs: %v", err)
+	}
+	if err := store.Put(t.Context(), "a", strings.NewReader("a"), 1); err != nil {
+		t.Errorf("a write after it hung: %v", err)
+	}
 }
 
 func TestABucketIsAStore(t *testing.T) {
