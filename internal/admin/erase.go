@@ -101,7 +101,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	case err != nil:
 		done.Left["the store of results"] = err.Error()
 	case left > 0:
-		done.Left["the store of results"] = fmt.Sprintf("%d copies are still to be deleted, and will be when it answers", left)
+		done.Left["the store of results"] = fmt.Sprintf("%d copies are still to be deleted, and will be by a server with EASEL_CONTENT_URL when the store answers", left)
 	}
 }
 

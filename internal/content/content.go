@@ -25,7 +25,7 @@ import (
 // Config has the dependencies of [Results].
 type Config struct {
 	Catalog *catalog.Client // required
-	// Store has the copies. Nil: results are the catalog's alone, and nothing else is needed.
+	// Store has the copies. Nil: results are the catalog's alone, and nothing else is needed but the ledger, by Forget alone.
 	Store Store
 	// Ledger has a row for each copy, and Held is the API key that results are copied under.
 	Ledger *ledger.Ledger

@@ -183,6 +183,7 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 // studio has renders whose results are copied.
 type studio struct {
 	*testing.T
+	url      string // of the book
 	book     *ledger.Ledger
 	upstream *upstream
 	client   *catalog.Client
@@ -195,19 +196,14 @@ type studio struct {
 
 func newStudio(t *testing.T, url string) *studio {
 	s := &studio{T: t, upstream: &upstream{files: map[string][]byte{}, texts: map[string]string{}, opened: map[string]int{}, etags: true}, dir: filepath.Join(t.TempDir(), "results")}
-	var err error
-	s.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: true, Outbox: &ledger.Outbox{
-		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
-		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.url = url
+	s.open(true)
 	t.Cleanup(func() {
 		if err := s.book.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	var err error
 	if s.client, err = catalog.New(catalog.Config{BaseURL: "https://catalog.example", Transport: s.upstream, Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -219,6 +215,32 @@ func newStudio(t *testing.T, url string) *studio {
 	s.store = &trouble{Store: open}
 	s.results = s.replica()
 	return s
+}
+
+// open opens the book, of a process with a store or without one.
+func (s *studio) open(contents bool) {
+	s.Helper()
+	var err error
+	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Outbox: &ledger.Outbox{
+		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
+		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// restart ends the process and begins one with a store or without one.
+func (s *studio) restart(contents bool) {
+	s.Helper()
+	if err := s.book.Close(); err != nil {
+		s.Fatal(err)
+	}
+	s.open(contents)
+	s.results = s.replica()
+	if !contents {
+		s.results = content.New(content.Config{Catalog: s.client, Ledger: s.book})
+	}
 }
 
 // replica makes another process over the same book and store.

@@ -64,13 +64,13 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return r.Ledger.ForgetContent(ctx, generation)
 }
 
-// Forget waits until what is to be deleted is, and reports how many copies are left when ctx ends.
+// Forget waits until what is to be deleted is, and reports how many copies are left when ctx ends. Without a store here they
+// are left to a process that has it.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
-	if r.Store == nil {
-		return 0, nil
-	}
 	for {
-		r.deleteDoomed(ctx)
+		if r.Store != nil {
+			r.deleteDoomed(ctx)
+		}
 		if left, err = r.Ledger.DoomedCount(context.WithoutCancel(ctx)); err != nil || left == 0 || !sleep(ctx, forgetLook) {
 			return left, err
 		}

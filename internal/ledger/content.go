@@ -63,13 +63,13 @@ func scanContent(row scanner, c *Content) error {
 	return err
 }
 
-// followContent wants the result copied of an order that has succeeded just now, and the copy deleted of one that a call
-// of ours has deleted, unless its team keeps it.
+// followContent wants the result copied of an order that has succeeded just now, where this process has a store. Of one that
+// a call of ours has deleted it wants the copy deleted, unless its team keeps it: another process may have made one.
 func (t *transaction) followContent(before, after Order) error {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	unwanted := after.Deleted && !t.l.teams()[after.Owner].KeepDeleted
 	switch {
-	case !t.l.contents || after.isForwarded():
+	case after.isForwarded():
 		return nil
 	case unwanted && !before.Deleted:
 		list, err := json.Marshal([]string{after.Generation})
@@ -77,7 +77,7 @@ func (t *transaction) followContent(before, after Order) error {
 			return err
 		}
 		return doomContents(t, string(list))
-	case !ended || unwanted || after.Erased:
+	case !t.l.contents || !ended || unwanted || after.Erased:
 		return nil
 	}
 	_, err := t.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time) VALUES ($1, $2, {now}, {now}) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)
