@@ -5,8 +5,39 @@ import (
 	"testing"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
+
+func TestAnOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
+	own, other := "studio", "shop"
+	for name, row := range map[string]struct {
+		owner *string
+		keeps bool
+		want  ledger.ContentState
+	}{
+		"its owner": {&own, false, ledger.ContentDoomed}, "anybody": {nil, false, ledger.ContentDoomed},
+		"another owner": {&other, false, ledger.ContentCopied}, "kept": {&own, true, ledger.ContentCopied}, "kept from anybody": {nil, true, ledger.ContentCopied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				s.team.KeepDeleted = row.keeps
+				s.finish("g1", picture(1000))
+				stop := s.run(s.results)
+				s.waitForCopy("g1")
+				stop()
+				for _, id := range []string{"g1", "unknown"} {
+					if err := s.book.DiscardContent(s.Context(), row.owner, id); err != nil {
+						s.Error(err)
+					}
+				}
+				if got := s.row("g1").State; got != row.want {
+					s.Errorf("the copy is %v", got)
+				}
+			})
+		})
+	}
+}
 
 func TestAProcessWithoutAStoreTellsWhichCopiesAreLeft(t *testing.T) {
 	inTowns(t, func(s *studio) {

@@ -183,6 +183,22 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) e
 	})
 }
 
+// DiscardContent has the copy deleted of a generation that an owner, or where that is nil anybody, wants deleted and the
+// catalog has no more, unless the team of the copy keeps it.
+func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
+	list, err := json.Marshal([]string{generation})
+	if err != nil {
+		return err
+	}
+	return l.inTransaction(inTurn(ctx, forRead, nameOf(owner)), func(tx *transaction) error {
+		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
+		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.teams()[owners[0]].KeepDeleted {
+			return err
+		}
+		return doomContents(tx, string(list))
+	})
+}
+
 // doomContents has copies of results deleted.
 func doomContents(tx *transaction, generations string) error {
 	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, generations)

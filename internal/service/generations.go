@@ -166,30 +166,49 @@ func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.V
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	err := s.mayDelete(ctx, id)
-	if err == nil && !req.GetForce() {
+	if err == nil {
+		err = s.deleteWithCopy(ctx, id, req.GetForce())
+	}
+	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
+		return nil, err
+	}
+	return &easelv1.DeleteGenerationResponse{}, nil
+}
+
+// deleteWithCopy deletes a generation that the caller may delete. Its copy goes where the catalog has let it go before, too.
+func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
+	if !force {
 		err = s.finished(ctx, id)
 	}
-	switch {
-	case missing(err) && req.GetAllowMissing():
-		return &easelv1.DeleteGenerationResponse{}, nil
-	case err != nil:
-		return nil, err
+	if err != nil && !missing(err) {
+		return err
 	}
-	if err := s.auditDeletion(ctx, id); err != nil {
-		return nil, err
+	if failed := s.auditDeletion(ctx, id); failed != nil {
+		return failed
 	}
-	err = s.cfg.Catalog.Delete(ctx, credential(ctx), id)
+	if err == nil {
+		err = s.deleteInCatalog(ctx, id)
+	}
+	if missing(err) && credential(ctx).Held { // forwarded API keys have no copies
+		if failed := s.cfg.Orders.Ledger.DiscardContent(ctx, viewer(ctx), id); failed != nil {
+			return failed
+		}
+	}
+	return err
+}
+
+// deleteInCatalog deletes a generation in the catalog, and notes that.
+func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
+	err := s.cfg.Catalog.Delete(ctx, credential(ctx), id)
 	if missing(err) {
 		s.recorded(ctx, id, err) // which may be the second time
 	}
-	if err != nil && (!missing(err) || !req.GetAllowMissing()) {
-		return nil, aboutGeneration(err, id)
+	if err != nil {
+		return aboutGeneration(err, id)
 	}
-	if err == nil {
-		s.cfg.Hub.Deleted(ctx, credential(ctx), id)
-		s.cfg.Orders.Deleted(ctx, credential(ctx), id)
-	}
-	return &easelv1.DeleteGenerationResponse{}, nil
+	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
+	s.cfg.Orders.Deleted(ctx, credential(ctx), id)
+	return nil
 }
 
 // finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a

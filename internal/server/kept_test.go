@@ -1,0 +1,83 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// deletedElsewhere deletes a render past Easel, as the catalog does with one that expires.
+func deletedElsewhere(s *stack, id string) {
+	s.Helper()
+	r := httptest.NewRequest(http.MethodDelete, sandbox.BasePath+"/generations/"+id, http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	w := httptest.NewRecorder()
+	if s.sandbox.ServeHTTP(w, r); w.Code >= 300 {
+		s.Fatalf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		state := func(id string) ledger.ContentState {
+			t.Helper()
+			c, found, err := s.ledger.Content(t.Context(), id)
+			if err != nil || !found {
+				t.Fatal(found, err)
+			}
+			return c.State
+		}
+		remove := func(by string, req *easelv1.DeleteGenerationRequest) error {
+			return as(by).call(t.Context(), "GenerationService/DeleteGeneration", req, &easelv1.DeleteGenerationResponse{})
+		}
+		for name, row := range map[string]struct {
+			by                     string
+			force, missing, isGone bool
+		}{
+			"by its team":          {by: "banner"},
+			"by force":             {by: "poster", force: true},
+			"where it is missing":  {by: "poster", missing: true},
+			"by an operator":       {by: "ops"},
+			"when it is long gone": {by: "poster", isGone: true},
+		} {
+			id := create(t, as("poster"), order(t, text, strings.ReplaceAll(name, " ", "-"), "a lake")).GetGenerationId()
+			wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+			eventually(t, "its copy is wanted", func() bool {
+				_, found, err := s.ledger.Content(t.Context(), id)
+				return found && err == nil
+			})
+			deletedElsewhere(s, id)
+			if row.isGone {
+				if _, err := s.ledger.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Deleted: true}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantStatus(t, remove("shop", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}), codes.NotFound, "GENERATION_NOT_FOUND", 404)
+			if got := state(id); got != ledger.ContentWaiting {
+				t.Errorf("%s: after another's delete the copy is %v", name, got)
+			}
+			err := remove(row.by, &easelv1.DeleteGenerationRequest{GenerationId: id, Force: row.force, AllowMissing: row.missing})
+			if !row.missing {
+				wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := state(id); got != ledger.ContentDoomed {
+				t.Errorf("%s: the copy is %v", name, got)
+			}
+			lines, err := s.ledger.AuditLines(t.Context(), ledger.Position{}, 10)
+			if err != nil || row.by == "ops" && (len(lines) == 0 || lines[len(lines)-1].Subject != id) {
+				t.Errorf("%s: the audit is %+v, %v", name, lines, err)
+			}
+		}
+	}, func(o *options) { o.copied, o.sandbox.Speed = true, usualSpeed })
+}
