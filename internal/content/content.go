@@ -65,18 +65,18 @@ type Results struct {
 	// Counts is what this process has done since its start.
 	Counts Counts
 
-	failed   atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
-	worker   places       // of copies that nobody waits for
-	prompted places       // of those that a reader waits for
-	work     sync.WaitGroup
-	freed    chan struct{} // has a value after a place was given back
-	process  string        // the name of this one
+	failed  atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
+	worker  places       // of copies that nobody waits for
+	work    sync.WaitGroup
+	freed   chan struct{} // has a value after a place was given back
+	process string        // the name of this one
 
 	life context.Context //nolint:containedctx // of all copies: it ends with Run, and after that none begins
 	end  context.CancelFunc
 
 	mu      sync.Mutex
 	copying map[string]chan struct{} // by generation, until the copy is made or has failed
+	prompts map[string]string        // the owners of those that a reader waits for, by generation
 }
 
 // Counts count what copies are made and read.
@@ -87,8 +87,8 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, worker: make(places, copiesAtOnce), prompted: make(places, copiesAtOnce),
-		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{},
+		Config: cfg, worker: make(places, copiesAtOnce),
+		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -191,26 +191,46 @@ func (r *Results) await(ctx context.Context, row ledger.Content) (ledger.Content
 }
 
 // prompt gives what ends with the copy of a result that this process makes, and begins to make it where nobody does. It
-// reports whether there is one to wait for.
+// reports whether there is one to wait for: an owner has a share of the places alone, and who gets none has the catalog.
 func (r *Results) prompt(ctx context.Context, row ledger.Content) (made chan struct{}, comes bool) {
-	r.mu.Lock()
-	made = r.copying[row.Generation]
-	r.mu.Unlock()
-	switch {
-	case made != nil || row.Claimed:
-		return made, true
-	case r.life.Err() != nil:
-		return nil, false
-	case !r.prompted.take():
-		return nil, true
+	made, comes, mine := r.takePrompt(row)
+	if !mine {
+		return made, comes
 	}
 	claim, found, err := r.Ledger.TakeContentOf(ctx, row.Generation)
 	if err != nil || !found {
-		r.prompted.give()
+		r.givePrompt(row.Generation)
 		return nil, true
 	}
-	made = r.begin(context.WithoutCancel(ctx), claim, r.prompted) // the others wait for it too
+	made = r.begin(context.WithoutCancel(ctx), claim, func() { r.givePrompt(row.Generation) }) // the others wait for it too
 	return made, made != nil
+}
+
+// takePrompt takes a place for a copy that nobody makes.
+func (r *Results) takePrompt(row ledger.Content) (made chan struct{}, comes, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made = r.copying[row.Generation]
+	if _, asked := r.prompts[row.Generation]; asked || made != nil || row.Claimed {
+		return made, true, false
+	}
+	share := promptsOfOne
+	for _, owner := range r.prompts {
+		if owner == row.Owner {
+			share--
+		}
+	}
+	if share <= 0 || len(r.prompts) >= copiesAtOnce || r.life.Err() != nil {
+		return nil, false, false
+	}
+	r.prompts[row.Generation] = row.Owner
+	return nil, true, true
+}
+
+func (r *Results) givePrompt(generation string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.prompts, generation)
 }
 
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {

@@ -133,33 +133,6 @@ func TestAStoreThatFailsHoldsUpNoReader(t *testing.T) {
 	}
 }
 
-// A stop waits for no copy, also where a reader has prompted it, and none begins after it.
-func TestAStopEndsEachCopy(t *testing.T) {
-	inStudio(t, func(s *studio) {
-		file := picture(1000)
-		s.store.set(func() { s.store.stall = true })
-		s.finish("g1", file)
-		var reader sync.WaitGroup
-		reader.Go(func() { s.wantBytes("g1", file, content.FromCatalog) })
-		defer reader.Wait()
-		time.Sleep(time.Second)
-		stop := s.run(s.results)
-		began := time.Now()
-		if stop(); time.Since(began) > time.Second {
-			s.Errorf("the stop took %v", time.Since(began))
-		}
-		if row := s.row("g1"); row.Claimed || row.Claims != 1 {
-			s.Errorf("the claim is kept: %+v", row)
-		}
-		s.store.set(func() { s.store.stall = false })
-		s.finish("g2", file)
-		began = time.Now()
-		if s.wantBytes("g2", file, content.FromCatalog); time.Since(began) > time.Second || s.row("g2").Claims != 0 {
-			s.Errorf("after the stop a reader waits for %v: %+v", time.Since(began), s.row("g2"))
-		}
-	})
-}
-
 // Words of others that a database refuses cost no second copy.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	inTowns(t, func(s *studio) {

@@ -18,6 +18,7 @@ import (
 
 const (
 	copiesAtOnce = 8 // that nobody waits for, and as many that readers wait for: each holds a part in memory
+	promptsOfOne = 2 // of those that readers wait for, of one owner
 	lookEvery    = time.Second
 	holdEvery    = ledger.ClaimTime / 4
 	copyTime     = time.Hour       // of one copy
@@ -112,7 +113,7 @@ func (r *Results) next(ctx context.Context, last *string) (made chan struct{}) {
 		return nil
 	}
 	*last = claim.Owner
-	return r.begin(ctx, claim, r.worker)
+	return r.begin(ctx, claim, r.worker.give)
 }
 
 // tries writes to a store that has failed, before the catalog is read for it again, and makes one copy. It reports whether
@@ -141,27 +142,32 @@ func (r *Results) tries(ctx context.Context, last *string) bool {
 func (r *Results) probe() string { return r.Name + "/probe" }
 
 // begin makes a copy under a claim, beside its caller. It gives nil after the end of all: the claim ends by itself then.
-func (r *Results) begin(ctx context.Context, claim ledger.Content, place places) (made chan struct{}) {
+func (r *Results) begin(ctx context.Context, claim ledger.Content, give func()) (made chan struct{}) {
+	made = make(chan struct{})
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.life.Err() != nil {
-		place.give()
+	over := r.life.Err() != nil
+	if !over {
+		r.copying[claim.Generation] = made
+		r.work.Add(1) // before the end waits
+	}
+	r.mu.Unlock()
+	if over {
+		give()
 		return nil
 	}
-	made = make(chan struct{})
-	r.copying[claim.Generation] = made
-	r.work.Go(func() {
+	go func() {
+		defer r.work.Done()
 		r.copyInLife(ctx, claim)
 		r.mu.Lock()
 		delete(r.copying, claim.Generation)
 		r.mu.Unlock()
 		close(made)
-		place.give()
+		give()
 		select {
 		case r.freed <- struct{}{}:
 		default:
 		}
-	})
+	}()
 	return made
 }
 

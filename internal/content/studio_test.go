@@ -281,9 +281,11 @@ func (s *studio) run(results *content.Results) (stop func()) {
 }
 
 // order has a generation ordered, which has begun.
-func (s *studio) order(id string) ledger.Order {
+func (s *studio) order(id string) ledger.Order { return s.orderOf("studio", id) }
+
+func (s *studio) orderOf(team, id string) ledger.Order {
 	s.Helper()
-	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
+	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: team, Owner: team, Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
 	if err == nil {
 		_, err = s.book.Conclude(s.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
 	}
