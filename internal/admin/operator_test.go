@@ -115,7 +115,11 @@ func TestADeletionIsNotAskedForWithoutALineInTheAudit(t *testing.T) {
 		t.Errorf("%+v, %v, %d deleted", done, err, deleted)
 	}
 	lines, err := book.AuditLines(t.Context(), ledger.Position{}, 10)
-	if err != nil || len(lines) != 2 || lines[0].Subject != "gen_1" || lines[0].Was != `{"owner":"studio","state":"succeeded"}` || lines[1].Became != `{"wanted":{"generation":"gen_1"},"erased":1}` {
+	found, findErr := book.List(t.Context(), ledger.Filter{AnyState: true}, ledger.Position{}, 10)
+	if findErr != nil || len(found) != 1 {
+		t.Fatal(found, findErr)
+	}
+	if err != nil || len(lines) != 2 || lines[0].Subject != "gen_1" || lines[0].Was != `{"owner":"studio","state":"succeeded"}` || lines[1].Became != `{"wanted":{"generation":"gen_1"},"erased":1,"orders":{"studio":["`+found[0].ID+`"]}}` {
 		t.Errorf("the audit is %+v, %v", lines, err)
 	}
 }

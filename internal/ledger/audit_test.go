@@ -85,7 +85,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 			"ada 192.0.2.7 order.resolve " + o.ID + ` {"owner":"studio","state":"refused"} {"owner":"studio","state":"placed","generation":"g1","forced":true}`,
 			`ada 192.0.2.7 events.replay studio  {"since":"2026-01-31T12:00:00Z","events":1}`,
 			`ada 192.0.2.7 log.level   "debug"`,
-			`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1}`,
+			`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1,"orders":{"studio":["` + o.ID + `"]}}`,
 		}
 		if got := auditOf(t, l); !slices.Equal(got, want) {
 			t.Errorf("the audit is\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -17,8 +17,11 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, and how many were not erased
-// before.
+// mostErasedNamed bounds the orders that a line of the audit names.
+const mostErasedNamed = 200
+
+// EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, how many were not erased
+// before, and their ids by owner.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, l.clean(ctx)
@@ -31,15 +34,29 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 		}
 		act := *wanted
 		act.Became = struct {
-			Wanted any   `json:"wanted"`
-			Erased int64 `json:"erased"`
-		}{wanted.Became, erased}
+			Wanted any                 `json:"wanted"`
+			Erased int64               `json:"erased"`
+			Orders map[string][]string `json:"orders"` // by owner
+		}{wanted.Became, erased, erasedNow(all)}
 		return tx.audit(act)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return erased, l.clean(ctx)
+}
+
+// erasedNow are the ids, by owner, of those orders that are erased for the first time.
+func erasedNow(all []Order) map[string][]string {
+	ids, count := map[string][]string{}, 0
+	for _, o := range all {
+		if o.IsOpen() || o.Erased || count == mostErasedNamed {
+			continue
+		}
+		ids[o.Owner] = append(ids[o.Owner], o.ID)
+		count++
+	}
+	return ids
 }
 
 func erase(tx *transaction, all []Order) (erased int64, err error) {
