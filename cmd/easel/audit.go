@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -27,7 +29,7 @@ type auditCmd struct {
 
 // Help says what stands there.
 func (*auditCmd) Help() string {
-	return `Shows who has changed what beside orders, the oldest line first, through the admin address of a server: each start of a server with its settings, each change of the callers file that came into force, and what operators have done. Lines are only ever added: the database refuses to change one. It needs the token of an operator, where the server has a callers file.
+	return `Shows who has changed what beside orders, the oldest line first, through the admin address of a server: each start of a server with its settings, each change of the callers file or of an issuer's keys that came into force, and what operators have done. Lines are only ever added: the database refuses to change one. It needs the token of an operator, where the server has a callers file.
 
 Examples:
 
@@ -119,6 +121,29 @@ func auditCallers(lines *lateAudit, file string, before, next *callers.List) {
 			Was: inForceOf(before, callers.Changes{}), Became: became,
 		}
 	})
+}
+
+// keysInForce is what the audit has of the keys of an issuer.
+type keysInForce struct {
+	Keys  []string   `json:"keys"` // their names, the first of them
+	Count int        `json:"count"`
+	Since *time.Time `json:"since,omitempty"` // when they came into force
+}
+
+func keysInForceOf(names []string) keysInForce {
+	return keysInForce{Keys: append([]string{}, names[:min(len(names), mostNamed)]...), Count: len(names)}
+}
+
+// auditKeys has written down the new keys of an issuer, by their names.
+func auditKeys(lines *lateAudit) func(issuer callers.Issuer, before, after []string) {
+	return func(issuer callers.Issuer, before, after []string) {
+		by := ledger.By{Actor: "issuer", Origin: cmp.Or(issuer.KeysFile, fmt.Sprint(told(issuer.KeysURL)))}
+		lines.put("keys of "+issuer.Name, keysInForceOf(before), keysInForceOf(after), func(c change) ledger.Act {
+			became := c.after.(keysInForce) //nolint:forcetypeassert // put above
+			became.Since = &c.since
+			return ledger.Act{By: by, Action: ledger.ActKeys, Subject: issuer.Name, Was: c.before, Became: became}
+		})
+	}
 }
 
 // auditStart writes down that a server starts, and with what. It has no secret.

@@ -102,6 +102,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	if known != nil {
 		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
+		known.HearOfKeys(auditKeys(lines))
 		defer begin(ctx, known.FollowIssuers)()
 		awaitIssuers(ctx, known)
 	}

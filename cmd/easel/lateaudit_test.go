@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -90,4 +91,25 @@ func TestALineThatWaitsIsTriedOnceMoreAtTheStop(t *testing.T) {
 			t.Errorf("tried %d times, %d wait", tried, lines.count())
 		}
 	})
+}
+
+func TestNewKeysOfAnIssuerHaveALine(t *testing.T) {
+	var written []string
+	lines := newLateAudit(nil, slog.New(slog.DiscardHandler))
+	lines.write = func(_ context.Context, act ledger.Act) error {
+		written = append(written, fmt.Sprint(act.Actor, " ", act.Origin, " ", act.Action, " ", act.Subject, " ", act.Was, " ", act.Became.(keysInForce).Keys)) //nolint:forcetypeassert // the test panics
+		return nil
+	}
+	changed := auditKeys(lines)
+	changed(callers.Issuer{Name: "https://a.example", KeysFile: "keys"}, nil, []string{"one"})
+	lines.writeAll(t.Context())
+	changed(callers.Issuer{Name: "https://a.example", KeysURL: "https://user:word@a.example/keys?secret"}, []string{"one"}, []string{"two"})
+	lines.writeAll(t.Context())
+	want := []string{
+		"issuer keys issuer.keys https://a.example {[] 0 <nil>} [one]",
+		"issuer https://a.example/keys issuer.keys https://a.example {[one] 1 <nil>} [two]",
+	}
+	if !slices.Equal(written, want) {
+		t.Errorf("written are %q", written)
+	}
 }

@@ -3,12 +3,14 @@ package callers
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +90,26 @@ func (k *key) fits(algorithm string) bool {
 		return strings.HasPrefix(algorithm, "ES")
 	}
 	return algorithm == string(jose.EdDSA)
+}
+
+// keyNames are the names of keys for people.
+func keyNames(keys []*key) (names []string) {
+	for _, one := range keys {
+		names = append(names, one.name())
+	}
+	return names
+}
+
+// mostKeyID bounds what a name has of a kid.
+const mostKeyID = 100
+
+// name is the kid of a key, if it has one, and its thumbprint (RFC 7638): another key may have the same kid.
+func (k *key) name() string {
+	sum, err := k.Thumbprint(crypto.SHA256)
+	if err != nil { // it is of a kind that verifies
+		sum = nil
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.*s %s", mostKeyID, k.KeyID, base64.RawURLEncoding.EncodeToString(sum)))
 }
 
 // Check reads the files that an issuer names, and asks nobody.

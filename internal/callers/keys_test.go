@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -199,4 +201,27 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+func TestNewKeysOfAnIssuerAreToldByTheirNames(t *testing.T) {
+	one, two, unnamed := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256), newSigning(t, "", jose.ES256)
+	issuer := issuerWith(t, keySet(t, one))
+	v, told := NewVerifier(slog.New(slog.DiscardHandler)), []string(nil)
+	v.Changed = func(of Issuer, before, after []string) {
+		told = append(told, fmt.Sprintf("%s %d %d", of.Name, len(before), len(after)))
+		if len(before) == 1 && (!strings.HasPrefix(before[0], "one ") || !strings.HasPrefix(after[0], "one ") || before[0] == after[0] || strings.Contains(after[1], " ")) {
+			t.Errorf("%q became %q", before, after)
+		}
+	}
+	v.Take(&List{issuers: []Issuer{issuer}})
+	signer := (*v.signers.Load())[issuer.Name]
+	for _, keys := range [][]byte{keySet(t, one), keySet(t, one), keySet(t, two, unnamed)} {
+		if err := os.WriteFile(issuer.KeysFile, keys, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		signer.read(t.Context())
+	}
+	if !slices.Equal(told, []string{issuer.Name + " 0 1", issuer.Name + " 1 2"}) {
+		t.Errorf("told is %q", told)
+	}
 }

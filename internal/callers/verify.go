@@ -58,6 +58,10 @@ var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 // Verifier verifies tokens of issuers. It waits for nobody's answer: keys are read beside, by Run. Signatures have half of
 // the processors at most, whoever sends forged ones.
 type Verifier struct {
+	// Changed, which may be nil, hears of new keys of an issuer that are in force, by their names. It is set before Run, and
+	// must not wait.
+	Changed func(issuer Issuer, before, after []string)
+
 	logger  *slog.Logger
 	signers atomic.Pointer[map[string]*signer] // by name
 	turns   chan struct{}                      // of signatures that are verified now
@@ -89,7 +93,7 @@ func (v *Verifier) Take(list *List) {
 		if one := old[issuer.Name]; one != nil && one.issuer == issuer {
 			next[issuer.Name] = one
 		} else {
-			next[issuer.Name] = &signer{issuer: issuer, logger: v.logger, asked: make(chan struct{})}
+			next[issuer.Name] = &signer{issuer: issuer, logger: v.logger, changed: v.changed, asked: make(chan struct{})}
 		}
 	}
 	v.signers.Store(&next)
@@ -112,6 +116,13 @@ func (v *Verifier) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// changed tells of new keys of an issuer.
+func (v *Verifier) changed(issuer Issuer, before, after []string) {
+	if v.Changed != nil {
+		v.Changed(issuer, before, after)
 	}
 }
 
@@ -210,6 +221,8 @@ type signer struct {
 	logger *slog.Logger
 	asked  chan struct{} // closed when the first read has ended
 	first  sync.Once     // closes it
+
+	changed func(issuer Issuer, before, after []string) // hears of new keys
 
 	mu      sync.Mutex
 	keys    []*key
@@ -325,8 +338,11 @@ func (s *signer) took(text []byte, err error) (note func()) {
 			s.logger.Error("the keys of an issuer can't be read; the old ones stay for a day", "issuer", s.issuer.Name, "error", err)
 		}
 	case err == nil && !slices.Equal(keys, s.keys):
-		count := len(keys)
-		note = func() { s.logger.Info("an issuer has new keys", "issuer", s.issuer.Name, "keys", count) }
+		before := s.keys
+		note = func() {
+			s.logger.Info("an issuer has new keys", "issuer", s.issuer.Name, "keys", len(keys))
+			s.changed(s.issuer, keyNames(before), keyNames(keys))
+		}
 	case err == nil && s.problem != nil:
 		note = func() { s.logger.Info("the keys of an issuer are in order again", "issuer", s.issuer.Name) }
 	}

@@ -16,6 +16,7 @@ type Action string
 const (
 	ActStart    Action = "server.start"
 	ActCallers  Action = "callers.change"
+	ActKeys     Action = "issuer.keys"
 	ActLogLevel Action = "log.level"
 	ActResolve  Action = "order.resolve"
 	ActErase    Action = "order.erase"

@@ -26,6 +26,12 @@ func (c *Callers) Reload() { c.list.Reload() }
 // Problem is why the file is not in force as it stands; nil where it is.
 func (c *Callers) Problem() error { return c.list.Problem() }
 
+// HearOfKeys has changed told of new keys of an issuer that are in force, by their names. It is called before FollowIssuers,
+// and changed must not wait.
+func (c *Callers) HearOfKeys(changed func(issuer callers.Issuer, before, after []string)) {
+	c.verifier.Changed = changed
+}
+
 // FollowIssuers reads the keys of the issuers in the file, until ctx ends.
 func (c *Callers) FollowIssuers(ctx context.Context) { c.verifier.Run(ctx) }
 
