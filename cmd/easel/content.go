@@ -11,6 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -52,6 +53,14 @@ func (c *serveCmd) contents(ctx context.Context, client *catalog.Client, book *l
 		return nil, wrongSetting("EASEL_CONTENT_URL", err)
 	}
 	return content.New(cfg), nil
+}
+
+// countsOf reads what copies this process has made and read.
+func countsOf(contents *content.Results) func() telemetry.CopyCounts {
+	return func() telemetry.CopyCounts {
+		c := &contents.Counts
+		return telemetry.CopyCounts{Copied: c.Copied.Load(), Failures: c.Failures.Load(), Bytes: c.Bytes.Load(), Reads: c.Reads.Load(), Rescued: c.Rescued.Load()}
+	}
 }
 
 // contentCmd is what operators do with copies of results.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 // fetchFile asks for a file over REST.
@@ -80,6 +81,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	if got, err := os.ReadFile(second); err != nil || !bytes.Equal(got, want) || !bytes.HasPrefix(got, []byte("\x89PNG")) {
 		t.Errorf("%d bytes, want %d: %v", len(got), len(want), err)
 	}
+	holdContents(t, addr("admin"))
 	etag := whole.Header.Get("Etag")
 	for _, one := range []struct {
 		method string
@@ -126,6 +128,25 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	})
 	if err != nil || left != 1 {
 		t.Errorf("%d copies are left, %v", left, err)
+	}
+}
+
+// holdContents checks that a server tells of two copies, to Prometheus and to operators.
+func holdContents(t *testing.T, admin string) {
+	t.Helper()
+	_, metrics := fetchFile(t, http.MethodGet, "http://"+admin+"/metrics")
+	for _, row := range telemetry.Table {
+		if row.From == telemetry.Contents && !strings.Contains(string(metrics), "\n"+row.Prometheus()) {
+			t.Errorf("nothing feeds %s", row.Name)
+		}
+	}
+	for _, want := range []string{`easel_content_copies_total{easel_content_outcome="copied"} 2`, `easel_content_copies_total{easel_content_outcome="failed"} 0`} {
+		if !strings.Contains(string(metrics), "\n"+want+"\n") {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies": {`) {
+		t.Errorf("the status page says nothing of copies: %s", status)
 	}
 }
 

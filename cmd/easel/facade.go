@@ -123,6 +123,13 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return err
 	}
 	defer clock.forWork(begin(ctx, contents.Run))
+	if contents.Keeps() {
+		unmeasureContents, err := telemetry.MeasureContents(countsOf(contents), meter.Reading)
+		if err != nil {
+			return err
+		}
+		defer unmeasureContents()
+	}
 
 	services, err := service.New(service.Config{
 		Catalog: client, Hub: hub, Orders: placing, Contents: contents, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
@@ -133,7 +140,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known), Unaudited: lines.count}
+	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(), Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known), Unaudited: lines.count}
 	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete

@@ -42,6 +42,9 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 		}
 	}
 	for _, row := range telemetry.Table { // those of events need a receiver
+		if row.From == telemetry.Contents && strings.Contains(string(text), row.Prometheus()) {
+			t.Errorf("%s is there without a store", row.Name)
+		}
 		if row.From == telemetry.Book && !strings.HasPrefix(row.Name, "easel.events") && !strings.Contains(string(text), "\n"+row.Prometheus()) {
 			t.Errorf("nothing feeds %s", row.Name)
 		}

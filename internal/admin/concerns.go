@@ -104,6 +104,9 @@ func concernsOf(r report, s watch.Stats) []concern {
 	}
 	r.Gates.concerns(r.Time, add)
 	r.Ledger.concerns(r.Time, add)
+	if r.Copies != nil {
+		r.Copies.concerns(r.Time, add)
+	}
 	for _, file := range r.brokenFiles {
 		add(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails: %s.", file)
 	}

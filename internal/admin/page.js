@@ -153,6 +153,15 @@ const ledger = ({ ledger: l }) => {
   ], l.owners, l.named ? 'Nobody has ordered.' : 'Callers forward their own API keys: orders have no owners.');
 };
 
+// copies says in a line how results get into their store.
+const copies = ({ copies: c }) => {
+  const line = at('copies');
+  line.hidden = !c;
+  if (!c) return;
+  line.replaceChildren(`Results that wait to be copied: ${count(c.waiting)}` + (c.waiting ? `, the oldest since ${span(since(c.oldestWaiting))}. ` : '. '),
+    'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
+};
+
 const show = status => {
   const seconds = since(status.began);
   at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
@@ -161,6 +170,7 @@ const show = status => {
   replicas(status);
   gates(status);
   ledger(status);
+  copies(status);
   some('keys', status.keys.length, status.watching.keys);
   table('keys', [
     ['key', k => make('code', k.key)],

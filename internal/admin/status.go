@@ -25,6 +25,7 @@ type Status struct {
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
+	Copies            bool                       // results, into a store
 	Serving           func(context.Context) bool // false where calls should not be sent here
 	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
 	Issuers           func() map[string]error    // why the keys of issuers can't be read, by issuer; nil: there are none
@@ -59,8 +60,9 @@ type report struct {
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
 	Gates       gates        `json:"gates"`
 	Ledger      book         `json:"ledger"`
-	Keys        []apiKey     `json:"keys"`        // at most 100, those in trouble first
-	Generations []generation `json:"generations"` // at most 100, the one that has waited longest first
+	Copies      *copies      `json:"copies,omitempty"` // absent without a store
+	Keys        []apiKey     `json:"keys"`             // at most 100, those in trouble first
+	Generations []generation `json:"generations"`      // at most 100, the one that has waited longest first
 	Troubles    []trouble    `json:"troubles"`
 
 	brokenFiles   []string
@@ -154,7 +156,11 @@ func (s Status) report(ctx context.Context) report {
 		r.Replicas = replicasOf(hub.Stats)
 	}
 	r.Gates = gatesOf(s.Gates(), hub.Time)
-	r.Ledger = bookOf(s.Ledger(ctx), hub.Time)
+	known := s.Ledger(ctx)
+	r.Ledger = bookOf(known, hub.Time)
+	if s.Copies {
+		r.Copies = copiesOf(known.Contents, hub.Time)
+	}
 	for _, u := range s.Usage() {
 		r.Usage = append(r.Usage, usage(u))
 	}

@@ -178,6 +178,13 @@ var dashboard = []row{
 		lines("Events that wait", "none", over(`max by (easel_owner) (<easel.events.pending>{$where})`, "{{easel_owner}}")),
 		lines("The oldest of them", "s", over(`max by (easel_owner) (<easel.events.oldest>{$where})`, "{{easel_owner}}")),
 	}},
+	{"Copies of results", []panel{
+		lines("Results that wait, and that can't be copied", "none", now("max", "easel.content.waiting", "wait"), now("max", "easel.content.failed", "can't be copied")),
+		lines("The oldest that waits", "s", now("max", "easel.content.oldest_waiting", "oldest")),
+		lines("Copies", "cps", perSecond("easel.content.copies", "", "easel.content.outcome")),
+		lines("Bytes copied", "Bps", perSecond("easel.content.copied", "copied")),
+		lines("Reads of copies", "cps", perSecond("easel.content.reads", "", "easel.content.source")),
+	}},
 	{"Replicas that share a PostgreSQL", []panel{
 		lines("Polls that were claimed", "reqps", perSecond("easel.polls.claims", "", "easel.claim.outcome")),
 		lines("States that others have found", "cps", perSecond("easel.polls.taken", "taken")),

@@ -32,6 +32,7 @@ const (
 	Gates    Source = "gates"    // see [MeasureGates]
 	Book     Source = "ledger"   // see [MeasureLedger]
 	Settings Source = "settings" // see [MeasureSettings]
+	Contents Source = "contents" // see [MeasureContents]
 )
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and
@@ -61,6 +62,8 @@ var (
 	owner           = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200"}
 	window          = Label{Name: "easel.budget.window", Values: []string{"day", "month"}}
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
+	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
+	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
 	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
 	class           = Label{Name: "easel.gate.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
@@ -260,6 +263,30 @@ var Table = []Metric{
 	{
 		Name: "easel.events.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
 		Text: "How long the oldest of them has waited.",
+	},
+	{
+		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
+		Text: "Attempts of this process to copy a result into the store of EASEL_CONTENT_URL. failed: it is tried again, unless easel.content.failed counts the result.",
+	},
+	{
+		Name: "easel.content.copied", Kind: Counter, Unit: "By", From: Contents,
+		Text: "Bytes of the copies that this process has made.",
+	},
+	{
+		Name: "easel.content.reads", Kind: Counter, Unit: "{read}", From: Contents, Labels: []Label{contentSource},
+		Text: "Reads of copies. catalog: the store has failed, at the beginning or on the way, and the catalog had the bytes.",
+	},
+	{
+		Name: "easel.content.waiting", Kind: Gauge, Unit: "{result}", From: Contents,
+		Text: "Results that are to be copied, on every replica the same.",
+	},
+	{
+		Name: "easel.content.failed", Kind: Gauge, Unit: "{result}", From: Contents,
+		Text: "Results that can't be copied, and are not tried again: the catalog has not the bytes, or a week was not enough.",
+	},
+	{
+		Name: "easel.content.oldest_waiting", Kind: Gauge, Unit: "s", From: Contents,
+		Text: "Age of the oldest result that is to be copied; 0 without one.",
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,

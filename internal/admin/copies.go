@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const uncopiedLong = 15 * time.Minute // a result that waits for its copy, before somebody should know
+
+// copies are those of results, in the report.
+type copies struct {
+	Waiting       int64      `json:"waiting"`
+	OldestWaiting *time.Time `json:"oldestWaiting"`
+	Failed        int64      `json:"failed"` // results that are not tried again
+}
+
+func copiesOf(known ledger.ContentSummary, now time.Time) *copies {
+	return &copies{Waiting: known.Waiting, OldestWaiting: before(now, known.Oldest), Failed: known.Failed}
+}
+
+// concerns are the sentences about copies.
+func (c *copies) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
+	if c.OldestWaiting != nil && now.Sub(*c.OldestWaiting) >= uncopiedLong {
+		add(false, "Results that wait to be copied: %d, the oldest for %s. The log says why; readers go to the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
+	}
+	if c.Failed > 0 {
+		add(false, "Results that can't be copied, and are not tried again: %d. The log has named each.", c.Failed)
+	}
+}

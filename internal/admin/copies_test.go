@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) {
+	for name, test := range map[string]struct {
+		copies bool
+		known  ledger.ContentSummary
+		say    []string
+	}{
+		"all is well":                     {true, ledger.ContentSummary{}, nil},
+		"a copy that is being made":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 14 * time.Minute}, nil},
+		"copies that wait for long":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 16 * time.Minute}, []string{"wait to be copied: 3, the oldest for 16m0s"}},
+		"results that can't be copied":    {true, ledger.ContentSummary{Failed: 2}, []string{"can't be copied, and are not tried again: 2"}},
+		"both":                            {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "not tried again: 1"}},
+		"a store that is not set anymore": {false, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, nil},
+	} {
+		_, source := quiet()
+		source.Copies = test.copies
+		source.Ledger = func(context.Context) ledger.Reading {
+			return ledger.Reading{Up: true, Summary: ledger.Summary{Contents: test.known}}
+		}
+		made := source.report(t.Context())
+		if len(made.Concerns) != len(test.say) {
+			t.Errorf("%s: %+v", name, made.Concerns)
+			continue
+		}
+		for n, say := range test.say {
+			if !strings.Contains(made.Concerns[n].Text, say) || made.Concerns[n].Grave {
+				t.Errorf("%s: %+v", name, made.Concerns[n])
+			}
+		}
+		if shown := made.Copies; (shown != nil) != test.copies || test.copies && (shown.Waiting != test.known.Waiting || shown.Failed != test.known.Failed || (shown.OldestWaiting != nil) != (test.known.Oldest > 0)) {
+			t.Errorf("%s: it shows %+v", name, shown)
+		}
+	}
+}

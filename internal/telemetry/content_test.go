@@ -1,0 +1,69 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
+	t.Cleanup(func() { otel.SetMeterProvider(before) })
+	done := CopyCounts{Copied: 1, Failures: 2, Bytes: 3, Reads: 4, Rescued: 5}
+	known := ledger.Reading{Summary: ledger.Summary{Contents: ledger.ContentSummary{Waiting: 6, Failed: 7, Oldest: 8 * time.Second}}}
+	stop, err := MeasureContents(func() CopyCounts { return done }, func() ledger.Reading { return known })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := collected(t, reader)
+	want := map[string]float64{
+		"easel.content.copies easel.content.outcome=copied": 1, "easel.content.copies easel.content.outcome=failed": 2, "easel.content.copied ": 3,
+		"easel.content.reads easel.content.source=copy": 4, "easel.content.reads easel.content.source=catalog": 5,
+		"easel.content.waiting ": 6, "easel.content.failed ": 7, "easel.content.oldest_waiting ": 8,
+	}
+	for series, value := range want {
+		if got[series] != value {
+			t.Errorf("%s is %v, want %v", series, got[series], value)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("there is more: %v", got)
+	}
+	stop()
+	if left := collected(t, reader); len(left) > 0 {
+		t.Errorf("it is measured on: %v", left)
+	}
+}
+
+// collected are the values of all series, by name and labels.
+func collected(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			var points []metricdata.DataPoint[float64]
+			switch data := m.Data.(type) {
+			case metricdata.Gauge[float64]:
+				points = data.DataPoints
+			case metricdata.Sum[float64]:
+				points = data.DataPoints
+			}
+			for _, p := range points {
+				values[m.Name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
+			}
+		}
+	}
+	return values
+}
