@@ -32,7 +32,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	if c.ContentURL == "" {
 		return
 	}
-	if err := content.Check(c.ContentURL); err != nil {
+	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
 		list.Add(err.Error())
 	}
 	list.Require(c.UpstreamKeyFile != "", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE: under the API keys of callers nothing is copied that nobody asks for")
@@ -71,6 +71,8 @@ type contentCmd struct {
 type contentVerifyCmd struct {
 	ledgerFlags
 	contentFlags
+	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let results travel over http from a bucket on a host that is not loopback."`
+
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }
 
@@ -102,6 +104,9 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 }
 
 func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Difference), looked func(copies int64)) (v content.Verified, err error) {
+	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
+		return v, err
+	}
 	store, err := content.OpenStore(c.ContentURL)
 	if err != nil {
 		return v, err

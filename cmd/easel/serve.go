@@ -18,7 +18,7 @@ import (
 type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that this server holds for all callers. Without it the API key of each caller is forwarded."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys travel over http to a host that is not loopback."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys, and results to their bucket, travel over http to a host that is not loopback."`
 	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog looks at the idempotency key of an order before all else, and answers a repeat of one that is under way as busy: then its refusal of an order that may exist is certain."`
 
 	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held API key: those who may call, their tokens, teams and budgets, in YAML: docs/operating.md. easel callers check reads it, easel callers token makes a token."`

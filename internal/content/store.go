@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -41,10 +42,23 @@ var ErrAbsent = errors.New("the store has no such object")
 // Form says what EASEL_CONTENT_URL may be.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check says what is wrong with the address of a store, without what may be secret in it. It asks nobody.
-func Check(address string) error {
-	_, err := parse(address)
+// Check says what is wrong with the address of a store, without what may be secret in it: insecure lets results travel in the
+// clear. It asks nobody.
+func Check(address string, insecure bool) error {
+	if _, err := parse(address); err != nil || insecure || !strings.HasPrefix(address, "s3:") {
+		return err
+	}
+	at, err := parseS3(address)
+	if err == nil && at.endpoint.Scheme == "http" && !loopback(at.endpoint.Hostname()) {
+		err = errors.New("EASEL_CONTENT_URL: endpoint must be https, else results travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+	}
 	return err
+}
+
+// loopback reports whether a host is this machine.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // OpenStore opens a store.

@@ -245,14 +245,18 @@ func TestTheAddressOfAStoreIsReadStrictly(t *testing.T) {
 		"s3://bucket?endpoint=http://127.0.0.1:9000": true, "s3://bucket?endpoint=https%3A%2F%2Fs3.example&region=x&style=host": true,
 		"": false, "file:": false, "s3:bucket": false, "s3://": false, "s3://a": false, "s3://Bucket": false, "s3://bucket/a//b": false, "s3://bucket/a%20b": false,
 		"s3://key:hunter2@bucket": false, "s3://bucket?endpoint=minio:9000": false, "s3://bucket?endpoint=https://s3.example/path": false,
+		"s3://bucket?endpoint=http://localhost:9000": true, "s3://bucket?endpoint=http://[::1]:9000": true, "s3://bucket?endpoint=http://s3.example": false, "s3://bucket?endpoint=http://127.0.0.1.example": false,
 		"s3://bucket?secret=hunter2": false, "s3://bucket?style=up": false, "s3://bucket#x": false, "https://bucket": false,
 	} {
-		err := content.Check(address)
+		err := content.Check(address, false)
 		if (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "EASEL_CONTENT_URL")) {
 			t.Errorf("%q: %v", address, err)
 		}
+	}
+	if err := content.Check("s3://bucket?endpoint=http://s3.example", true); err != nil {
+		t.Errorf("in the clear where that is allowed: %v", err)
 	}
 }
