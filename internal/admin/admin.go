@@ -76,12 +76,12 @@ func (c Config) routes() []route {
 		{"GET /orders", Read, c.Orders.list},
 		{"POST /orders:resolve", Change, c.Orders.resolve},
 		{"POST /orders:erase", Change, c.Orders.erase},
-		{"GET /debug/pprof/", Look, pprof.Index},
+		{"GET /debug/pprof/", Profile, pprof.Index},
 		{"GET /debug/pprof/cmdline", Read, pprof.Cmdline}, // a password may stand there
-		{"GET /debug/pprof/profile", Look, pprof.Profile},
-		{"GET /debug/pprof/symbol", Look, pprof.Symbol},
-		{"POST /debug/pprof/symbol", Look, pprof.Symbol}, // it reads
-		{"GET /debug/pprof/trace", Look, pprof.Trace},
+		{"GET /debug/pprof/profile", Profile, pprof.Profile},
+		{"GET /debug/pprof/symbol", Profile, pprof.Symbol},
+		{"POST /debug/pprof/symbol", Profile, pprof.Symbol}, // it reads
+		{"GET /debug/pprof/trace", Profile, pprof.Trace},
 	}
 	if c.Metrics != nil {
 		all = append(all, route{"GET /metrics", Open, c.Metrics.ServeHTTP})

@@ -20,6 +20,8 @@ const (
 	Open Need = iota
 	// Look shows nothing that is a team's: it needs an operator where the listener is [Config.Closed].
 	Look
+	// Profile shows how the process works: it needs an operator where a callers file names some.
+	Profile
 	// Read shows what is a team's, and needs an operator.
 	Read
 	// Change changes something, and needs an operator, whom the audit names.
@@ -37,7 +39,7 @@ func Routes() map[string]Need {
 
 // admit lets a request in that has what its route needs.
 func (c Config) admit(need Need, next http.HandlerFunc) http.HandlerFunc {
-	if need == Open || need == Look && !c.Closed {
+	if need == Open || need == Look && !c.Closed || need == Profile && c.Prove == nil {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
