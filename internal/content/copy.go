@@ -175,7 +175,7 @@ func (r *Results) begin(ctx context.Context, claim ledger.Content, give func()) 
 func (r *Results) copyInLife(ctx context.Context, claim ledger.Content) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(r.life, cancel)() //nolint:contextcheck // the life of all copies, beside that of this one
 	r.copyOne(ctx, claim)
 }
 
