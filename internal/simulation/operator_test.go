@@ -85,7 +85,7 @@ type listing struct {
 	all       map[string]*easelv1.Generation
 }
 
-// oversee lists everything, and tries to change what is not its own.
+// oversee lists everything, and deletes one generation of somebody else that has ended, and whose file nobody compares.
 func (c *caller) oversee() {
 	since := c.world.history.since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
@@ -96,18 +96,24 @@ func (c *caller) oversee() {
 	}
 	c.world.noteList(listing{since, c.world.history.since(), all})
 	for id, g := range all {
-		if g.GetOwner() == operator {
-			continue
+		if g.GetOwner() != operator && g.GetTerminal() && g.GetFile() == nil {
+			c.removeOf(g.GetOwner(), id)
+			return
 		}
-		ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
-		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
-		cancel()
-		switch status.Code(err) {
-		case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
-		default:
-			c.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("an operator's deletion of %q's generation: %v", g.GetOwner(), err)})
-		}
-		return
+	}
+}
+
+// removeOf deletes a generation of another owner, unless money can move yet.
+func (c *caller) removeOf(owner, id string) {
+	ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
+	defer cancel()
+	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id})
+	switch status.Code(err) {
+	case codes.OK:
+		c.note(event{kind: sawDeleted, gen: id, text: "of " + owner})
+	case codes.FailedPrecondition, codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
+	default:
+		c.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("an operator's deletion of %q's generation: %v", owner, err)})
 	}
 }
 
