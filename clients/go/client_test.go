@@ -125,6 +125,30 @@ func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
 	}
 }
 
+// The attempt that the deadline cuts may be taken, whatever the one before it was told.
+func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken := make(chan struct{})
+		defer close(taken)
+		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
+			func(*easelv1.CreateGenerationRequest) error {
+				return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "not_placed", time.Second)
+			},
+			func(*easelv1.CreateGenerationRequest) error {
+				<-taken
+				return nil
+			},
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
+		timeout := (*easel.TimeoutError)(nil)
+		if !errors.As(err, &timeout) || timeout.OrderOutcome != easel.OutcomeUnknown || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.IdempotencyKey != "k" {
+			t.Errorf("after %d calls: %v", len(s.calls), err)
+		}
+	})
+}
+
 // A program that runs again with the key of its error does not pay again.
 func TestEveryErrorOfARunHasItsKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{

@@ -85,7 +85,8 @@ type listing struct {
 	all       map[string]*easelv1.Generation
 }
 
-// oversee lists everything, and deletes one generation of somebody else that has ended, and whose file nobody compares.
+// oversee lists everything, and deletes one generation of somebody else, but none with a file, which readers compare with the
+// catalog's at the end.
 func (c *caller) oversee() {
 	since := c.world.history.since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
@@ -96,22 +97,22 @@ func (c *caller) oversee() {
 	}
 	c.world.noteList(listing{since, c.world.history.since(), all})
 	for id, g := range all {
-		if g.GetOwner() != operator && g.GetTerminal() && g.GetFile() == nil {
+		if g.GetOwner() != operator && (g.GetModelId() == "studio/haiku" || g.GetModelId() == "studio/essay") {
 			c.removeOf(g.GetOwner(), id)
 			return
 		}
 	}
 }
 
-// removeOf deletes a generation of another owner, unless money can move yet.
+// removeOf deletes a generation of another owner, which the operator may.
 func (c *caller) removeOf(owner, id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
 	defer cancel()
-	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id})
+	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
 	switch status.Code(err) {
 	case codes.OK:
 		c.note(event{kind: sawDeleted, gen: id, text: "of " + owner})
-	case codes.FailedPrecondition, codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
+	case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
 	default:
 		c.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("an operator's deletion of %q's generation: %v", owner, err)})
 	}

@@ -222,6 +222,17 @@ public final class EaselTest implements AutoCloseable {
     }
   }
 
+  private static void anOrderThatATimeoutCutsMayExist() throws IOException {
+    try (var test = new EaselTest(failing("UPSTREAM_UNAVAILABLE", "not_placed"), request -> List.of(SILENCE))) {
+      var error = fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(test.easel.withTimeout(java.time.Duration.ofSeconds(12))));
+      equal(2, test.requests.size());
+      equal(EaselException.OrderOutcome.UNKNOWN, error.orderOutcome());
+      equal(ErrorReason.UPSTREAM_UNAVAILABLE, error.reason());
+      equal(Optional.of("key-1"), error.idempotencyKey());
+      equal(false, error.isRetryable());
+    }
+  }
+
   private static void aRunThatBreaksOffTellsOfItsOrder() throws IOException {
     for (var end : List.of(failing("CALLER_UNKNOWN", ""), (Answer) request -> List.of(SILENCE))) {
       try (var test = new EaselTest(request -> List.of(PLACED), end)) {
@@ -241,6 +252,14 @@ public final class EaselTest implements AutoCloseable {
         equal("gen_1", order(easel).generationId());
       }
       equal(List.of(1, 2), calls);
+    }
+  }
+
+  private static void aReadIsSentFiveTimes() throws IOException {
+    try (var test = new EaselTest(failing(Status.Code.UNAVAILABLE, "", -1))) {
+      fails(UnavailableException.class, () -> test.easel.list(Map.of()).iterator().next());
+      equal(5, test.requests.size());
+      equal(4, test.delays.size());
     }
   }
 
@@ -674,8 +693,10 @@ public final class EaselTest implements AutoCloseable {
     hosts.toFile().deleteOnExit();
     var runs = Stream.<Case>of(
         EaselTest::theOutcomeOfAnOrderIsThatOfAllAttempts,
+        EaselTest::anOrderThatATimeoutCutsMayExist,
         EaselTest::aRunThatBreaksOffTellsOfItsOrder,
         EaselTest::eachAttemptIsToldBeforeTheNextOne,
+        EaselTest::aReadIsSentFiveTimes,
         EaselTest::aServerThatAsksForMoreThanAnHourIsNotWaitedFor,
         EaselTest::anErrorWithOddDetailsIsReadAsFarAsItGoes,
         EaselTest::theCloseOfAClientWithATimeoutLeavesTheOther,

@@ -497,6 +497,13 @@ class ClientTest(unittest.TestCase):
                     client.call("order", *ORDER, key="key-1")
                 self.assertEqual((known, "key-1"), (caught.exception.order_outcome, caught.exception.key))
 
+    def test_an_order_that_is_cut_by_its_deadline_may_exist(self) -> None:
+        _, client = self.play(failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed"), failing("DEADLINE_EXCEEDED"))
+        with self.assertRaises(easel.Timeout) as caught:
+            client.call("order", *ORDER, key="key-1", timeout=1)
+        error = caught.exception
+        self.assertEqual(("unknown", "UPSTREAM_UNAVAILABLE", "key-1", False), (error.order_outcome, error.reason, error.key, error.is_retryable))
+
     def test_order_waits_an_hour_at_most_and_never_less_than_nothing(self) -> None:
         for delay in (3601, 1 << 40, (1 << 63) - 1):
             script, client = self.play(failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=delay))

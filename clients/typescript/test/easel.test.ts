@@ -304,6 +304,12 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     }
   });
 
+  test("a read has an end", async () => {
+    const { easel, requests } = play(failing(Code.Unavailable, "LEDGER_UNAVAILABLE"));
+    await assert.rejects(easel.list().next(), { name: "Unavailable", isRetryable: true });
+    assert.equal(requests.length, 5);
+  });
+
   test("a server that asks for more than an hour is not waited for", async () => {
     const { easel, requests } = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", 3_000_000));
     await assert.rejects(easel.order(...order), { name: "Unavailable", retryAfter: 3_000_000_000 });
