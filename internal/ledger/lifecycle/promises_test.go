@@ -1,0 +1,134 @@
+package lifecycle
+
+import (
+	"testing"
+)
+
+// broken names the promise that a world breaks.
+func (w *world) broken() string {
+	charges, live := 0, 0
+	for row, order := range w.rows {
+		charged := w.charges[row] > 0
+		charges += int(w.charges[row])
+		if order.State == Open || order.State == Placed {
+			live++
+		}
+		switch {
+		case w.sent[row] && row >= int(w.written):
+			return "an attempt has left for an order that is not written down"
+		case w.toldPlaced[row] && order.State != Placed:
+			return "a caller was told a generation that the ledger does not hold"
+		case w.toldNot[row] && order.State != Refused:
+			return "a caller was told that there is no order, and there may be one"
+		case order.State == Refused && charged:
+			return "the ledger has freed the money of an order that is charged"
+		case order.State == Refused && w.late[row]:
+			return "the ledger calls an order refused that may be taken yet"
+		case order.State == Placed && !w.exists(w.teams[row]):
+			return "the ledger has a generation that the catalog does not have"
+		}
+	}
+	switch {
+	case charges > 1:
+		return "the order was charged twice"
+	case live > 1:
+		return "two orders stand under one idempotency key of one caller"
+	case w.toldFree:
+		return "a caller was told that there is no order under its key, and there is one"
+	case w.fault:
+		return "the book is said to be wrong, and nobody has made it so"
+	}
+	return ""
+}
+
+// follows says that a change of one order takes nothing back.
+func (w *world) follows(before world) string {
+	for row := range before.written {
+		was, is := before.rows[row], w.rows[row]
+		switch {
+		case was.State == Placed && (is.State != Placed || is.Generation != was.Generation):
+			return "a generation was overwritten"
+		case was.State == Refused && is.State == Open, is.State == None:
+			return "an order was forgotten"
+		}
+	}
+	return ""
+}
+
+// concludes lets nothing go wrong any more, and reports whether every order gets its outcome that may
+// still be sent.
+func (w world) concludes() bool {
+	w.replicas = [replicas]replica{} // whoever was there is dead
+	for row := range w.written {
+		order := w.rows[row]
+		order.Claimed = false // it lapses
+		step := order.Resume()
+		if step.Action == Submit {
+			w.take(row, false)
+			order = step.Order.Concluded(step.Order.Claims, Named, id).Order
+		}
+		if w.rows[row] = order; order.State == Open && !order.Expired && !order.Rotated {
+			return false
+		}
+	}
+	return w.broken() == ""
+}
+
+func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T10, M1, M2, M8, M12
+	for name, keyFirst := range map[string]bool{"a catalog of any kind": false, "a catalog that looks at the key first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			walk(t, world{keyFirst: keyFirst})
+		})
+	}
+}
+
+func walk(t *testing.T, from world) {
+	seen := map[world]bool{from: true}
+	steps := 0
+	for todo := []world{from}; len(todo) > 0; {
+		w := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, after := range w.next() {
+			steps++
+			if why := after.broken() + after.follows(w); why != "" {
+				t.Fatalf("%s:\n%+v\n%+v", why, w, after)
+			}
+			if len(seen) > 20_000_000 {
+				t.Fatal("many")
+			}
+			if !seen[after] {
+				seen[after] = true
+				todo = append(todo, after)
+				if !after.concludes() {
+					t.Fatalf("the order stays unknown when all is well again: %+v", after)
+				}
+			}
+		}
+	}
+	t.Logf("%d states, %d steps between them", len(seen), steps)
+	if len(seen) < 100_000 {
+		t.Errorf("only %d states: the walk does not reach what it is for", len(seen))
+	}
+}
+
+func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
+	unknown := Order{State: Open, Claims: 2, Expired: true}
+	wrong, possible := unknown.Resolve("")
+	if !possible || wrong.State != Refused {
+		t.Fatalf("it is %+v, %v", wrong, possible)
+	}
+	for _, generation := range []string{"g1", "g2", ""} {
+		if wrong, possible = wrong.Resolve(generation); !possible || wrong.Generation != generation || (wrong.State == Placed) != (generation != "") {
+			t.Errorf("corrected to %q it is %+v, %v", generation, wrong, possible)
+		}
+	}
+	wrong, _ = wrong.Resolve("g1")
+	for generation, action := range map[string]Action{"g1": Nothing, "g2": Report} {
+		if named := wrong.Concluded(2, Named, generation); named.Order.Generation != generation || named.Order.Resolved || named.Action != action {
+			t.Errorf("when the catalog says %s it is %+v", generation, named)
+		} else if _, possible := named.Order.Resolve("g3"); possible {
+			t.Errorf("what the catalog has said is changed by an operator")
+		}
+	}
+}

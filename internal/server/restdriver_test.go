@@ -1,0 +1,270 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// restCaller calls over REST, by the HTTP rules of the contract itself.
+type restCaller struct {
+	*stack
+	key string
+}
+
+func (c restCaller) call(ctx context.Context, method string, req, resp proto.Message) error {
+	r := c.request(ctx, method, req)
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return restError(answer, body)
+	}
+	return protojson.Unmarshal(body, resp)
+}
+
+// restFailure is an error over REST: the status in the body, and what HTTP said.
+type restFailure struct {
+	status *status.Status
+	code   int
+	header http.Header
+}
+
+func (f *restFailure) Error() string { return fmt.Sprintf("HTTP %d: %v", f.code, f.status.Err()) }
+
+func (f *restFailure) GRPCStatus() *status.Status { return f.status }
+
+func restError(answer *http.Response, body []byte) error {
+	var message rpcstatus.Status
+	if err := protojson.Unmarshal(body, &message); err != nil {
+		return fmt.Errorf("HTTP %d with a body that is no status: %s", answer.StatusCode, body)
+	}
+	return &restFailure{status.FromProto(&message), answer.StatusCode, answer.Header}
+}
+
+func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
+	return c.lines(c.request(ctx, "GenerationService/WatchGeneration", req), func(line []byte) error {
+		m := &easelv1.WatchGenerationResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		each(m)
+		return nil
+	})
+}
+
+func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	return c.manyLines(c.request(ctx, "GenerationService/WatchGenerations", req), each)
+}
+
+// manyLines hands on each message of a watch of many.
+func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	err := c.lines(r, func(line []byte) error {
+		m := &easelv1.WatchGenerationsResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		if !each(m) {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// postCaller opens watches of many by POST.
+type postCaller struct{ restCaller }
+
+func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
+	text, err := protojson.Marshal(req)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.restURL+"/v1/generations:watch", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	r.Header.Set("Content-Type", "application/json")
+	return c.manyLines(r, each)
+}
+
+func (c restCaller) watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) bool) error {
+	err := c.lines(c.request(ctx, "AccountService/WatchAccount", req), func(line []byte) error {
+		m := &easelv1.WatchAccountResponse{}
+		if err := protojson.Unmarshal(line, m); err != nil {
+			return fmt.Errorf("the line %s: %w", line, err)
+		}
+		if !each(m) {
+			return io.EOF
+		}
+		return nil
+	})
+	return unlessEOF(err)
+}
+
+// lines hands on each line of a stream until it ends.
+func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
+	r.Header.Set("Accept", "application/x-ndjson")
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(answer.Body)
+		return restError(answer, body)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var failed struct {
+			Error json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &failed); err == nil && failed.Error != nil {
+			return restError(answer, failed.Error)
+		}
+		if err := each(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+	plain := proto.CloneOf(req)
+	plain.ReadOffset, plain.ReadLimit = 0, 0
+	r := c.request(ctx, "GenerationService/DownloadGeneration", plain)
+	switch {
+	case req.GetReadLimit() > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", req.GetReadOffset(), req.GetReadOffset()+req.GetReadLimit()-1))
+	case req.GetReadOffset() > 0:
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", req.GetReadOffset()))
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode/100 != 2 {
+		return nil, restError(answer, body)
+	}
+	return body, err
+}
+
+var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
+
+// request makes the HTTP request of a call: variables of the path from the message, a body
+// where the rule has one, else the rest as query parameters.
+func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
+	c.Helper()
+	verb, pattern, withBody := httpRule(c.T, method)
+	fields := map[string]any{}
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(req)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	path := pathVariable.ReplaceAllStringFunc(pattern, func(v string) string {
+		parts := pathVariable.FindStringSubmatch(v)
+		value := fmt.Sprint(fields[parts[1]])
+		delete(fields, parts[1])
+		if parts[2] != "" {
+			return strings.ReplaceAll(url.PathEscape(value), "%2F", "/")
+		}
+		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // a colon begins a verb
+	})
+	var body io.Reader
+	query := url.Values{}
+	if withBody {
+		body = bytes.NewReader(text)
+	} else {
+		addToQuery(query, "%s", fields)
+	}
+	r, err := http.NewRequestWithContext(ctx, verb, c.restURL+path, body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.URL.RawQuery = query.Encode()
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if withBody {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// addToQuery writes members as query parameters, those of a message behind its name and those of a map in
+// brackets.
+func addToQuery(query url.Values, form string, fields map[string]any) {
+	for name, value := range fields {
+		name = fmt.Sprintf(form, name)
+		switch value := value.(type) {
+		case []any:
+			for _, one := range value {
+				query.Add(name, fmt.Sprint(one))
+			}
+		case map[string]any:
+			inner := name + ".%s"
+			if strings.HasSuffix(name, "labels") || name == "known_etags" {
+				inner = name + "[%s]"
+			}
+			addToQuery(query, inner, value)
+		default:
+			query.Add(name, fmt.Sprint(value))
+		}
+	}
+}
+
+// httpRule reads the HTTP rule of a method from the contract.
+func httpRule(t *testing.T, method string) (verb, pattern string, body bool) {
+	t.Helper()
+	name := protoreflect.FullName("easel.v1." + strings.ReplaceAll(method, "/", "."))
+	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, _ := proto.GetExtension(descriptor.Options(), annotations.E_Http).(*annotations.HttpRule)
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return "GET", p.Get, false
+	case *annotations.HttpRule_Delete:
+		return "DELETE", p.Delete, false
+	case *annotations.HttpRule_Post:
+		return "POST", p.Post, true
+	}
+	t.Fatalf("%s has no HTTP rule", method)
+	return "", "", false
+}

@@ -1,0 +1,176 @@
+package simulation
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// ledgerConn is a connection to the database.
+type ledgerConn struct {
+	gateway *gateway
+
+	ctx    context.Context // of the transaction; nil outside of one
+	begun  int64           // what the journal had when it began; less than 0 where nobody waits for a step
+	polled int64           // the same of the journal of polls
+	polls  bool            // it is about polls
+}
+
+func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+
+func (c *ledgerConn) Close() error { return c.Rollback() }
+
+func (c *ledgerConn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+// BeginTx begins a transaction as BEGIN IMMEDIATE does: nobody else has one.
+func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	d := c.gateway.database
+	if err := c.gateway.reach(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.lock(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := d.exec("BEGIN IMMEDIATE"); err != nil {
+		d.unlock()
+		return nil, err
+	}
+	c.ctx, c.begun, c.polls = ctx, -1, false
+	if d.world.trapped() {
+		c.begun = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
+		c.polled = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_polls`)
+	}
+	return c, nil
+}
+
+// end ends the transaction.
+func (c *ledgerConn) end(how string) error {
+	if c.ctx == nil {
+		return nil
+	}
+	d, changed := c.gateway.database, []string(nil)
+	if how == "COMMIT" && c.polls {
+		changed = d.takeNotices()
+	}
+	_, err := d.exec(how)
+	c.ctx = nil
+	d.unlock()
+	if err == nil {
+		d.notify(changed)
+	}
+	return err
+}
+
+func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
+
+// Commit may be met by a crash or a stop before and after it, and by the loss of the connection.
+func (c *ledgerConn) Commit() error {
+	ctx, g := c.ctx, c.gateway
+	before, after := c.steps()
+	if g.met(before) { // the database ends the session of one that is silent
+		_ = c.Rollback()
+		_ = g.alive()
+		return errCommitLost
+	}
+	if random, silent := g.database.troubles(g, commitSilent); silent && random%8 == 0 {
+		time.Sleep(sessionTime)
+		_ = c.Rollback()
+		return errCommitLost
+	}
+	if random, lost := g.database.troubles(g, commitLost); lost && random%3 > 0 {
+		how := []string{"COMMIT", "ROLLBACK"}[random%2]
+		_ = c.end(how)
+		return errCommitLost
+	}
+	if err := c.end("COMMIT"); err != nil {
+		return err
+	}
+	g.met(after)
+	return g.way(ctx)
+}
+
+// steps are the steps of an order before and after the commit, if the transaction is one.
+func (c *ledgerConn) steps() (before, after step) {
+	if c.begun < 0 {
+		return noStep, noStep
+	}
+	if c.polls {
+		return c.stepsOfPolls()
+	}
+	d := c.gateway.database
+	written := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
+	concluded := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders AS new WHERE rowid > %d AND state > 1
+		AND NOT EXISTS (SELECT 1 FROM simulated_orders WHERE id = new.id AND rowid <= %d AND state > 1)`, c.begun, c.begun))
+	switch {
+	case written > 0:
+		return stepBeforeWrite, stepAfterWrite
+	case concluded > 0:
+		return stepBeforeConclude, stepAfterConclude
+	}
+	return noStep, noStep
+}
+
+func (c *ledgerConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (result driver.Result, err error) {
+	err = c.ask(ctx, statement, func() error {
+		result, err = c.gateway.database.exec(statement, args...)
+		return err
+	})
+	return result, err
+}
+
+func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	err = c.ask(ctx, statement, func() error {
+		rows, err = c.gateway.database.query(statement, args...)
+		return err
+	})
+	return rows, err
+}
+
+// ask asks within the transaction, or between those of others.
+func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
+	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
+	writes := verb == "INSERT" || verb == "UPDATE"
+	if _, full := c.gateway.database.troubles(c.gateway, ledgerFull); full && writes {
+		return errLedgerFull
+	}
+	if c.ctx != nil {
+		if err := c.gateway.alive(); err != nil {
+			return err
+		}
+		c.polls = c.polls || writes && strings.Contains(statement, "shared_")
+		return question()
+	}
+	if err := c.gateway.reach(ctx); err != nil {
+		return err
+	}
+	if err := c.gateway.database.lock(ctx); err != nil {
+		return err
+	}
+	defer c.gateway.database.unlock()
+	return question()
+}
+
+// keptRows are the rows of an answer.
+type keptRows struct {
+	columns []string
+	rows    [][]driver.Value
+}
+
+func (r *keptRows) Columns() []string { return r.columns }
+
+func (r *keptRows) Close() error { return nil }
+
+func (r *keptRows) Next(row []driver.Value) error {
+	if len(r.rows) == 0 {
+		return io.EOF
+	}
+	copy(row, r.rows[0])
+	r.rows = r.rows[1:]
+	return nil
+}
