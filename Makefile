@@ -98,7 +98,7 @@ ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
   '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/s3 test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/s3 .build/npm test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -145,6 +145,13 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	@rm -rf $@ && mkdir -p $@ && cp $(<D)/package.json $(<D)/.npmrc $< $@
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
+
+# The npm that publishes: that of a job's machine may be older, and the one with credentials fetches nothing.
+.build/npm: .ci/npm.sha512
+	@$(call need,npm,publishing,Node 20)
+	@rm -rf $@ && mkdir -p $@
+	npm pack --silent --pack-destination $@ npm@$$(sed 's,.*/npm-\(.*\)\.tgz,\1,' $<)
+	sha512sum --check --quiet $<
 
 # A server of S3, for copies of results.
 .build/s3: internal/tools/s3/requirements.txt

@@ -1,0 +1,276 @@
+package systemtest
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// commands are all that .ci/publish may call. Nothing else is in its PATH, so it builds nothing, and all that it fetches
+// it fetches here.
+var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
+	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
+
+// stubs are the programs whose registries are not played here. They write down how they were called.
+var stubs = map[string]string{
+	"gh": `case "$2" in
+view) cat "$CALLED.draft" 2>/dev/null || { echo 'release not found' >&2; exit 1; } ;;
+create) echo true >"$CALLED.draft" ;;
+esac`,
+	"skopeo": `echo sha256:image >.build/image/digest`,
+	"helm":   `printf 'Pushed: charts/easel\nDigest: sha256:chart\n'`,
+}
+
+// publishing is a checkout with what .ci/release has built, and the registries beside it.
+type publishing struct {
+	dir, bin, home string
+	packages       map[string]string
+	registries     *registries
+	said           strings.Builder
+}
+
+func newPublishing(t *testing.T) *publishing {
+	p := &publishing{dir: t.TempDir(), bin: t.TempDir(), home: t.TempDir(), packages: packages(t)}
+	npm, err := filepath.Abs(filepath.Join(proctest.Root, ".build", "npm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(npm); err != nil {
+		t.Skip("make .build/npm fetches what publishes: publishing is NOT checked")
+	}
+	for _, command := range commands {
+		if err := os.Symlink(tool(t, command), filepath.Join(p.bin, command)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range stubs {
+		write(t, filepath.Join(p.bin, name), "#!/usr/bin/env bash\necho \"${0##*/} $*\" >>\"$CALLED\"\n"+script+"\n")
+	}
+	for _, name := range []string{"publish", "npm.sha512"} {
+		write(t, filepath.Join(p.dir, ".ci", name), readFile(t, ".ci", name))
+	}
+	for _, name := range []string{"notes.md", "release/easel.tar.gz", "release/easel.sbom.json", "release/checksums.txt", "image/easel.tar", "chart/easel-1.2.3-rc.1.tgz"} {
+		write(t, filepath.Join(p.dir, ".build", name), name)
+	}
+	for name, content := range p.packages {
+		write(t, filepath.Join(p.dir, ".build", "packages", name), content)
+	}
+	if err := os.Symlink(npm, filepath.Join(p.dir, ".build", "npm")); err != nil {
+		t.Fatal(err)
+	}
+	p.registries = startRegistries(t)
+	return p
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o755); err != nil { //nolint:gosec // some are programs
+		t.Fatal(err)
+	}
+}
+
+// packages are what make builds, as small as they may be.
+func packages(t *testing.T) map[string]string {
+	t.Helper()
+	wheel := zipped(t, map[string]string{"easel_grpc-1.2.3rc1.dist-info/METADATA": "Metadata-Version: 2.4\nName: easel-grpc\nVersion: 1.2.3rc1\n" +
+		"Summary: A client: it orders\nProject-URL: Homepage, https://easel.example\nClassifier: Typing :: Typed\nRequires-Python: >=3.10\n" +
+		"License-File: LICENSE\nLicense-File: NOTICE\nRequires-Dist: grpcio>=1.65.1\nRequires-Dist: types-grpcio; extra == \"types\"\nProvides-Extra: types\n\n# Easel\n\nName: of the text\n"})
+	jar := zipped(t, map[string]string{
+		"META-INF/maven/io.github.easel-grpc/easel-grpc/pom.properties": "artifactId=easel-grpc\ngroupId=io.github.easel-grpc\nversion=1.2.3-rc.1\n",
+		"META-INF/maven/io.github.easel-grpc/easel-grpc/pom.xml":        "<project/>\n",
+	})
+	return map[string]string{
+		"easel_grpc-1.2.3rc1-py3-none-any.whl": wheel,
+		"easel-grpc-easel-1.2.3-rc.1.tgz":      tarred(t, "package/package.json", `{"name": "@easel-grpc/easel", "version": "1.2.3-rc.1", "scripts": {"prepublishOnly": "exit 1"}}`),
+		"easel-grpc-1.2.3-rc.1.jar":            jar, "easel-grpc-1.2.3-rc.1-sources.jar": "sources", "easel-grpc-1.2.3-rc.1-javadoc.jar": "pages",
+		"easel.binpb": "descriptors",
+	}
+}
+
+func zipped(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for name, content := range files {
+		if w, err := archive.Create(name); err != nil {
+			t.Fatal(err)
+		} else if _, err := w.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func tarred(t *testing.T, name, content string) string {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(packed)
+	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// run is the script with the addresses and secrets of the environment that it is told.
+func (p *publishing) run(t *testing.T, environment map[string]string) (said string, ok bool) {
+	t.Helper()
+	script := exec.CommandContext(t.Context(), filepath.Join(p.dir, ".ci", "publish"))
+	script.Env = slices.Concat(environ(environment), environ(map[string]string{
+		"PATH": p.bin, "HOME": p.home, "CALLED": filepath.Join(p.home, "called"), "VERSION": "v1.2.3-rc.1", "REGISTRY": "images.example/easel-grpc",
+		"GITHUB_ACTIONS": "true", "GH_TOKEN": githubToken,
+		"ACTIONS_ID_TOKEN_REQUEST_URL": p.registries.URL + "/identity?version=2", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": requestToken,
+	}))
+	out, err := script.CombinedOutput()
+	p.said.Write(out)
+	return string(out), err == nil
+}
+
+// addresses are the environment of the job, with secrets for the one registry that needs some.
+func (p *publishing) addresses() map[string]string {
+	url := p.registries.URL
+	return map[string]string{
+		"PYPI_URL": url + "/pypi", "PYPI_UPLOAD_URL": url + "/pypi/legacy/", "NPM_URL": url, "CENTRAL_URL": url,
+		"CENTRAL_USERNAME": "portal", "CENTRAL_PASSWORD": portalPassword, "CENTRAL_SIGNING_KEY": p.registries.signingKey, "CENTRAL_SIGNING_PASSPHRASE": passphrase,
+	}
+}
+
+// called are the calls of the stubs.
+func (p *publishing) called(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.home, "called"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
+	t.Parallel()
+	p := newPublishing(t)
+	p.registries.refuses = true
+	if said, ok := p.run(t, p.addresses()); ok || p.registries.uploads() != "PyPI 1, npm 1, Central 0" {
+		t.Fatalf("Central refused; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+	}
+	p.registries.refuses = false
+	for range 2 {
+		if said, ok := p.run(t, p.addresses()); !ok || p.registries.uploads() != "PyPI 1, npm 1, Central 1" {
+			t.Fatalf("Central accepts; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+		}
+	}
+	p.registries.hold(t, p.packages)
+	const files = " .build/release/easel.tar.gz .build/release/easel.sbom.json .build/release/checksums.txt .build/packages/easel"
+	called := p.called(t)
+	for call, times := range map[string]int{
+		"gh release create v1.2.3-rc.1 --draft --verify-tag --prerelease --title v1.2.3-rc.1 --notes-file .build/notes.md" + files:                     1,
+		"gh release upload v1.2.3-rc.1 --clobber" + files:                                                                                              2,
+		"skopeo copy --all --digestfile .build/image/digest oci-archive:.build/image/easel.tar docker://images.example/easel-grpc/easel:v1.2.3-rc.1\n": 3,
+		"helm push .build/chart/easel-1.2.3-rc.1.tgz oci://images.example/easel-grpc/charts\n":                                                         3,
+	} {
+		if strings.Count(called, call) != times {
+			t.Errorf("%q stands not %d times in\n%s", call, times, called)
+		}
+	}
+	if !strings.Contains(p.said.String(), "image=sha256:image\nchart=sha256:chart\n") {
+		t.Errorf("it does not say which image and which chart:\n%s", &p.said)
+	}
+	p.keepsSecrets(t)
+}
+
+// keepsSecrets looks for all secrets in what was said, and in what is left on the machine.
+func (p *publishing) keepsSecrets(t *testing.T) {
+	t.Helper()
+	places := map[string]string{"the output": p.said.String()}
+	for _, dir := range []string{p.dir, p.home} {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			places[path] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	secrets := p.registries.secrets()
+	for place, text := range places {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has the secret %s", place, secret)
+			}
+		}
+	}
+	if len(secrets) < 8 || len(places) < 10 {
+		t.Errorf("looked for %d secrets in %d places", len(secrets), len(places))
+	}
+}
+
+func TestPublishingTakesNoOtherBytesForThoseThatAreThere(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]string{
+		"easel_grpc-1.2.3rc1-py3-none-any.whl": packages(t)["easel_grpc-1.2.3rc1-py3-none-any.whl"] + " ",
+		"easel-grpc-easel-1.2.3-rc.1.tgz":      tarred(t, "package/package.json", `{"name": "@easel-grpc/easel", "version": "1.2.3-rc.1"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPublishing(t)
+			if said, ok := p.run(t, p.addresses()); !ok {
+				t.Fatal(said)
+			}
+			write(t, filepath.Join(p.dir, ".build", "packages", name), other)
+			if said, ok := p.run(t, p.addresses()); ok || !strings.Contains(said, "has other bytes of v1.2.3-rc.1") || p.registries.uploads() != "PyPI 1, npm 1, Central 1" {
+				t.Errorf("succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+			}
+		})
+	}
+}
+
+func TestPublishingSaysWhichRegistryIsLeftOut(t *testing.T) {
+	t.Parallel()
+	p := newPublishing(t)
+	said, ok := p.run(t, map[string]string{"CENTRAL_URL": p.registries.URL, "CENTRAL_USERNAME": ""})
+	for _, sentence := range []string{"PYPI_URL is not set: the wheel", "NPM_URL is not set: the package", "CENTRAL_USERNAME is not set: the jars"} {
+		if !ok || strings.Count(said, sentence) != 1 {
+			t.Errorf("succeeded: %v, without %q:\n%s", ok, sentence, said)
+		}
+	}
+	if p.registries.uploads() != "PyPI 0, npm 0, Central 0" {
+		t.Error(p.registries.uploads())
+	}
+}
+
+func TestPublishingRunsNoOtherNpmThanTheOneItNames(t *testing.T) {
+	t.Parallel()
+	p := newPublishing(t)
+	write(t, filepath.Join(p.dir, ".ci", "npm.sha512"), strings.Replace(readFile(t, ".ci", "npm.sha512"), "e", "f", 1))
+	if said, ok := p.run(t, p.addresses()); ok || !strings.Contains(said, "did NOT match") || p.registries.uploads() != "PyPI 1, npm 0, Central 0" {
+		t.Errorf("succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+	}
+}
