@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// watchOptions are those of Watch and WatchMany.
+// watchOptions are those of Watch, WatchMany and WatchAll.
 type watchOptions struct {
 	until  easelv1.WatchUntil
 	known  map[string]string
@@ -31,7 +31,7 @@ func KnownEtags(etags map[string]string) WatchOption {
 	return func(o *watchOptions) { o.known = etags }
 }
 
-// Matching chooses what WatchMany watches.
+// Matching chooses among the generations of WatchMany and WatchAll.
 func Matching(filter Filter) WatchOption { return func(o *watchOptions) { o.filter = filter } }
 
 func optionsOf(options []WatchOption) (o watchOptions) {
@@ -72,10 +72,23 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 	}
 }
 
-// WatchMany yields the state of each named generation, or of every one where ids is empty, and then each newer one. With
-// ids the loop ends when all have reached the goal; without, it goes on until the context ends. It goes on through errors
-// as Watch does, and repeats no state of the 10,000 generations that changed last.
+// WatchMany yields the state of each named generation, and then each newer one. The loop ends when all have reached the
+// goal: of none, at once. It goes on through errors as Watch does, and repeats no state of the 10,000 that changed last.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...WatchOption) iter.Seq2[*Render, error] {
+	if len(ids) == 0 { // which the server would take for all
+		return func(func(*Render, error) bool) {}
+	}
+	return c.watchMany(ctx, ids, options)
+}
+
+// WatchAll yields the state of every generation, new ones as they appear, and then each newer one. It has no goal: it goes
+// on through errors as Watch does, until the context ends, and repeats no state of the 10,000 that changed last.
+func (c *Client) WatchAll(ctx context.Context, options ...WatchOption) iter.Seq2[*Render, error] {
+	return c.watchMany(ctx, nil, options)
+}
+
+// watchMany watches the named generations, or without names every one.
+func (c *Client) watchMany(ctx context.Context, ids []string, options []WatchOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		o := optionsOf(options)
 		known := newEtags(len(ids) > 0, o.known)

@@ -5,6 +5,7 @@ package easel_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -53,7 +54,7 @@ func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
 				}}
 				before := map[string]string{"a": "a0"}
 				var etags []string
-				for render, err := range play(t, s).WatchMany(t.Context(), tt.named, easel.KnownEtags(before)) {
+				for render, err := range watchThem(t, play(t, s), tt.named, easel.KnownEtags(before)) {
 					if err == nil {
 						etags = append(etags, render.Etag)
 					}
@@ -90,12 +91,21 @@ func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *
 				return status.Error(codes.NotFound, "scripted")
 			},
 		}}
-		for range play(t, s).WatchMany(t.Context(), nil) {
+		for range play(t, s).WatchAll(t.Context()) {
 		}
 		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
 			t.Errorf("%d known etags, from %s to %s", len(known), known[:3], known[len(known)-2:])
 		}
 	})
+}
+
+// watchThem watches the named renders, or without names all.
+func watchThem(t *testing.T, client *easel.Client, named []string, options ...easel.WatchOption) iter.Seq2[*easel.Render, error] {
+	t.Helper()
+	if named == nil {
+		return client.WatchAll(t.Context(), options...)
+	}
+	return client.WatchMany(t.Context(), named, options...)
 }
 
 func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
@@ -105,6 +115,7 @@ func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
 		calls int
 	}{
 		{"named", []string{"a"}, 1},
+		{"none", []string{}, 0},
 		{"all, where the end of a stream is no goal", nil, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,7 +128,7 @@ func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
 						return status.Error(codes.Unauthenticated, "scripted")
 					},
 				}}
-				last := lastError(play(t, s).WatchMany(t.Context(), tt.named))
+				last := lastError(watchThem(t, play(t, s), tt.named))
 				if len(s.calls) != tt.calls || status.Code(last) == codes.Unauthenticated != (tt.calls == 2) {
 					t.Errorf("%d streams, the last with %v", len(s.calls), last)
 				}
@@ -193,7 +204,7 @@ func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
 		failed, succeeded := manyUpdate("a", "a1", easelv1.State_STATE_FAILED), manyUpdate("b", "b1", easelv1.State_STATE_SUCCEEDED)
 		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{then(broken, failed, succeeded), then(broken, succeeded), then(end, succeeded)}}
 		var etags []string
-		for generation, err := range play(t, s).WatchMany(t.Context(), nil) {
+		for generation, err := range play(t, s).WatchAll(t.Context()) {
 			if err == nil {
 				etags = append(etags, generation.Etag)
 			}

@@ -40,7 +40,10 @@ func (c *watchCmd) Run(ctx context.Context, p *Program) error {
 		v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
 		v.raw = s.json
 		renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
-		if v.holds = len(c.IDs) == 0; len(c.IDs) == 1 && c.isZero() {
+		switch {
+		case len(c.IDs) == 0:
+			v.holds, renders = true, s.WatchAll(ctx, easel.Matching(filter))
+		case len(c.IDs) == 1 && c.isZero():
 			id = c.IDs[0]
 			renders = s.Watch(ctx, id, c.options()...)
 		}

@@ -353,6 +353,7 @@ public final class EaselTest implements AutoCloseable {
     try (var test = new EaselTest(failing(Status.Code.INTERNAL, "", -1))) {
       fails(IllegalArgumentException.class, () -> test.easel.order("studio/haiku", Map.of()).key(""));
       equal(false, test.easel.watchMany(List.of(), Map.of()).iterator().hasNext()); // and not a watch of every render
+      fails(IllegalArgumentException.class, () -> test.easel.watchAll(WatchGenerationsRequest.newBuilder().addGenerationIds("gen_1").build()));
       equal(0, test.requests.size());
     }
   }
@@ -362,7 +363,7 @@ public final class EaselTest implements AutoCloseable {
     updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last one
     updates.add(unavailable());
     try (var test = new EaselTest(request -> updates, request -> List.of(update("gen_1", "e2", State.STATE_RUNNING)))) {
-      equal(1003, yielded(test.easel.watchMany(WatchGenerationsRequest.getDefaultInstance()), 1003).size());
+      equal(1003, yielded(test.easel.watchAll(Map.of()), 1003).size());
       var known = new HashMap<String, String>();
       IntStream.range(2, 1001).forEach(i -> known.put("gen_" + i, "e1"));
       known.put("gen_0", "e2");
@@ -382,7 +383,7 @@ public final class EaselTest implements AutoCloseable {
     second.add(many.get(0)); // which has fallen out
     try (var test = new EaselTest(request -> first, request -> second)) {
       var request = WatchGenerationsRequest.newBuilder().putKnownEtags("old", "e0").build();
-      var ids = yielded(test.easel.watchMany(request), 10_002).stream().map(Render::generationId).toList();
+      var ids = yielded(test.easel.watchAll(request), 10_002).stream().map(Render::generationId).toList();
       equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
     }
   }
@@ -394,7 +395,7 @@ public final class EaselTest implements AutoCloseable {
     updates.add(unavailable());
     for (var named : List.of(List.<String>of(), List.of("gen_1"))) {
       try (var test = new EaselTest(request -> updates, request -> List.of(update("gen_1", "e1", State.STATE_RUNNING)))) {
-        equal(5, yielded(test.easel.watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(named).build()), 5).size());
+        equal(5, yielded(named.isEmpty() ? test.easel.watchAll(Map.of()) : test.easel.watchMany(named, Map.of()), 5).size());
         equal(List.of(Map.of(), named.isEmpty() ? Map.of("STATE_FAILED", "e1") : all), test.knownEtags());
       }
     }
@@ -411,7 +412,7 @@ public final class EaselTest implements AutoCloseable {
 
   private static void aWatchTakesNoRepeatForProgress() throws IOException {
     takesNoRepeatForProgress(easel -> easel.watch("gen_1"), update("e1", State.STATE_QUEUED), update("e2", State.STATE_RUNNING), List.of("e1", "e1", "e1", "e2"));
-    takesNoRepeatForProgress(easel -> easel.watchMany(WatchGenerationsRequest.getDefaultInstance()),
+    takesNoRepeatForProgress(easel -> easel.watchAll(Map.of()),
         update("gen_1", "e1", State.STATE_QUEUED), update("gen_1", "e2", State.STATE_RUNNING), List.of("e1", "e2"));
   }
 
@@ -463,7 +464,7 @@ public final class EaselTest implements AutoCloseable {
 
   private static void aWatchThatIsLeftEndsItsStream() throws Exception {
     leaves(easel -> easel.watch("gen_1"), update("e1", State.STATE_RUNNING));
-    leaves(easel -> easel.watchMany(WatchGenerationsRequest.getDefaultInstance()), update("gen_1", "e1", State.STATE_RUNNING));
+    leaves(easel -> easel.watchAll(Map.of()), update("gen_1", "e1", State.STATE_RUNNING));
     leaves(Easel::watchAccount, balance(100, true));
   }
 

@@ -147,7 +147,7 @@ def account(balance: int, initial: bool = False) -> v1.WatchAccountResponse:
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
-    ("watch_many", (), one_of_many("gen_1", "e1")),
+    ("watch_all", (), one_of_many("gen_1", "e1")),
     ("watch_account", (), account(1, initial=True)),
 )
 
@@ -625,14 +625,14 @@ class ClientTest(unittest.TestCase):
             one.ClearField("known_etags")
         self.assertEqual([request] * 4, script.requests)
 
-    def test_watch_many_of_all_forgets_what_was_deleted(self) -> None:
+    def test_watch_all_forgets_what_was_deleted(self) -> None:
         script, client = self.play(
             sending(one_of_many("a", "a1"), one_of_many("b", "b1")),
             sending(one_of_many("a", "a2", State.DELETED)),
             sending(),
             sending(one_of_many("b", "b2"), STAY),
         )
-        states = client.call("watch_many", first=4)
+        states = client.call("watch_all", first=4)
         self.assertEqual(["a1", "b1", "a2", "b2"], [one.etag for one in states])
         self.assertEqual([{}, {"a": "a1", "b": "b1"}, {"b": "b1"}, {"b": "b1"}], [dict(one.known_etags) for one in script.requests])
         self.assertEqual([0.5, 0.5, 1], client.waits())
@@ -642,14 +642,19 @@ class ClientTest(unittest.TestCase):
         script, client = self.play()
         self.assertEqual(([], []), (client.call("watch_many", []), script.requests))
 
-    def test_watch_many_sends_the_1000_that_changed_last(self) -> None:
+    def test_watch_many_takes_no_text_for_many_ids(self) -> None:
+        _, client = self.play()
+        with self.assertRaisesRegex(TypeError, "watch takes one"):
+            client.call("watch_many", "gen_1")
+
+    def test_watch_all_sends_the_1000_that_changed_last(self) -> None:
         many = [one_of_many(f"gen_{n}", f"e{n}") for n in range(1001)]
         script, client = self.play(
             sending(*many, one_of_many("gen_0", "newer"), Failure("UNAVAILABLE")),
             sending(one_of_many("gen_1", "newer"), STAY),
         )
         seen = {f"old_{n}": "old" for n in range(1001)}
-        self.assertEqual(1003, len(client.call("watch_many", known_etags=seen, first=1003)))
+        self.assertEqual(1003, len(client.call("watch_all", known_etags=seen, first=1003)))
         self.assertEqual(1000, len(script.requests[0].known_etags))
         self.assertEqual({"gen_0": "newer", **{f"gen_{n}": f"e{n}" for n in range(2, 1001)}}, dict(script.requests[1].known_etags))
 
@@ -666,13 +671,13 @@ class ClientTest(unittest.TestCase):
         for named, sent in (([], {"FAILED": "e1"}), ([*known, "other"], known)):
             with self.subTest(named):
                 script, client = self.play(sending(*finished, Failure("UNAVAILABLE")), sending(one_of_many("other", "e1"), STAY))
-                client.call("watch_many", named or None, first=5)
+                client.call(*(("watch_many", named) if named else ("watch_all",)), first=5)
                 self.assertEqual([{}, sent], [dict(one.known_etags) for one in script.requests])
 
     def test_watch_takes_no_repeat_for_progress(self) -> None:
         for name, args, message, newer, found in (
             ("watch", ("gen_1",), update("e1", State.QUEUED), update("e2", State.RUNNING), ["e1", "e1", "e1", "e2"]),
-            ("watch_many", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
+            ("watch_all", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
         ):
             with self.subTest(name):
                 _, client = self.play(*[sending(message, Failure("UNAVAILABLE"))] * 3, sending(newer, STAY))

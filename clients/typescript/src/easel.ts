@@ -71,11 +71,15 @@ export interface WatchOptions extends StreamOptions {
   knownEtag?: string;
 }
 
-/** What the watch of many renders takes. */
-export interface WatchManyOptions extends StreamOptions, Filter {
-  until?: WatchUntil;
+/** What the watch of all renders takes. */
+export interface WatchAllOptions extends StreamOptions, Filter {
   /** By id, the etags of the last states that the caller has. */
   knownEtags?: Record<string, string>;
+}
+
+/** What the watch of many renders takes. */
+export interface WatchManyOptions extends WatchAllOptions {
+  until?: WatchUntil;
 }
 
 /** What usage takes. */
@@ -163,20 +167,29 @@ export class Easel {
   }
 
   /**
-   * Yields the state of many renders and each change. Where renders are given it ends when all of them have reached the goal. Without
-   * them it goes on with all that match, new ones too. A deleted one comes as DELETED. It throws as watch does, and repeats no
-   * state of the 10,000 renders that changed last, nor of knownEtags.
+   * Yields the state of many renders and each change, until all have reached the goal: of none, it is over. A deleted one comes
+   * as DELETED. It throws as watch does, and repeats no state of the 10,000 renders that changed last, nor of knownEtags.
    */
-  watchMany(renders?: Iterable<Which>, options: WatchManyOptions = {}): Watch<Render> {
+  watchMany(renders: Iterable<Which>, options: WatchManyOptions = {}): Watch<Render> {
+    if (typeof renders === "string") throw new TypeError("watchMany takes many renders: watch takes one");
+    return this.#watchMany(Array.from(renders, idOf), options);
+  }
+
+  /** Is watchMany of every render that matches, new ones too, and goes on until the caller leaves. */
+  watchAll(options: WatchAllOptions = {}): Watch<Render> {
+    return this.#watchMany(undefined, options);
+  }
+
+  #watchMany(generationIds: string[] | undefined, options: WatchManyOptions): Watch<Render> {
     const { until = "TERMINAL", knownEtags = {}, heartbeatMs = defaultHeartbeatMs } = options;
     const request = create(v1.WatchGenerationsRequestSchema, {
-      generationIds: Array.from(renders ?? [], idOf),
+      generationIds: generationIds ?? [],
       until: v1.WatchUntil[until],
       knownEtags: { ...knownEtags },
       filter: filterOf(options),
       heartbeatInterval: durationFromMs(heartbeatMs),
     });
-    return watchMany(this.generations, request, renders === undefined, this.#attempts(options));
+    return watchMany(this.generations, request, generationIds === undefined, this.#attempts(options));
   }
 
   /** Yields the account and each change, until the caller leaves. It throws as watch does. */

@@ -464,9 +464,10 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
   test("watchMany of no renders ends at once", async () => {
     const { easel, requests } = play();
     assert.deepEqual([(await easel.watchMany([]).next()).done, requests.length], [true, 0]);
+    assert.throws(() => easel.watchMany("gen_1"), /watch takes one/);
   });
 
-  test("watchMany without names goes on after OK, and forgets what was deleted", async () => {
+  test("watchAll goes on after OK, and forgets what was deleted", async () => {
     const { easel, requests, hooks } = play<WatchGenerationsRequest, unknown>(
       told(update("e1", State.QUEUED), update("e2", State.QUEUED, "gen_2")),
       told(update("e3", State.DELETED, "gen_2")),
@@ -476,35 +477,35 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     hooks.onRetry = (_, delay) => delays.push(delay);
     const etags: string[] = [];
     await assert.rejects(async () => {
-      for await (const { etag } of easel.watchMany()) etags.push(etag);
+      for await (const { etag } of easel.watchAll()) etags.push(etag);
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1", "e2", "e3"]);
     assert.deepEqual(requests.map(({ knownEtags }) => knownEtags), [{}, { gen_1: "e1", gen_2: "e2" }, { gen_1: "e1" }]);
     assert.ok(delays.length === 2 && delays.every((delay) => delay >= 250 && delay < 750), String(delays)); // each update is progress
   });
 
-  test("watchMany sends the etags of the 1000 that changed last", async () => {
+  test("watchAll sends the etags of the 1000 that changed last", async () => {
     const knownEtags = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`gen_${n}`, "e0"]));
     const { easel, requests } = play<WatchGenerationsRequest, unknown>(
       told(...[0, 1000, 1001].map((n) => update("e1", State.QUEUED, `gen_${n}`)), failure(Code.Unavailable)),
       failing(Code.NotFound),
     );
     await assert.rejects(async () => {
-      for await (const _ of easel.watchMany(undefined, { knownEtags }));
+      for await (const _ of easel.watchAll({ knownEtags }));
     }, { name: "NotFound" });
     const known = requests[1]!.knownEtags;
     assert.equal(Object.keys(known).length, 1000);
     assert.deepEqual([0, 1, 2, 3, 1000, 1001].map((n) => known[`gen_${n}`]), ["e1", undefined, undefined, "e0", "e1", "e1"]);
   });
 
-  test("watchMany repeats no state of the 10,000 that changed last", async () => {
+  test("watchAll repeats no state of the 10,000 that changed last", async () => {
     const knownEtags = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`gen_${n}`, "e1"]));
     const { easel } = play<WatchGenerationsRequest, unknown>(
       told(...[0, 10_000, 1, 9999, 0].map((n) => update("e1", State.QUEUED, `gen_${n}`)), failure(Code.NotFound)),
     );
     const ids: string[] = [];
     await assert.rejects(async () => {
-      for await (const { generationId } of easel.watchMany(undefined, { knownEtags })) ids.push(generationId);
+      for await (const { generationId } of easel.watchAll({ knownEtags })) ids.push(generationId);
     }, { name: "NotFound" });
     assert.deepEqual(ids, ["gen_10000", "gen_0"]); // which had fallen out
   });
@@ -520,20 +521,20 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
         failing(Code.NotFound),
       );
       await assert.rejects(async () => {
-        for await (const _ of easel.watchMany(generationIds.length > 0 ? generationIds : undefined));
+        for await (const _ of generationIds.length > 0 ? easel.watchMany(generationIds) : easel.watchAll());
       }, { name: "NotFound" });
       assert.deepEqual(Object.keys(requests[1]!.knownEtags).sort(), ids);
     });
   }
 
-  test("watchMany takes no repeat for progress", async () => {
+  test("watchAll takes no repeat for progress", async () => {
     const repeat = told(update("e1", State.QUEUED), failure(Code.Unavailable));
     const { easel, hooks } = play<WatchGenerationsRequest, unknown>(repeat, repeat, repeat, failing(Code.NotFound));
     const delays: number[] = [];
     hooks.onRetry = (_, delay) => delays.push(delay);
     const etags: string[] = [];
     await assert.rejects(async () => {
-      for await (const { etag } of easel.watchMany()) etags.push(etag);
+      for await (const { etag } of easel.watchAll()) etags.push(etag);
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1"]);
     assert.ok(delays.length === 3 && delays[2]! >= 1000, String(delays));

@@ -129,12 +129,20 @@ class Client:
         return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
 
     def watch_many(
-        self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        self, renders: Iterable[Which], *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
     ) -> "Watch[Render]":  # fmt: skip
         """Is Client.watch_many of easel."""
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=False))
+
+    def watch_all(
+        self, *, known_etags: Mapping[str, str] | None = None, model: str = "", labels: Mapping[str, str] | None = None, owner: str = "",
+        heartbeat: float = 10, timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
+        """Is Client.watch_all of easel."""
+        request = requests.watch_many((), WatchUntil.TERMINAL, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=True))
 
     def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
         """Is Client.watch_account of easel."""

@@ -148,17 +148,24 @@ class Client:
         return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
 
     def watch_many(
-        self, renders: Iterable[Which] | None = None, *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        self, renders: Iterable[Which], *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
     ) -> "Watch[Render]":  # fmt: skip
-        """Yields the state of many renders as it is, and each newer one.
+        """Yields the state of many renders as it is, and each newer one, until all have reached the goal: of none, it is over.
 
-        Where renders are given, it ends when all of them have reached the goal. Without them it watches all that
-        match, without an end. A deleted one comes as DELETED. It goes on as watch does, and repeats no state of the 10,000 renders that
-        changed last, nor of known_etags.
+        A deleted one comes as DELETED. It goes on as watch does, and repeats no state of the 10,000 renders that changed last, nor
+        of known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=renders is None))
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=False))
+
+    def watch_all(
+        self, *, known_etags: Mapping[str, str] | None = None, model: str = "", labels: Mapping[str, str] | None = None, owner: str = "",
+        heartbeat: float = 10, timeout: float | None = None,
+    ) -> "Watch[Render]":  # fmt: skip
+        """Is watch_many of every render that matches, new ones too, and has no end."""
+        request = requests.watch_many((), WatchUntil.TERMINAL, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=True))
 
     def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
         """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""

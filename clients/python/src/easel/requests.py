@@ -44,9 +44,11 @@ def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str
 
 
 def watch_many(
-    which: Iterable[Which] | None, until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
+    which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
-    request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which or ()), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
+    if isinstance(which, str):  # which is many texts to a type checker
+        raise TypeError("watch_many takes many renders: watch takes one")
+    request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
     if chosen.ByteSize():
         request.filter.CopyFrom(chosen)

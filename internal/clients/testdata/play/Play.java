@@ -52,7 +52,8 @@ public final class Play {
 
   private static void show(Easel easel, String call, List<String> names) throws Exception {
     switch (call) {
-      case "many" -> easel.watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(names).build()).forEach(Play::show);
+      case "many" -> easel.watchMany(names, Map.of()).forEach(Play::show);
+      case "all" -> easel.watchAll(Map.of()).forEach(Play::show);
       case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.getBalanceCents()));
       case "list" -> easel.list(Map.of("campaign", "winter")).forEach(Play::show);
       case "usage" -> easel.usage(UsageDimension.USAGE_DIMENSION_MODEL)

@@ -62,6 +62,8 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 		return nil
 	case "many":
 		return show(client.WatchMany(ctx, names), render)
+	case "all":
+		return show(client.WatchAll(ctx), render)
 	case "account":
 		return show(client.WatchAccount(ctx), func(a *easel.Account) { fmt.Println("balance", *a.BalanceCents) })
 	case "list":

@@ -43,7 +43,8 @@ const calls: Record<string, (...names: string[]) => Promise<unknown>> = {
   async watch(...ids) {
     for (const id of ids) await show(easel.watch(id, ended)).catch(failed);
   },
-  many: (...ids) => show(easel.watchMany(ids.length > 0 ? ids : undefined, ended)),
+  many: (...ids) => show(easel.watchMany(ids, ended)),
+  all: () => show(easel.watchAll(ended)),
   async account() {
     for await (const { balanceCents } of easel.watchAccount(ended)) console.log("balance", balanceCents);
   },

@@ -57,7 +57,10 @@ def watch(client: easel.Client, generation_id: str) -> None:
 
 def play(client: easel.Client, call: str, names: list[str]) -> None:
     if call == "many":
-        for render in client.watch_many(names or None, timeout=timeout):
+        for render in client.watch_many(names, timeout=timeout):
+            show(render)
+    elif call == "all":
+        for render in client.watch_all(timeout=timeout):
             show(render)
     elif call == "account":
         for account in client.watch_account(timeout=timeout):

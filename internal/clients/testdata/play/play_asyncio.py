@@ -39,7 +39,9 @@ async def play(client: easel.aio.Client, call: str, names: list[str]) -> None:
     if call == "run":
         await client.run("studio/landscape", {"prompt": "rain"}, key=names[0], **ORDER)
     elif call == "many":
-        await shown(client.watch_many(names or None, timeout=timeout))
+        await shown(client.watch_many(names, timeout=timeout))
+    elif call == "all":
+        await shown(client.watch_all(timeout=timeout))
     elif call == "list":
         await shown(client.list(labels={"campaign": "winter"}, timeout=timeout))
     elif call == "account":

@@ -255,19 +255,31 @@ public final class Easel implements AutoCloseable {
 
   /** Watches renders until all have ended: of none, it is over. The states whose etags are known, by id, are not told again. */
   public Watch<Render> watchMany(Collection<String> generationIds, Map<String, String> knownEtags) {
-    var watch = watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
-    if (generationIds.isEmpty()) {
+    return watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
+  }
+
+  /**
+   * Watches the named renders from known_etags, over as many streams as it takes, until all have reached the goal: of none, it is over.
+   * It repeats no state of the 10,000 renders that changed last.
+   */
+  public Watch<Render> watchMany(WatchGenerationsRequest request) {
+    var watch = new GenerationsWatch(this, request);
+    if (request.getGenerationIdsCount() == 0) { // which the server would take for all
       watch.close();
     }
     return watch;
   }
 
-  /**
-   * Watches many renders from known_etags, over as many streams as it takes. Where renders are named, it ends when all have reached the
-   * goal. Else it yields every render, new ones as they appear, and has no goal: close it. It repeats no state of the 10,000 renders
-   * that changed last.
-   */
-  public Watch<Render> watchMany(WatchGenerationsRequest request) {
+  /** Watches every render, new ones as they appear. It has no goal: close it. The states whose etags are known, by id, are not told again. */
+  public Watch<Render> watchAll(Map<String, String> knownEtags) {
+    return watchAll(WatchGenerationsRequest.newBuilder().putAllKnownEtags(knownEtags).build());
+  }
+
+  /** Watches every render that the filter lets through, as {@link #watchAll(Map)}. A request that names renders is one of watchMany. */
+  public Watch<Render> watchAll(WatchGenerationsRequest request) {
+    if (request.getGenerationIdsCount() > 0) {
+      throw new IllegalArgumentException("a watch of all names no renders: take watchMany");
+    }
     return new GenerationsWatch(this, request);
   }
 
