@@ -307,7 +307,7 @@ func (c *serveCmd) operators(status admin.Status, operators admin.Config, observ
 			}
 			return all
 		}
-		operators.Status, operators.LogLevel, operators.Metrics = status, observed.Level, observed.Metrics
+		operators.Status, operators.LogLevel, operators.Metrics, operators.Nameless = status, observed.Level, observed.Metrics, observed.Nameless
 		operators.Addr, operators.ConfiguredAddr, operators.AllowedHosts = front.AdminAddr(), c.AdminAddr, c.HTTPAllowedHosts
 		return admin.New(operators)
 	}

@@ -20,9 +20,9 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	served := start(t, map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
 		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+callers.Hash("t")+"\"]}]\n"),
-		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	answer, err := http.Get("http://" + proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String()) + "/metrics")
+		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_METRICS_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }, "serve")
+	answer, err := http.Get("http://" + proctest.Find(t, `"server":"metrics","addr":"([^"]+)"`, served.stderr.String()) + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,8 @@ type listenFlags struct {
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
 
-	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe where the admin address is for operators. Without it the admin address has them alone."`
-	AdminAuth   bool   `group:"listen" env:"EASEL_ADMIN_AUTH" help:"Ask for an operator's token for the status page, profiles and channelz of the admin address too. Probes and /metrics stay open."`
+	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe and may see what each team spends. The admin address has its metrics without names."`
+	AdminAuth   bool   `group:"listen" env:"EASEL_ADMIN_AUTH" help:"Ask for an operator's token for the status page and the log level of the admin address too, where they show nothing of a team. Probes and /metrics stay open."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`

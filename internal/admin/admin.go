@@ -26,8 +26,9 @@ type Config struct {
 	Status Status
 	// LogLevel is shown and changed at /loglevel.
 	LogLevel *telemetry.Level
-	// Metrics is served at /metrics. nil serves none.
-	Metrics http.Handler
+	// Metrics is served at /metrics to operators, and Nameless, which names no owner and no caller, to all others. nil serves
+	// none.
+	Metrics, Nameless http.Handler
 	// Prove gives the name of the operator that the authorization of a request proves. Its errors are statuses. Nil: no
 	// callers file names operators.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
@@ -46,7 +47,7 @@ type Config struct {
 // New makes the handler of the admin listener. shutdown ends the calls of channelz.
 func New(config Config) (handler http.Handler, shutdown func()) {
 	pages, inspect := config.pages(), newInspection()
-	calls := config.admit(Look, inspect.ServeHTTP) // slower than a listener of its own, which does not matter here
+	calls := config.admit(Profile, inspect.ServeHTTP) // slower than a listener of its own, which does not matter here
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			calls.ServeHTTP(w, r)
@@ -84,7 +85,7 @@ func (c Config) routes() []route {
 		{"GET /debug/pprof/trace", Profile, pprof.Trace},
 	}
 	if c.Metrics != nil {
-		all = append(all, route{"GET /metrics", Open, c.Metrics.ServeHTTP})
+		all = append(all, route{"GET /metrics", Open, c.metrics})
 	}
 	if c.Events {
 		all = append(all, route{"GET /events", Read, told.list}, route{"POST /events:replay", Change, told.replay})
@@ -123,6 +124,15 @@ func deny(w http.ResponseWriter, _ *http.Request, why error) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // a client that went away needs no error
+}
+
+// metrics answers GET /metrics. A proof that is none does no harm: who scrapes may send one that is for another.
+func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
+	shown := c.Nameless
+	if _, err := c.operator(r); err == nil {
+		shown = c.Metrics
+	}
+	shown.ServeHTTP(w, r)
 }
 
 // alive answers as long as the process does.

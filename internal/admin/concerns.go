@@ -78,14 +78,24 @@ func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	return r, stats
 }
 
+// concerns are all of them.
+type concerns []concern
+
+// add adds one without the name of a team.
+func (c *concerns) add(grave bool, format string, args ...any) {
+	*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
+}
+
+// name adds one that ends with names, which are for operators.
+func (c *concerns) name(grave bool, text, names string) {
+	*c = append(*c, concern{grave, text + ": " + names + ".", text + "."})
+}
+
 // concernsOf lists in sentences what is wrong, the worst first.
 func concernsOf(r report, s watch.Stats) []concern {
-	all := []concern{}
-	add := func(grave bool, format string, args ...any) {
-		all = append(all, concern{grave, fmt.Sprintf(format, args...)})
-	}
+	all := concerns{}
 	if !r.Serving {
-		add(true, "This server takes no calls: it is going down, or has not begun.")
+		all.add(true, "This server takes no calls: it is going down, or has not begun.")
 	}
 	for condition, say := range apiKeyConcerns {
 		if say == "" {
@@ -93,32 +103,33 @@ func concernsOf(r report, s watch.Stats) []concern {
 		}
 		if n := s.Conditions[condition]; n > 0 {
 			grave, names := gravity(r.Keys, conditions[condition])
-			add(grave, say, count(n), names)
+			all.add(grave, say, count(n), names)
 		}
 	}
 	if s.Stalest > stale && troubled(s) == 0 {
-		add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
+		all.add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
 	}
 	if r.Replicas != nil && r.Replicas.Away > 0 {
-		add(false, "%s polled under for this replica alone, at its part of EASEL_POLL_RATE: the ledger does not answer.", are(r.Replicas.Away))
+		all.add(false, "%s polled under for this replica alone, at its part of EASEL_POLL_RATE: the ledger does not answer.", are(r.Replicas.Away))
 	}
-	r.Gates.concerns(r.Time, add)
-	r.Ledger.concerns(r.Time, add)
+	r.Gates.concerns(r.Time, &all)
+	r.Ledger.concerns(r.Time, &all)
 	if r.Copies != nil {
-		r.Copies.concerns(r.Time, add)
+		r.Copies.concerns(r.Time, &all)
 	}
 	for _, file := range r.brokenFiles {
-		add(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails: %s.", file)
+		all.name(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails", file)
 	}
 	for _, issuer := range slices.Sorted(maps.Keys(r.brokenIssuers)) {
-		add(true, "The keys of the issuer %s can't be read; its tokens are taken for a day by the keys of before, if there are any: %v.", issuer, r.brokenIssuers[issuer])
+		all.name(true, "The keys of an issuer can't be read; its tokens are taken for a day by the keys of before, if there are any",
+			fmt.Sprintf("%s: %v", issuer, r.brokenIssuers[issuer]))
 	}
 	if r.unaudited > 0 {
-		add(false, "Lines of the audit wait for the ledger, of changes that are in force: %d. The log has them.", r.unaudited)
+		all.add(false, "Lines of the audit wait for the ledger, of changes that are in force: %d. The log has them.", r.unaudited)
 	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
-			add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
+			all.add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
 		}
 	}
 	slices.SortStableFunc(all, graveFirst)

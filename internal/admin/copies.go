@@ -20,11 +20,11 @@ func copiesOf(known ledger.ContentSummary, now time.Time) *copies {
 }
 
 // concerns are the sentences about copies.
-func (c *copies) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (c *copies) concerns(now time.Time, all *concerns) {
 	if c.OldestWaiting != nil && now.Sub(*c.OldestWaiting) >= uncopiedLong {
-		add(false, "Results that wait to be copied: %d, the oldest for %s. The log says why; readers go to the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
+		all.add(false, "Results that wait to be copied: %d, the oldest for %s. The log says why; readers go to the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
 	}
 	if c.Failed > 0 {
-		add(false, "Results that can't be copied, and are not tried again: %d. The log has named each.", c.Failed)
+		all.add(false, "Results that can't be copied, and are not tried again: %d. The log has named each.", c.Failed)
 	}
 }

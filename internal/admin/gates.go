@@ -73,10 +73,10 @@ func pauseOf(key string, s gate.State, now time.Time) closedGate {
 }
 
 // concerns says what an operator should know of the gates.
-func (g gates) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (g gates) concerns(now time.Time, all *concerns) {
 	for _, one := range g.Closed {
 		if one.Reason == "daily_cap" {
-			add(true, "The daily cap of the API key %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", one.Key)
+			all.add(true, "The daily cap of the API key %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", one.Key)
 		}
 	}
 	if len(g.Waiting) == 0 || now.Sub(g.Waiting[0].Oldest) < longWaiting {
@@ -86,5 +86,5 @@ func (g gates) concerns(now time.Time, add func(grave bool, format string, args 
 	for _, l := range g.Waiting {
 		count += l.Count
 	}
-	add(false, "%d requests wait for their turn, the first for %s: more is asked than the catalog takes.", count, now.Sub(g.Waiting[0].Oldest).Round(time.Second))
+	all.add(false, "%d requests wait for their turn, the first for %s: more is asked than the catalog takes.", count, now.Sub(g.Waiting[0].Oldest).Round(time.Second))
 }

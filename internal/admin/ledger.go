@@ -107,24 +107,24 @@ func (o owner) left() float64 {
 }
 
 // concerns are the sentences about the ledger.
-func (b book) concerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (b book) concerns(now time.Time, all *concerns) {
 	if !b.Up {
-		add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders go on.")
+		all.add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders go on.")
 	}
 	if b.Faults > 0 {
-		add(true, "Two truths about an order met %d times since the start: the log has each as a fault of the book.", b.Faults)
+		all.add(true, "Two truths about an order met %d times since the start: the log has each as a fault of the book.", b.Faults)
 	}
 	if b.Unknown > 0 && now.Sub(*b.OldestUnknown) >= unknownLong {
-		add(false, "%s no outcome, the oldest for %s: easel orders list --unknown has them.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))
+		all.add(false, "%s no outcome, the oldest for %s: easel orders list --unknown has them.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))
 	}
-	b.eventConcerns(now, add)
+	b.eventConcerns(now, all)
 	if names := b.spending(); len(names) > 0 {
-		add(false, "No more than a fifth of a budget is left to %s.", strings.Join(names, ", "))
+		all.name(false, "No more than a fifth of a budget is left to an owner", strings.Join(names, ", "))
 	}
 }
 
 // eventConcerns are the sentences about those who are not told.
-func (b book) eventConcerns(now time.Time, add func(grave bool, format string, args ...any)) {
+func (b book) eventConcerns(now time.Time, all *concerns) {
 	var silent, given []string
 	for _, o := range b.Owners {
 		if o.PendingEvents > 0 && now.Sub(*o.OldestEvent) >= silentLong && len(silent) < most {
@@ -135,10 +135,10 @@ func (b book) eventConcerns(now time.Time, add func(grave bool, format string, a
 		}
 	}
 	if len(silent) > 0 {
-		add(false, "The receiver of %s does not take events: easel events list has them.", strings.Join(silent, ", "))
+		all.name(false, "A receiver does not take events, which easel events list has", strings.Join(silent, ", "))
 	}
 	if len(given) > 0 {
-		add(false, "Events were given up of %s: easel events replay sends them again.", strings.Join(given, ", "))
+		all.name(false, "Events were given up, which easel events replay sends again", strings.Join(given, ", "))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		"all is well":               {owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79}), "", false},
 		"an order on its way":       {unknown(time.Minute), "", false},
 		"an order that stays open":  {unknown(11 * time.Minute), "An order has no outcome, the oldest for 11m0s", false},
-		"a budget that is used up":  {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to studio", false},
+		"a budget that is used up":  {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to an owner: studio.", false},
 		"a ledger that is away":     {ledger.Reading{}, "does not answer", true},
 		"two truths about an order": {ledger.Reading{Up: true, Faults: 2}, "met 2 times", true},
 	} {

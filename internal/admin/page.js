@@ -136,7 +136,7 @@ const left = budget => {
 const ledger = ({ ledger: l }) => {
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
   at('book').replaceChildren(`The ledger is ${l.means}. It `, state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
-  some('owners', l.owners.length, l.ownerCount);
+  some('owners', l.owners.length, l.owners.length && l.ownerCount);
   table('owners', [
     ['owner', o => o.owner || '(anonymous)', 'name'],
     ['orders', o => count(o.orders), 'number'],
@@ -162,10 +162,38 @@ const copies = ({ copies: c }) => {
     'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
 };
 
+// more says how to see what is a team's, where that is left out.
+const more = ({ more: text }) => {
+  at('prove').hidden = !text;
+  at('more').textContent = text ?? '';
+  document.querySelectorAll('.teams').forEach(one => one.hidden = Boolean(text));
+};
+
+let token = ''; // of an operator: it stays in the memory of this page
+at('prove').addEventListener('submit', event => {
+  event.preventDefault();
+  token = at('token').value;
+  at('token').value = '';
+  refresh();
+});
+
+// ask asks for the status. A token that is refused is forgotten.
+const ask = async () => {
+  const response = await fetch('status.json', { cache: 'no-store', headers: token ? { Authorization: 'Bearer ' + token } : {}, signal: AbortSignal.timeout(5000) });
+  if (token) at('refused').textContent = response.ok ? '' : await response.text();
+  if (token && (response.status === 401 || response.status === 403)) {
+    token = '';
+    return ask();
+  }
+  if (!response.ok) throw new Error('status ' + response.status);
+  return response.json();
+};
+
 const show = status => {
   const seconds = since(status.began);
   at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
   verdict(status);
+  more(status);
   numbers(status);
   replicas(status);
   gates(status);
@@ -207,12 +235,10 @@ const show = status => {
 
 const fade = old => document.querySelectorAll('main > section:not(#verdict)').forEach(s => s.classList.toggle('gone', old));
 
-let answered = null;
+let answered = null, next;
 const refresh = async () => {
   try {
-    const response = await fetch('status.json', { cache: 'no-store', signal: AbortSignal.timeout(5000) });
-    if (!response.ok) throw new Error('status ' + response.status);
-    const status = await response.json();
+    const status = await ask();
     skew = Date.parse(status.time) - Date.now();
     answered = Date.now();
     show(status);
@@ -225,6 +251,7 @@ const refresh = async () => {
     box.replaceChildren(make('strong', 'This server does not answer'), make('div', answered ? 'What is below is old.' : String(error.message)));
     fade(true);
   }
-  setTimeout(refresh, document.hidden ? 10000 : 2000);
+  clearTimeout(next);
+  next = setTimeout(refresh, document.hidden ? 10000 : 2000);
 };
 refresh();

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -54,7 +55,8 @@ type report struct {
 	Revision    string       `json:"revision"`
 	Began       time.Time    `json:"began"`
 	Serving     bool         `json:"serving"`
-	Concerns    []concern    `json:"concerns"` // none: all is well
+	More        string       `json:"more,omitempty"` // how to see what is left out, for who is no operator
+	Concerns    []concern    `json:"concerns"`       // none: all is well
 	Usage       []usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
@@ -74,6 +76,8 @@ type report struct {
 type concern struct {
 	Grave bool   `json:"grave"`
 	Text  string `json:"text"`
+
+	nameless string // the same without names; "" where there are none
 }
 
 // usage is how much of a limit is used.
@@ -235,5 +239,25 @@ func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(s.report(r.Context())) // a client that went away needs no answer
+	shown := s.report(r.Context())
+	if !isOperator(r.Context()) {
+		shown = shown.withoutTeams()
+	}
+	_ = encoder.Encode(shown) // a client that went away needs no answer
+}
+
+// forOperators is how to see what is left out.
+const forOperators = "Teams, money, renders and errors are shown to operators: send the token of one, as authorization: Bearer."
+
+// withoutTeams leaves out what names a team, a caller or a generation, and what is a team's.
+func (r report) withoutTeams() report {
+	r.More = forOperators
+	r.Gates.Waiting, r.Ledger.Owners, r.Generations, r.Troubles = []line{}, []owner{}, []generation{}, []trouble{}
+	for i := range r.Keys {
+		r.Keys[i].LastError = ""
+	}
+	for i, one := range r.Concerns {
+		r.Concerns[i].Text = cmp.Or(one.nameless, one.Text)
+	}
+	return r
 }

@@ -104,7 +104,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			s.Issuers = func() map[string]error {
 				return map[string]error{"https://issuer.example": errors.New("jwks_url: it answers with status 503")}
 			}
-		}, "The keys of the issuer https://issuer.example can't be read", true},
+		}, "if there are any: https://issuer.example: jwks_url", true},
 		"a change without its line": {func(_ *watch.Snapshot, s *Status) { s.Unaudited = func() int { return 1 } }, "Lines of the audit wait for the ledger", false},
 		"a drain":                   {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {

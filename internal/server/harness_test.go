@@ -69,9 +69,9 @@ func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, erro
 
 // operators makes what the admin listener serves.
 func operators(s *Server) (http.Handler, func()) {
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
 	return admin.New(admin.Config{
-		Status: admin.Status{Serving: s.Serving}, LogLevel: &telemetry.Level{}, Addr: s.AdminAddr(),
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }),
+		Status: admin.Status{Serving: s.Serving}, LogLevel: &telemetry.Level{}, Addr: s.AdminAddr(), Metrics: metrics, Nameless: metrics,
 	})
 }
 

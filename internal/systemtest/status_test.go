@@ -22,6 +22,7 @@ type facility struct {
 	grpc, rest, admin string
 	sandbox, upstream string // the catalog's own address, and where it is called
 	keys              []string
+	operator          string // whose token goes to the admin address, if there is any
 	served            *proctest.Process
 }
 
@@ -75,6 +76,9 @@ func (f *facility) tell(method, address, body string) string {
 	r, err := http.NewRequestWithContext(f.t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if f.operator != "" && r.URL.Host == f.admin {
+		r.Header.Set("Authorization", "Bearer "+f.operator)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

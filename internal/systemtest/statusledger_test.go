@@ -4,22 +4,26 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/admin"
 )
 
-// teamsOf writes a callers file: a team with little to spend and one without a limit, whose callers' tokens are their
+// teamsOf writes a callers file: a team with little to spend and one without a limit, and an operator. Their tokens are their
 // names.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "callers.yaml")
 	token := func(name string) string { return fmt.Sprintf("tokens: [\"sha256:%x\"]", sha256.Sum256([]byte(name))) }
 	text := "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n" +
-		"- {name: poster, team: studio, " + token("poster") + "}\n- {name: frame, team: gallery, " + token("frame") + "}\n"
+		"- {name: poster, team: studio, " + token("poster") + "}\n- {name: frame, team: gallery, " + token("frame") + "}\n" +
+		"- {name: ops, operator: true, " + token("ops") + "}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +41,13 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": url})
+	f.operator = "ops"
 	b := f.seen("light", "All is well")
-	b.until("a row for each owner", `document.querySelectorAll('#owners tr').length === 3`)
+	f.prove(b)
+	wrong := f.seen("light", "All is well")
+	wrong.value(fmt.Sprintf(proves, "poster"))
+	wrong.until("word of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('no operator')`)
+	b.until("a row for each owner", `document.querySelectorAll('#owners tr').length === 4`)
 	for n := range 2 {
 		f.watch("poster", 1, 0)
 		var status struct {
@@ -61,10 +70,13 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			t.Errorf("the row is %+v", o)
 		}
 	}
-	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('is left to studio')`)
+	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('is left to an owner: studio')`)
 	b.until("the row of the owner", fmt.Sprintf(textOf, "owners")+`.includes('0.02 EUR of 0.12 EUR')`)
 	b.picture("status-owners-light")
 	dark := f.seen("dark", "Something should be looked at")
+	dark.until("the sentence without a name", fmt.Sprintf(textOf, "verdict")+`.endsWith('is left to an owner.')`)
+	f.prove(dark)
+	dark.until("the sentence with its name", fmt.Sprintf(textOf, "verdict")+`.endsWith('is left to an owner: studio.')`)
 	dark.picture("status-owners-dark")
 	f.calm(dark)
 	lockOut()
@@ -78,6 +90,86 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 		t.Error("it shows where the ledger is")
 	}
 	f.calm(b)
+}
+
+// proves tells the status page a token.
+const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
+
+// prove tells the status page the token of an operator.
+func (f *facility) prove(b *browser) {
+	f.t.Helper()
+	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('.teams:not([hidden])').length === 0`)
+	b.value(fmt.Sprintf(proves, f.operator))
+	b.until("no form", `document.getElementById('prove').hidden`)
+}
+
+func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
+	t.Parallel()
+	f := newFacility(t, 1)
+	f.served.Stop()
+	key, file, token := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "canary-file"), func(name string) string { return fmt.Sprintf("tokens: [\"sha256:%x\"]", sha256.Sum256([]byte(name))) }
+	put(t, key, f.keys[0])
+	put(t, file, "teams: {canary-team: {budget: {daily_cents: 47110}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+token("poster")+"}\n- {name: canary-operator, operator: true, "+token("ops")+"}\n")
+	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": file, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
+	ordered := easel(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
+	id := strings.TrimSpace(ordered.stdout)
+	if ordered.exit != exitOK || id == "" {
+		t.Fatal(ordered)
+	}
+	start(t, env, func(string, string) bool { return true }, "watch", id)
+	put(t, file, "teams: 1\n")
+	f.operator = "ops"
+	for path, names := range map[string][]string{
+		"/status.json": {"canary-team", "47110", id, "canary-file"}, "/metrics": {`"canary-team"`, `"canary-caller"`, " 47110"}, "/orders": {"canary-key", "canary-value"},
+	} {
+		text := func() string { return f.tell(http.MethodGet, "http://"+f.admin+path, "") }
+		for _, name := range names {
+			waitFor(t, name+" for an operator in "+path, func() bool { return strings.Contains(text(), name) }, text)
+		}
+	}
+	shown := 0
+	for pattern := range admin.Routes() {
+		path, reads := strings.CutPrefix(pattern, "GET ")
+		if !reads {
+			continue
+		}
+		code, text := f.look(strings.TrimSuffix(path, "{$}"))
+		if code == http.StatusOK {
+			shown++
+		}
+		for _, secret := range []string{"canary", "4711", id} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows %s to nobody: %s", path, secret, text)
+			}
+		}
+	}
+	if shown != 9 {
+		t.Errorf("%d routes are answered to nobody", shown)
+	}
+}
+
+// look reads a page of the admin address without a token.
+func (f *facility) look(path string) (code int, text string) {
+	f.t.Helper()
+	answer, err := http.Get("http://" + f.admin + path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// put writes a file for its user alone.
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {

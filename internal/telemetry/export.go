@@ -3,15 +3,15 @@ package telemetry
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/instrumentation/runtime"
 	promexporter "go.opentelemetry.io/otel/exporters/prometheus"
@@ -138,30 +138,28 @@ func newTracerProvider(ctx context.Context, about *resource.Resource, sampler tr
 	), nil
 }
 
-// newMeterProvider measures for the handler, and for an exporter where the
-// environment says so.
-func newMeterProvider(ctx context.Context, about *resource.Resource, build string) (*metric.MeterProvider, http.Handler, error) {
-	registry := newRegistry()
+// newMeterProvider measures for a registry, and for an exporter where the environment says so.
+func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable())}
 	if metricSignal.exported() {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		options = append(options, metric.WithReader(exporter))
 	}
 	provider := metric.NewMeterProvider(options...)
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := measureBuild(provider.Meter(scope), build); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return provider, metricsHandler(registry), nil
+	return provider, nil
 }
 
 // newRegistry makes a registry of our own, without the metrics that libraries register globally.
@@ -172,9 +170,20 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// metricsHandler serves the metrics of a registry.
-func metricsHandler(registry *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+// nameless has the metrics of a registry without those of an owner or a caller.
+func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
+	names := func(one *dto.Metric) bool {
+		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {
+			return l.GetName() == owner.Prometheus() || l.GetName() == caller.Prometheus()
+		})
+	}
+	return func() ([]*dto.MetricFamily, error) {
+		families, err := registry.Gather()
+		for _, family := range families {
+			family.Metric = slices.DeleteFunc(family.Metric, names)
+		}
+		return slices.DeleteFunc(families, func(family *dto.MetricFamily) bool { return len(family.Metric) == 0 }), err
+	}
 }
 
 // measureBuild measures the version of this build.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel"
 	nometric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
@@ -49,8 +51,8 @@ type Telemetry struct {
 	Level *Level
 	// Troubles are the last warnings and errors, at most 50, the newest first.
 	Troubles func() []Trouble
-	// Metrics answers with all metrics in the Prometheus format.
-	Metrics http.Handler
+	// Metrics answers with all metrics in the Prometheus format, and Nameless without those of an owner or caller.
+	Metrics, Nameless http.Handler
 	// Failures logs failures of the catalog. Observer reports those of polls to it.
 	Failures *Failures
 	// Observer traces and measures the hub and the orders.
@@ -106,13 +108,14 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	metrics, handler, err := newMeterProvider(ctx, about, config.Version)
+	registry := newRegistry()
+	metrics, err := newMeterProvider(ctx, about, config.Version, registry)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
 	}
 	otel.SetTracerProvider(traces)
 	otel.SetMeterProvider(metrics)
-	t.Metrics = handler
+	t.serve(registry)
 	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
 }
 
@@ -121,8 +124,13 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context) error, err error) {
 	otel.SetTracerProvider(notrace.NewTracerProvider())
 	otel.SetMeterProvider(nometric.NewMeterProvider())
-	t.Metrics = metricsHandler(newRegistry())
+	t.serve(newRegistry())
 	return func(context.Context) error { return nil }, nil
+}
+
+// serve serves the metrics of a registry.
+func (t *Telemetry) serve(registry prometheus.Gatherer) {
+	t.Metrics, t.Nameless = promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), promhttp.HandlerFor(nameless(registry), promhttp.HandlerOpts{})
 }
 
 // describe gives the resource of this program. The environment overrides it.
