@@ -43,7 +43,8 @@ func StartBucket(t *testing.T) *Bucket {
 	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.args = []string{weed, "server", "-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=" + users, "-volume.max=30", "-master.volumeSizeLimitMB=64"}
+	b.args = []string{weed, "server", "-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=" + users, "-volume.max=30", "-master.volumeSizeLimitMB=64",
+		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"} // whose ports are the same for all servers on a machine
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
