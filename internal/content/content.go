@@ -2,6 +2,7 @@
 //
 //	content  a reader's way to a result: from its copy, else from the catalog
 //	copy     how a result gets into the store, by claims of the ledger
+//	original  the same result in the catalog
 //	reader   the bytes of a copy, each block checked; the catalog has the rest where the store fails
 //	tidy     what has to go from the store
 //	verify   what the book and the store differ in
@@ -13,7 +14,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,10 +125,11 @@ func (r *Results) AwaitEnd(ctx context.Context, id string) {
 func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
 	row, copied := r.find(ctx, id)
 	if !copied {
-		return r.fromCatalog(ctx, cred, id, offset, etag)
+		return r.fromCatalog(ctx, cred, row, id, offset, etag)
 	}
 	if r.isAway() {
-		if c, err := r.fromCatalog(ctx, cred, id, offset, ofCatalog(row, etag)); err == nil {
+		if c, err := r.fromCatalog(ctx, cred, row, id, offset, etag); err == nil {
+			r.Counts.Rescued.Add(1)
 			return c, nil
 		}
 	}
@@ -136,7 +137,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	if _, told := errors.AsType[*catalog.Error](err); err == nil || told || ctx.Err() != nil {
 		return c, err
 	}
-	c, failed := r.fromCatalog(ctx, cred, id, offset, ofCatalog(row, etag))
+	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil && ctx.Err() == nil {
 		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "the store of results does not answer, and the catalog has not the bytes", Err: err}
 	}
@@ -231,33 +232,6 @@ func (r *Results) givePrompt(generation string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.prompts, generation)
-}
-
-func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
-	c, err := r.Catalog.Content(ctx, cred, id, offset, etag)
-	if err != nil {
-		return nil, err
-	}
-	return &Content{*c, FromCatalog}, nil
-}
-
-// etagOf is the etag of a copy: the catalog's, or one of our own where that has none.
-func etagOf(row ledger.Content) string {
-	if row.Etag != "" {
-		return row.Etag
-	}
-	return `"` + ownEtag + row.SHA256[:32] + `"`
-}
-
-// ownEtag begins an etag that the catalog does not know.
-const ownEtag = "copy-"
-
-// ofCatalog is an etag as the catalog knows it.
-func ofCatalog(row ledger.Content, etag string) string {
-	if row.Etag == "" && strings.HasPrefix(etag, `"`+ownEtag) {
-		return ""
-	}
-	return etag
 }
 
 // isAway reports whether the store has failed lately.

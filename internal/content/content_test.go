@@ -53,9 +53,7 @@ func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"], s.upstream.etags = "tide and stone", false })
 		s.order("g1")
-		if _, err := s.book.Observe(s.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}, Record: `{"File":null}`}); err != nil {
-			s.Fatal(err)
-		}
+		s.observeText("g1")
 		s.finish("g2", nil)
 		defer s.run(s.results)()
 		s.waitForCopy("g1")

@@ -356,8 +356,9 @@ func (r *Results) result(ctx context.Context, claim ledger.Content) (*catalog.Co
 		case err != nil:
 			return nil, err
 		case g.File == nil && g.Text != nil:
-			size := int64(len(*g.Text))
-			return &catalog.Content{Body: io.NopCloser(strings.NewReader(*g.Text)), ContentType: textType, Size: &size}, nil
+			c, err := textAt(*g.Text, 0, "")
+			c.Etag = "" // the catalog gives none
+			return c, err
 		}
 	}
 	c, err := r.Catalog.Content(ctx, cred, claim.Generation, 0, "")
@@ -379,13 +380,16 @@ func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledge
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return err // it was recorded, or its claim ends by itself and its object is an orphan
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
 	if err == nil && counts {
 		r.Counts.Copied.Add(1)
 		r.Counts.Bytes.Add(made.Size)
+		if claim.Claims > 1 {
+			_ = r.deleteObjects(ctx, claim.Generation, made.Object) // else what others have begun are orphans
+		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
 	_ = r.Store.Delete(ctx, made.Object) // else it is an orphan
 	if err == nil {
 		err = errNotOurs

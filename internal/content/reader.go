@@ -78,11 +78,8 @@ type copyReader struct {
 // fromCopy opens a copy, and reads its first block. Its errors are those of the store, and the catalog's words where the
 // request can't be served by any source.
 func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row ledger.Content, offset int64, etag string) (*Content, error) {
-	switch {
-	case etag != "" && etag != etagOf(row):
-		return nil, &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the etag is another"}
-	case offset > row.Size:
-		return nil, &catalog.Error{Kind: catalog.KindOutOfRange, Op: opRead}
+	if err := servable(row.Size, etagOf(row), offset, etag); err != nil {
+		return nil, err
 	}
 	sums, err := base64.RawStdEncoding.DecodeString(row.Blocks)
 	if want := 4 * ((row.Size + blockSize - 1) / blockSize); err != nil || int64(len(sums)) != want {
@@ -226,7 +223,7 @@ func (b *copyReader) open(start int64) error {
 	var err error
 	if b.rescue {
 		var whole *catalog.Content
-		if whole, err = b.results.Catalog.Content(ctx, b.cred, b.row.Generation, start, b.row.Etag); err == nil {
+		if whole, err = b.results.original(ctx, b.cred, b.row, b.row.Generation, start, b.row.Etag); err == nil {
 			b.source = whole.Body
 		}
 	} else if b.source, err = b.results.Store.Get(ctx, b.row.Object, start); err != nil {

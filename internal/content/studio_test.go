@@ -298,7 +298,18 @@ func (s *studio) orderOf(team, id string) ledger.Order {
 // observe records what is seen of a generation.
 func (s *studio) observe(id string, seen lifecycle.Observation) {
 	s.Helper()
-	if _, err := s.book.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: `{"ID":"` + id + `","File":{}}`}); err != nil {
+	s.record(id, seen, `{"ID":"`+id+`","File":{}}`)
+}
+
+// observeText records that a generation has succeeded with a text.
+func (s *studio) observeText(id string) {
+	s.Helper()
+	s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
+}
+
+func (s *studio) record(id string, seen lifecycle.Observation, record string) {
+	s.Helper()
+	if _, err := s.book.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: record}); err != nil {
 		s.Fatal(err)
 	}
 }

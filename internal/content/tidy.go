@@ -2,8 +2,11 @@ package content
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 const (
@@ -33,35 +36,53 @@ func (r *Results) tidy(ctx context.Context) {
 	}
 }
 
-// deleteDoomed deletes copies that are not wanted any more.
+// deleteDoomed deletes copies that are not wanted any more. It goes on after one that can't be deleted, while others can.
 func (r *Results) deleteDoomed(ctx context.Context) {
 	for {
 		all, err := r.Ledger.DoomedContents(ctx, deleteAtOnce)
-		if err != nil || len(all) == 0 {
+		if err != nil || len(all) == 0 || !r.deleteSome(ctx, all) {
 			return
 		}
-		for _, c := range all {
-			if err := r.deleteAll(ctx, c.Generation); err != nil {
-				r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
-				return
-			}
+	}
+}
+
+// deleteSome deletes copies, and reports whether one was. Of a store that hangs it waits for one alone.
+func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) (deleted bool) {
+	for _, c := range all {
+		err := r.deleteAll(ctx, c.Generation)
+		if err == nil {
+			deleted = true
+			continue
+		}
+		r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return false
 		}
 	}
+	return deleted
 }
 
 // deleteAll deletes each copy of a generation that there is, and its row.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
+	if err := r.deleteObjects(ctx, generation, ""); err != nil {
+		return err
+	}
+	return r.Ledger.ForgetContent(ctx, generation)
+}
+
+// deleteObjects deletes the copies of a generation but one.
+func (r *Results) deleteObjects(ctx context.Context, generation, but string) error {
 	for object, err := range r.Store.List(ctx, r.objects(generation)) {
-		if err == nil {
+		if err == nil && object.Name != but {
 			err = r.Store.Delete(ctx, object.Name)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return r.Ledger.ForgetContent(ctx, generation)
+	return nil
 }
 
 // Forget waits until what is to be deleted is, and reports how many copies are left when ctx ends. Without a store here they
