@@ -77,8 +77,16 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)
-		logger.InfoContext(ctx, "audit", "id", line.ID, "actor", line.Actor, "from", line.From, "action", line.Action, "subject", line.Subject, "before", line.Before, "after", line.After)
+		logger.InfoContext(ctx, "audit", "id", line.ID, "actor", line.Actor, "from", line.From, "action", line.Action, "subject", line.Subject, "before", logged(line.Before), "after", logged(line.After))
 	}
+}
+
+// logged is JSON as the log takes it: nothing is no JSON.
+func logged(text json.RawMessage) any {
+	if len(text) == 0 {
+		return nil
+	}
+	return text
 }
 
 // inForce is what the audit has of a callers file.

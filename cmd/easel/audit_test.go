@@ -236,7 +236,7 @@ func (c *changing) wantAudit(want []string) {
 	if !slices.Equal(got, want) {
 		c.Errorf("the audit has\n%q, want\n%q\n%s", got, want, printed.stderr)
 	}
-	if logged := strings.Count(c.served.stderr.String(), `"msg":"audit"`); logged != len(want) {
+	if logged := strings.Count(c.served.stderr.String(), `"msg":"audit"`); logged != len(want) || strings.Contains(c.served.stderr.String(), "!ERROR") {
 		c.Errorf("the log has %d lines of %d", logged, len(want))
 	}
 	all := printed.stdout + c.served.stderr.String()

@@ -73,11 +73,12 @@ func port(t *testing.T, setting string) string {
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
+	const metrics = "9465" // which has no default
 	files := deployed(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
-		"compose.yaml":            {"proxy:" + grpc, grpc + ":" + grpc, rest + ":" + rest, `EASEL_ADMIN_ADDR: ":` + admin + `"`},
-		"compose/prometheus.yaml": {"port: " + admin + "\n"},
+		"compose.yaml":            {"proxy:" + grpc, grpc + ":" + grpc, rest + ":" + rest, `EASEL_METRICS_ADDR: ":` + metrics + `"`},
+		"compose/prometheus.yaml": {"port: " + metrics + "\n"},
 		"envoy/envoy.yaml":        {"address: easel, port_value: " + grpc, "address: easel, port_value: " + rest, "0.0.0.0, port_value: " + grpc, "0.0.0.0, port_value: " + rest},
 		"nginx/easel.conf":        {"server easel:" + grpc + ";", "server easel:" + rest + ";", "listen " + grpc + " ", "listen " + rest + ";"},
 	} {
@@ -242,10 +243,11 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
 	facade["EASEL_UPSTREAM_URL"] = proctest.Find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
 	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
-	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
+	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_METRICS_ADDR"} {
 		facade[setting] = "127.0.0.1:0"
 	}
-	served := start(t, facade, listening, c.Services["easel"].Command...)
+	four := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }
+	served := start(t, facade, four, c.Services["easel"].Command...)
 	client["EASEL_ADDR"] = address(t, served, "grpc")
 	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
