@@ -22,14 +22,15 @@ var ErrStillRead = errors.New("others read the ledger, and keep what was erased 
 
 // clean empties the log of a file of SQLite, which has what was erased, unless nothing was since the last time.
 func (l *Ledger) clean(ctx context.Context) error {
-	if l.lock == nil || l.cleaned.Load() {
-		return nil
-	}
 	for range cleanAttempts {
+		erasures := l.erasures.Load() // what others erase from here on may stay in the log, and they clean it
+		if l.lock == nil || l.cleaned.Load() > erasures {
+			return nil
+		}
 		if empty, err := l.empty(ctx); err != nil {
 			return l.unanswered(ctx, err)
 		} else if empty {
-			l.cleaned.Store(true)
+			l.cleaned.Store(erasures + 1)
 			return nil
 		}
 		select {

@@ -26,7 +26,6 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	if len(all) == 0 {
 		return 0, l.clean(ctx)
 	}
-	l.cleaned.Store(false)
 	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
 		erased, err = erase(tx, all)
 		if err != nil || wanted == nil || erased == 0 {
@@ -40,6 +39,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 		}{wanted.Became, erased, erasedNow(all)}
 		return tx.audit(act)
 	})
+	l.erasures.Add(1)
 	if err != nil {
 		return 0, err
 	}

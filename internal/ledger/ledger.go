@@ -67,7 +67,8 @@ type Ledger struct {
 	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
 	contents bool                             // are copied
 	groups   groups                           // of transactions
-	cleaned  atomic.Bool                      // the log of a file of SQLite has nothing of what was erased
+	erasures atomic.Int64                     // that may have changed the book
+	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
 
 	commits  atomic.Int64 // to a file of SQLite
 	settling atomic.Bool  // its log is moved into it
