@@ -100,7 +100,7 @@ func refusedByAdmin(code int, text, path, addr string) error {
 }
 
 // list prints what the admin address lists under a name, one row for each: as it came, or as a table for people.
-func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) string) error {
+func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) []string) error {
 	text, err := f.ask(ctx, p, http.MethodGet, path, nil)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, outpu
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return err
 	}
-	var rows []string
+	var rows [][]string
 	for _, all := range answer {
 		for _, one := range all {
 			rows = append(rows, row(one))
@@ -124,11 +124,12 @@ func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, outpu
 }
 
 // printTable prints a table for people.
-func printTable(console *terminal.Console, header string, rows []string) error {
+func printTable(console *terminal.Console, header string, rows [][]string) error {
 	var lines strings.Builder
 	table := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
-	for _, row := range append([]string{header}, rows...) {
-		_, _ = fmt.Fprintln(table, row)
+	_, _ = fmt.Fprintln(table, header)
+	for _, row := range rows {
+		writeRow(table, row)
 	}
 	_ = table.Flush() // into memory
 	if len(rows) == 0 {
@@ -137,4 +138,12 @@ func printTable(console *terminal.Console, header string, rows []string) error {
 	}
 	console.PrintText(terminal.Sanitize(lines.String()))
 	return console.Err()
+}
+
+// writeRow writes a row of a table. A cell is one line of its own column, whatever a team or the catalog has written in it.
+func writeRow(table *tabwriter.Writer, cells []string) {
+	for n, cell := range cells {
+		cells[n] = terminal.OneLine(cell)
+	}
+	_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
@@ -73,8 +72,8 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	query := url.Values{"team": {asked.Team}, "since": {asked.Since.Format(time.RFC3339Nano)}, "given_up": {fmt.Sprint(asked.GivenUp)}}
-	return list(ctx, p, &c.adminFlags, "/events?"+query.Encode(), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) string {
-		return strings.Join([]string{e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}, "\t")
+	return list(ctx, p, &c.adminFlags, "/events?"+query.Encode(), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
+		return []string{e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
 	})
 }
 

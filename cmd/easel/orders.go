@@ -54,11 +54,11 @@ Examples:
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Owner: c.Owner, Unowned: c.Unowned}
 	heads := "ORDER\tTIME\tOWNER\tCALLER\tKEY\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tCLAIMS\tUNTIL\tPROBLEM"
-	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) string {
-		return strings.Join([]string{
+	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) []string {
+		return []string{
 			o.ID, utc(&o.OrderTime), o.Owner, o.Caller, o.IdempotencyKey, o.ModelID, o.State, o.GenerationID, cli.Money(o.ReservedCents, ""),
 			costOf(o), strconv.Itoa(o.Claims), utc(o.SentAgainUntil), o.Problem,
-		}, "\t")
+		}
 	})
 }
 
@@ -156,7 +156,7 @@ func writeOrder(lines io.Writer, o admin.Order) {
 		{"sent again until", utc(o.SentAgainUntil)},
 	} {
 		if field[1] != "" {
-			_, _ = fmt.Fprintf(table, "%s\t%s\n", field[0], field[1])
+			writeRow(table, field[:])
 		}
 	}
 	_ = table.Flush() // into memory
@@ -164,7 +164,7 @@ func writeOrder(lines io.Writer, o admin.Order) {
 		_, _ = fmt.Fprintln(table, "TIME\tMOVEMENT\tAMOUNT\tBY")
 	}
 	for _, m := range o.Movements {
-		_, _ = fmt.Fprintln(table, strings.Join([]string{utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")}, "\t"))
+		writeRow(table, []string{utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")})
 	}
 	_ = table.Flush() // likewise
 }

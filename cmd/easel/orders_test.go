@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -42,6 +43,14 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 		ids = append(ids, o.ID)
 	}
 	return ids[0], ids[1]
+}
+
+func TestATextOfATeamIsNoLineOfItsOrder(t *testing.T) {
+	var lines strings.Builder
+	writeOrder(&lines, admin.Order{ID: "ord_1", State: "placed", Labels: map[string]string{"job": "a\nstate\trefunded\rb"}, Problem: "x\n\nTIME\tMOVEMENT"})
+	if got := strings.Count(lines.String(), "\n"); got != 9 || !strings.Contains(lines.String(), "job=a state refunded b\n") {
+		t.Errorf("%d lines:\n%s", got, lines.String())
+	}
 }
 
 func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
