@@ -17,19 +17,25 @@ const (
 
 // downloads measures the CPU of downloads by gRPC.
 var downloads = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
-	size := s.load(resultBytes)
-	s.catalog.addResult(size)
-	if err := s.download(ctx, size); err != nil { // to warm up
+	size, often, err := s.downloadOften(ctx, s.download)
+	if err != nil {
 		return nil, err
 	}
-	cpu, err := growth(ctx, s.server.cpu, func() (err error) {
+	cpu, err := growth(ctx, s.server.cpu, often)
+	return figures{"download-cpu": cpu / (size / 1e9)}, err
+}}
+
+// downloadOften downloads a result once, to warm up, and gives what does so more often, and the bytes of that.
+func (s *scene) downloadOften(ctx context.Context, download func(context.Context, int) error) (bytes float64, often func() error, err error) {
+	size := s.load(resultBytes)
+	s.catalog.addResult(size)
+	return float64(downloadCount * size), func() (err error) {
 		for range downloadCount {
-			err = errors.Join(err, s.download(ctx, size))
+			err = errors.Join(err, download(ctx, size))
 		}
 		return err
-	})
-	return figures{"download-cpu": cpu / (float64(downloadCount*size) / 1e9)}, err
-}}
+	}, download(ctx, size)
+}
 
 // download downloads the result once.
 func (s *scene) download(ctx context.Context, size int) error {
@@ -48,17 +54,13 @@ func (s *scene) download(ctx context.Context, size int) error {
 
 // restDownloads measures the rate of downloads by REST.
 var restDownloads = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
-	size := s.load(resultBytes)
-	s.catalog.addResult(size)
-	if err := s.downloadByREST(ctx, size); err != nil { // to warm up
+	size, often, err := s.downloadOften(ctx, s.downloadByREST)
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	begin := time.Now()
-	for range downloadCount {
-		err = errors.Join(err, s.downloadByREST(ctx, size))
-	}
-	return figures{"rest-rate": float64(downloadCount*size) / 1e6 / time.Since(begin).Seconds()}, err
+	err = often()
+	return figures{"rest-rate": size / 1e6 / time.Since(begin).Seconds()}, err
 }}
 
 func (s *scene) downloadByREST(ctx context.Context, size int) error {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -33,7 +35,7 @@ func run(args []string) error {
 	defer stop()
 	b := &bench{}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	flags.StringVar(&b.easel, "easel", "bin/easel", "the program to measure")
+	flags.StringVar(&b.easel, "easel", built, "the program to measure")
 	flags.IntVar(&b.repeats, "repeats", 5, "how often each facade is measured")
 	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
 	flags.BoolVar(&b.counts, "counts", false, "the short form: only what is counted and not timed, three times, under a fifth of the load; fails where a limit is missed")
@@ -50,6 +52,9 @@ func run(args []string) error {
 		b.repeats, b.scale = 3, 0.2
 		chosen = slices.DeleteFunc(chosen, func(r row) bool { return !r.counted })
 	}
+	if err := b.identify(); err != nil {
+		return err
+	}
 	if b.dir, err = os.MkdirTemp("", "easel-bench-"); err != nil {
 		return err
 	}
@@ -61,10 +66,32 @@ func run(args []string) error {
 // bench is one run.
 type bench struct {
 	easel   string
+	version string // what easel says of itself
 	dir     string // of logs
 	repeats int
 	scale   float64
 	counts  bool // the short form
+}
+
+// built is what make build makes of the source in this directory.
+const built = "bin/easel"
+
+// identify asks the program for its version. What make build makes is refused where it is older than its source.
+func (b *bench) identify() error {
+	version, err := exec.Command(b.easel, "version").Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w: make build makes it", b.easel, err)
+	}
+	b.version = strings.TrimSpace(string(version))
+	if b.easel != built {
+		return nil // of another one nobody knows the source
+	}
+	newer, err := exec.Command("find", "cmd", "internal", "clients/go", "gen", "-name", "*.go", "!", "-name", "*_test.go",
+		"!", "-path", "internal/bench/*", "!", "-path", "internal/tools/*", "-newer", built, "-print", "-quit").Output()
+	if err == nil && len(newer) > 0 {
+		err = fmt.Errorf("%s is older than %s: make build makes it anew", built, bytes.TrimSpace(newer))
+	}
+	return err
 }
 
 // load scales a number of streams, calls or bytes.

@@ -38,7 +38,7 @@ const (
 // measure measures the rows, and prints those of each measurement when it is done.
 func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
-	write("%s/%s, %d CPUs, %s; median, least and most behind it\n\n%s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
+	write("%s\n%s/%s, %d CPUs, %s; median, least and most behind it\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
 	var failures []error
 	for len(chosen) > 0 {
 		m := chosen[0].from

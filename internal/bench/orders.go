@@ -17,14 +17,11 @@ import (
 
 const orderCount = 1000 // one after the other
 
-// An order is measured through each ledger, beside the peer, which has none: it prices the order and posts it.
+// Orders are measured through each ledger, beside the peer, which has none: it prices the order and posts it.
 var (
-	memoryOrders   = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrders("memory-order")}
-	memoryRate     = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrderRate("memory-rate")}
-	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite-order")}
-	sqliteRate     = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrderRate("sqlite-rate")}
-	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres-order")}
-	postgresRate   = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrderRate("postgres-rate")}
+	memoryOrders   = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrders("memory")}
+	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite")}
+	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
 
 	ownerCalls = &measurement{sides: sides{heldKey, inSQLite}, measure: func(ctx context.Context, s *scene) (figures, error) {
 		if err := s.order(ctx); err != nil {
@@ -42,8 +39,8 @@ var (
 	}}
 )
 
-// measureOrders measures the time of an order, one after the other.
-func measureOrders(name string) func(context.Context, *scene) (figures, error) {
+// measureOrders measures the time of an order, one after the other, and how many a second callers place together.
+func measureOrders(ledger string) func(context.Context, *scene) (figures, error) {
 	return func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.unlisted.Store(true)
 		var times []float64
@@ -57,20 +54,12 @@ func measureOrders(name string) func(context.Context, *scene) (figures, error) {
 				times = append(times, float64(time.Since(begin).Microseconds())/1000)
 			}
 		}
-		return figures{name: median(times)}, nil
-	}
-}
-
-// measureOrderRate measures how many orders a second callers place together.
-func measureOrderRate(name string) func(context.Context, *scene) (figures, error) {
-	return func(ctx context.Context, s *scene) (figures, error) {
-		s.catalog.unlisted.Store(true)
 		if _, err := callFor(ctx, s.duration(warmUp), s.order); err != nil {
 			return nil, err
 		}
 		begin := time.Now()
-		n, err := callFor(ctx, s.duration(callTime), s.order)
-		return figures{name: n / time.Since(begin).Seconds()}, err
+		placed, err := callFor(ctx, s.duration(callTime), s.order)
+		return figures{ledger + "-order": median(times), ledger + "-rate": placed / time.Since(begin).Seconds()}, err
 	}
 }
 
