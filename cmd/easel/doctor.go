@@ -62,10 +62,18 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
+	var inputs json.RawMessage // nil where none were given
+	if len(c.Inputs) > 0 {
+		text, err := cli.TypedInputs(&easelv1.Model{}, c.Inputs)
+		if err != nil {
+			return err
+		}
+		inputs = json.RawMessage(text)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	report, err := doctor.Examine(ctx, doctor.Config{
-		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: c.typedInputs(),
+		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: inputs,
 		Ledger: ledger.Meaning(c.LedgerURL),
 	})
 	if err != nil {
@@ -78,17 +86,6 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 		console.PrintText(report.Text(c.Quiet))
 	}
 	return errors.Join(console.Err(), c.verdict(ctx, report))
-}
-
-// typedInputs reads the inputs that were given, nil where none were.
-func (c *doctorCmd) typedInputs() func(model string) (json.RawMessage, error) {
-	if len(c.Inputs) == 0 {
-		return nil
-	}
-	return func(model string) (json.RawMessage, error) {
-		text, err := cli.TypedInputs(&easelv1.Model{ModelId: model}, c.Inputs)
-		return json.RawMessage(text), err
-	}
 }
 
 // verdict is the end of the command: the first check that did not go well.

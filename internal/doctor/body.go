@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -12,10 +11,10 @@ import (
 
 // wrapped looks for the first part below wrappers that the rules do not know. Nil where it is in no object of the body.
 func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
-	for path, r := range objects(d.body, nil) {
-		fixes := toAdd(path, wrappers)
-		if _, ok := d.parts[0].Find(r); !ok {
-			names := d.parts[0].candidates(r, nil)
+	for _, o := range objects(d.body, nil) {
+		fixes := toAdd(o.path, wrappers)
+		if _, ok := d.parts[0].Find(o.Record); !ok {
+			names := d.parts[0].candidates(o.Record, nil)
 			if len(names) == 0 {
 				continue
 			}
@@ -29,15 +28,12 @@ func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 }
 
 // arrays are the names to add for the array that may be the list: one of records that look right, else one of objects.
-func (d *diagnosis) arrays(form catalog.Form) (best []Fix) {
-	for path, r := range objects(d.body, nil) {
-		for _, m := range r.Sent().Members() {
+func (d *diagnosis) arrays() (best []Fix) {
+	for _, o := range objects(d.body, nil) {
+		for _, m := range o.Sent().Members() {
 			items, _ := m.Value.Items()
-			if len(items) == 0 {
-				continue
-			}
-			first, isObject := catalog.NewRecord(items[0])
-			if fixes := toAdd(append(slices.Clone(path), m.Name), form.Lists); isObject && form.Fits(first) {
+			first, isObject := catalog.NewRecord(append(items, catalog.JSON("0"))[0])
+			if fixes := toAdd(append(slices.Clone(o.path), m.Name), d.form.Lists); isObject && d.form.Fits(first) {
 				return fixes
 			} else if isObject && best == nil {
 				best = fixes
@@ -57,21 +53,23 @@ func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	return fixes
 }
 
-// objects goes through the objects of a value that the rules can be made to reach, each with its path.
-func objects(v catalog.JSON, path []string) iter.Seq2[[]string, *catalog.Record] {
-	return func(yield func([]string, *catalog.Record) bool) {
-		r, ok := catalog.NewRecord(v)
-		if !ok || len(path) > 2 || !yield(path, r) {
-			return
-		}
-		for _, m := range v.Members() {
-			for below, r := range objects(m.Value, append(slices.Clone(path), m.Name)) {
-				if !yield(below, r) {
-					return
-				}
-			}
-		}
+// object is an object of the body, and the names that lead to it.
+type object struct {
+	*catalog.Record
+	path []string
+}
+
+// objects are those of a value that the rules can be made to reach.
+func objects(v catalog.JSON, path []string) (all []object) {
+	r, ok := catalog.NewRecord(v)
+	if !ok || len(path) > 2 {
+		return nil
 	}
+	all = []object{{r, path}}
+	for _, m := range v.Members() {
+		all = append(all, objects(m.Value, append(slices.Clone(path), m.Name))...)
+	}
+	return all
 }
 
 // shape says of which type a value is, and never what it is.

@@ -40,35 +40,42 @@ const (
 	id    = "a text or a whole number"
 )
 
-// parts are those of a route's records. The first tells whether an object is such a record.
-func parts(route string, r catalog.RuleSet) []part {
+// reading is how the answer of a route is read.
+type reading struct {
+	name  string // of the answer
+	many  bool   // it is a list of records
+	form  catalog.Form
+	parts []part // of a record. The first tells whether an object is such a record
+}
+
+func readings(r catalog.RuleSet) map[string]reading {
 	models := []part{
 		{r.ModelID, "model id", id, "id slug ref code", true},
 		{r.ModelName, "model name", "a text", "name title label", false},
 		{r.ModelDescription, "model description", "a text", "descr about summary", false},
 		{r.InputFields, "input fields", "a list or an object of fields", "field input param arg knob option setting schema", true},
 	}
-	return map[string][]part{
-		routeAccount: {{r.Balance, "balance", cents, "balanc credit fund cent remain wallet money", true}},
-		routeQuote:   {{r.Price, "price", cents, "price cost cent amount total fee charge quote sum", true}},
-		routeModels:  models[:3],
-		routeModel:   models,
-		routeGenerations: {
+	return map[string]reading{
+		routeAccount: {"account", false, r.Account, []part{{r.Balance, "balance", cents, "balanc credit fund cent remain wallet money", true}}},
+		routeQuote:   {"price", false, r.Quote, []part{{r.Price, "price", cents, "price cost cent amount total fee charge quote sum", true}}},
+		routeModels:  {"list of models", true, r.Model, models[:3]},
+		routeModel:   {"model", false, r.Model, models},
+		routeGenerations: {"list of renders", true, r.Generation, []part{
 			{r.Status, "status", "a word", "stat phase stage progress condition", true},
 			{r.GenerationID, "render id", id, "id ref uuid ticket number", true},
 			{r.ModelOf, "model of a render", id, "model engine", false},
 			{r.Cost, "cost", cents, "cost cent charge price paid", false},
 			{r.CreateTime, "order time", "a time that timeLayouts has", "creat submit order queued born added", false},
 			{r.Inputs, "inputs", "an object", "input param arg", false},
-		},
-	}[route]
+		}},
+	}
 }
 
 // diagnosis goes through one body.
 type diagnosis struct {
+	reading
 	body  catalog.JSON
 	rules catalog.RuleSet
-	parts []part
 	found []Finding
 }
 
@@ -81,56 +88,43 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 		return []Finding{{Part: "body", Fault: "no JSON: the rules read nothing else here", Count: 1}}
 	}
 	rules := catalog.Rules()
-	d := &diagnosis{body: body, rules: rules, parts: parts(route, rules)}
-	switch route {
-	case routeAccount:
-		d.record("account", rules.Account)
-	case routeQuote:
-		d.record("price", rules.Quote)
-		if _, read := catalog.ReadPrice(body); !read && !d.parts[0].Reads(body) && len(d.found) == 1 && d.found[0].Fault == "" {
-			d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
-		}
-	case routeModels:
-		d.list("list of models", rules.Model)
-	case routeModel:
-		d.record("model", rules.Model)
-	case routeGenerations:
-		d.list("list of renders", rules.Generation)
+	d := &diagnosis{body: body, rules: rules, reading: readings(rules)[route]}
+	switch {
+	case d.parts == nil:
+	case d.many:
+		d.list()
+	default:
+		d.record()
+	}
+	if _, read := catalog.ReadPrice(body); d.name == "price" && !read && !d.parts[0].Reads(body) && len(d.found) == 1 && d.found[0].Fault == "" {
+		d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
 	}
 	return d.found
 }
 
 // record looks at the record that the body is or wraps, or for one below wrappers that the rules do not know.
-func (d *diagnosis) record(name string, form catalog.Form) {
-	if name == "price" && d.parts[0].Reads(d.body) {
-		d.add(Finding{Part: name, Where: "the body itself"})
-		return
-	}
-	r, ok := form.Record(d.body)
-	if ok && form.Fits(r) {
+func (d *diagnosis) record() {
+	r, ok := d.form.Record(d.body)
+	switch fixes := d.wrapped(d.form.Wrappers); {
+	case d.name == "price" && d.parts[0].Reads(d.body):
+		d.add(Finding{Part: d.name, Where: "the body itself"})
+	case ok && (d.form.Fits(r) || len(d.parts) == 1 && (catalog.InOtherUnits(r) || len(fixes) == 0)):
 		d.inspect(r, "")
-		return
+	default:
+		d.add(Finding{Part: d.name, Fault: "the body is " + shape(d.body) + " in which no " + d.name + " is found", Fixes: fixes})
 	}
-	if ok && d.otherUnit(r, "") {
-		return
-	}
-	if fixes := d.wrapped(form.Wrappers); len(fixes) > 0 || !ok || len(d.parts) > 1 {
-		d.add(Finding{Part: name, Fault: "the body is " + shape(d.body) + " in which no " + name + " is found", Fixes: fixes})
-		return
-	}
-	d.inspect(r, "")
 }
 
 // list looks for a list, and at each of its records.
-func (d *diagnosis) list(name string, form catalog.Form) {
-	items, ok := form.List(d.body)
+func (d *diagnosis) list() {
+	items, ok := d.form.List(d.body)
 	if !ok {
-		d.add(Finding{Part: name, Fault: "more than one array, or none, and none under a name of " + form.Lists.Table, Fixes: d.arrays(form)})
+		d.add(Finding{Part: d.name, Fault: "more than one array, or none, and none under a name of " + d.form.Lists.Table, Fixes: d.arrays()})
 		return
 	}
-	d.add(Finding{Part: name, Where: fmt.Sprintf("%d records", len(items))})
+	d.add(Finding{Part: d.name, Where: fmt.Sprintf("%d records", len(items))})
 	for _, item := range items {
-		if r, ok := form.Record(item); ok {
+		if r, ok := d.form.Record(item); ok {
 			d.inspect(r, "[].")
 		} else if d.parts[0].Reads(item) {
 			d.add(Finding{Part: d.parts[0].name, Where: "[] itself"})
@@ -202,17 +196,17 @@ func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []stri
 // one that could be read.
 func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
 	var others []string
-	key := func(m catalog.Member) string { return catalog.Fold(m.Name) }
-	members := r.Sent().Members()
-	slices.SortStableFunc(members, func(a, b catalog.Member) int { return strings.Compare(key(a), key(b)) })
-	for _, m := range slices.CompactFunc(members, func(a, b catalog.Member) bool { return key(a) == key(b) }) {
+	seen := slices.Clone(claimed)
+	for _, m := range r.Sent().Members() {
+		key := catalog.Fold(m.Name)
 		switch {
-		case slices.Contains(claimed, key(m)) || catalog.IsSecret(key(m)) || m.Value.IsNull() || !p.Reads(m.Value):
-		case slices.ContainsFunc(strings.Fields(p.hints), func(hint string) bool { return strings.Contains(key(m), hint) }):
+		case slices.Contains(seen, key) || catalog.IsSecret(key) || m.Value.IsNull() || !p.Reads(m.Value):
+		case slices.ContainsFunc(strings.Fields(p.hints), func(hint string) bool { return strings.Contains(key, hint) }):
 			telling = append(telling, m.Name)
 		default:
 			others = append(others, m.Name)
 		}
+		seen = append(seen, key)
 	}
 	if len(telling) == 0 && p.needed && len(others) == 1 {
 		return others

@@ -31,11 +31,9 @@ type Config struct {
 	BaseURL       string
 	AllowInsecure bool // the API key may travel over http to a host that is not loopback
 	Credential    catalog.Credential
-	Model         string // to look at and to price; "" is the first one of the list
-	Ledger        string // which book of orders the settings name, in words; it is not opened
-
-	// Inputs gives the inputs to price for a model. Nil makes them up from what the model says.
-	Inputs func(model string) (json.RawMessage, error)
+	Model         string          // to look at and to price; "" is the first one of the list
+	Ledger        string          // which book of orders the settings name, in words; it is not opened
+	Inputs        json.RawMessage // to price; nil makes them up from what the model says
 }
 
 // Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
@@ -115,12 +113,9 @@ func (d *examination) quote() error {
 	if d.Model == "" {
 		return errNoModel
 	}
-	inputs := sampleInputs(d.fields)
-	if d.Inputs != nil {
-		var err error
-		if inputs, err = d.Inputs(d.Model); err != nil {
-			return err
-		}
+	inputs := d.Inputs
+	if inputs == nil {
+		inputs = sampleInputs(d.fields)
 	}
 	_, err := d.client.Quote(d.ctx, d.Credential, d.Model, inputs)
 	if kind := catalog.KindOf(err); kind == catalog.KindInvalidInput || kind == catalog.KindNotFound {

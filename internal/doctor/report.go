@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -56,12 +58,9 @@ func (r *Report) Text(brief bool) string {
 		fmt.Fprintln(&text, "the ledger of the settings, which is not opened here, is", r.Ledger)
 	}
 	for _, c := range r.Checks {
-		mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
-		if c.Skipped {
-			mark = "-- "
-		}
 		if !brief || !c.OK {
-			fmt.Fprintf(&text, "%s %-9s%s  %s\n", mark, c.Name, c.Route, c.Error)
+			mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
+			fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
 		}
 		for _, f := range c.Findings {
 			if f.Fault != "" || !brief {
@@ -74,13 +73,8 @@ func (r *Report) Text(brief bool) string {
 
 // String is the finding for a person, with the lines that would cure it.
 func (f Finding) String() string {
-	var said []string
-	for _, one := range []string{f.Where, f.Value, f.Fault} {
-		if one != "" {
-			said = append(said, terminal.OneLine(one))
-		}
-	}
-	text := fmt.Sprintf("    %-18s  %s", f.Part, strings.Join(said, ": "))
+	said := slices.DeleteFunc([]string{f.Where, f.Value, f.Fault}, func(text string) bool { return text == "" })
+	text := fmt.Sprintf("    %-18s  %s", f.Part, terminal.OneLine(strings.Join(said, ": ")))
 	if f.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", f.Count)
 	}
