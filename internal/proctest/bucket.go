@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,23 @@ type Bucket struct {
 
 	dir     string
 	args    []string
+	env     []string
 	command *exec.Cmd
 }
 
 // StartBucket starts a server of S3, or skips the test where there is none on this machine: make .build/s3 installs one.
 func StartBucket(t *testing.T) *Bucket {
+	t.Helper()
+	users := filepath.Join(t.TempDir(), "users.json")
+	text := fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret)
+	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
+}
+
+// RunBucket starts the server by a command line and an environment of its own, but on free ports and in a directory of the test.
+func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
 	if err == nil {
@@ -37,14 +50,9 @@ func StartBucket(t *testing.T) *Bucket {
 	if err != nil {
 		t.Skip("no server of S3 is installed: make .build/s3")
 	}
-	b := &Bucket{dir: t.TempDir()}
-	users := filepath.Join(b.dir, "users.json")
-	text := fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret)
-	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.args = []string{weed, "server", "-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=" + users, "-volume.max=30", "-master.volumeSizeLimitMB=64",
-		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"} // whose ports are the same for all servers on a machine
+	b := &Bucket{dir: t.TempDir(), env: env}
+	b.args = slices.Concat([]string{weed}, words, []string{"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0"}) // whose ports are the same for all servers on a machine
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
@@ -69,6 +77,7 @@ func (b *Bucket) Start(t *testing.T) {
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
+		b.command.Env = append(os.Environ(), b.env...)
 		err = b.command.Start()
 		_ = log.Close() // the process has its own
 	}

@@ -187,7 +187,7 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 			}
 		}
 	}
-	if files != 7 || len(made.Volumes) != 5 || len(mounts) != 5 {
+	if files != 8 || len(made.Volumes) != 6 || len(mounts) != 6 {
 		t.Errorf("%d files in %d mounts of %d volumes", files, len(mounts), len(made.Volumes))
 	}
 }
@@ -213,6 +213,40 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 		}
 		if file := made.env(t)["EASEL_CALLERS_FILE"]; len(want) > 0 && file != "/etc/easel/callers/callers.yaml" {
 			t.Errorf("the callers file is %q", file)
+		}
+	}
+}
+
+// TestAPodOfTheChartReachesItsCopies has them in a bucket by keys, in a bucket by the role of the pod, and in a volume.
+func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
+	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
+	for set, want := range map[string]struct{ url, keys, directory string }{
+		"image.tag=v1":                    {"s3://results/easel?region=eu-central-1", keys, filepath.Dir(keys)},
+		"content.credentialsSecret.name=": {"s3://results/easel?region=eu-central-1", "", ""},
+		"content.url=,content.credentialsSecret.name=,content.volumeClaim=c": {"file:/var/lib/easel/content", "", "/var/lib/easel/content"},
+	} {
+		text, err := template(t, "all.yaml", "--set", set)
+		if err != nil {
+			t.Fatal(text)
+		}
+		_, made := readManifests(t, text)
+		env, directory := made.env(t), ""
+		for _, m := range made.Containers[0].VolumeMounts {
+			if strings.HasSuffix(m.MountPath, "/content") {
+				directory = m.MountPath
+			}
+			if m.ReadOnly == (m.Name == "copies") {
+				t.Errorf("--set %s: %+v", set, m)
+			}
+		}
+		if env["EASEL_CONTENT_URL"] != want.url || env["AWS_SHARED_CREDENTIALS_FILE"] != want.keys || directory != want.directory {
+			t.Errorf("--set %s: %s by %q, and %q is mounted", set, env["EASEL_CONTENT_URL"], env["AWS_SHARED_CREDENTIALS_FILE"], directory)
+		}
+		if claimed := strings.Contains(text, "persistentVolumeClaim: {claimName: c}"); claimed == strings.HasPrefix(want.url, "s3:") {
+			t.Errorf("--set %s: a volume is claimed: %v", set, claimed)
+		}
+		if strings.Contains(text, egress) != strings.HasPrefix(want.url, "s3:") {
+			t.Errorf("--set %s: the policy has %q: %v", set, egress, strings.Contains(text, egress))
 		}
 	}
 }
@@ -249,6 +283,13 @@ func TestTheChartRefusesValuesThatCannotWork(t *testing.T) {
 		"ledger.url=postgres://easel:secret@db:5432/easel":                                     "/ledger/url",
 		"ledger.url=sqlite:/ledger.db":                                                         "/ledger/url",
 		"ledger.passwordSecret.name=ledger":                                                    "need ledger.url",
+		"content.url=s3://results":                                                             "content needs upstream.keySecret and ledger.url",
+		"content.volumeClaim=copies,ledger.url=postgres://easel@db/easel":                      "content needs upstream.keySecret and ledger.url",
+		"content.volumeClaim=copies,content.url=s3://results":                                  "one of them has the copies",
+		"content.credentialsSecret.name=bucket":                                                "needs content.url",
+		"content.url=file:/copies":                                                             "/content/url",
+		"content.url=s3://me:secret@results":                                                   "/content/url",
+		"settings.EASEL_CONTENT_URL=s3://results":                                              "EASEL_POLL_RATE",
 		"callers.allowAnonymous=true":                                                          "the caller's own key decides",
 		"tls.clientCA=true":                                                                    "needs tls.secretName",
 		"tls.clientAuth=require":                                                               "needs tls.clientCA",

@@ -243,6 +243,8 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
 	facade["EASEL_UPSTREAM_URL"] = proctest.Find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
 	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
+	bucket := proctest.RunBucket(t, environ(c.Services["bucket"].Environment), c.Services["bucket"].Command...)
+	facade["EASEL_CONTENT_URL"] = strings.Replace(facade["EASEL_CONTENT_URL"], "http://bucket:8333", bucket.Endpoint, 1)
 	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_METRICS_ADDR"} {
 		facade[setting] = "127.0.0.1:0"
 	}
@@ -252,10 +254,22 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
+	waitFor(t, "copy of the first render", func() bool {
+		return strings.HasPrefix(easel(t, copies(facade), "content", "verify", "--bytes").stdout, "1 copies of ")
+	}, served.Stderr.String)
 	client["EASEL_API_KEY"] = catalog["EASEL_SANDBOX_KEY"]
 	if got := easel(t, client, "list"); got.exit == exitOK {
 		t.Errorf("the held API key is a caller's token: %s", got.stdout)
 	}
+}
+
+// copies are the settings of a server that tell where its copies are.
+func copies(server map[string]string) map[string]string {
+	named := maps.Clone(server)
+	maps.DeleteFunc(named, func(name, _ string) bool {
+		return !strings.HasPrefix(name, "AWS_") && !slices.Contains([]string{"EASEL_LEDGER_URL", "EASEL_CONTENT_URL", "EASEL_UPSTREAM_INSECURE"}, name)
+	})
+	return named
 }
 
 // environment is that of a service that runs Easel, with the files of this machine that are mounted there. Telemetry

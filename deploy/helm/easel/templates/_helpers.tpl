@@ -41,6 +41,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.ledger.url) (or .Values.ledger.passwordSecret.name .Values.ledger.caSecret.name) }}
 {{- fail "ledger.passwordSecret and ledger.caSecret need ledger.url" }}
 {{- end }}
+{{- $content := or .Values.content.url .Values.content.volumeClaim }}
+{{- if and .Values.content.url .Values.content.volumeClaim }}
+{{- fail "content.url and content.volumeClaim: one of them has the copies" }}
+{{- end }}
+{{- if and $content (or (not $held) (not .Values.ledger.url)) }}
+{{- fail "content needs upstream.keySecret and ledger.url: orders of callers' own keys are not copied, and the book knows what is" }}
+{{- end }}
+{{- if and .Values.content.credentialsSecret.name (not .Values.content.url) }}
+{{- fail "content.credentialsSecret needs content.url" }}
+{{- end }}
 {{- if and $callers (not .Values.tls.secretName) (ne (toString (get .Values.settings "EASEL_ALLOW_PLAINTEXT")) "true") }}
 {{- fail "callers without tls.secretName: tokens would travel in the clear; set tls.secretName, or settings.EASEL_ALLOW_PLAINTEXT: \"true\" where a mesh encrypts" }}
 {{- end }}

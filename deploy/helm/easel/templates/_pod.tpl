@@ -40,6 +40,14 @@
 - {name: PGSSLROOTCERT, value: /etc/easel/ledger-ca/{{ .Values.ledger.caSecret.key }}}
 {{- end }}
 {{- end }}
+{{- if .Values.content.url }}
+- {name: EASEL_CONTENT_URL, value: {{ .Values.content.url | quote }}}
+{{- if .Values.content.credentialsSecret.name }}
+- {name: AWS_SHARED_CREDENTIALS_FILE, value: /etc/easel/content/{{ .Values.content.credentialsSecret.key }}}
+{{- end }}
+{{- else if .Values.content.volumeClaim }}
+- {name: EASEL_CONTENT_URL, value: "file:/var/lib/easel/content"}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
@@ -56,7 +64,7 @@
 
 {{/* The secrets that are mounted: a directory each, so that a change is seen. */}}
 {{- define "easel.secrets" -}}
-{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "tls" .Values.tls.secretName }}
+{{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "content" .Values.content.credentialsSecret.name "tls" .Values.tls.secretName }}
 {{- toYaml $secrets }}
 {{- end }}
 
@@ -68,6 +76,9 @@
 {{- end }}
 {{- if .Values.callers.configMap.name }}
 - {name: callers, mountPath: /etc/easel/callers, readOnly: true}
+{{- end }}
+{{- if .Values.content.volumeClaim }}
+- {name: copies, mountPath: /var/lib/easel/content}
 {{- end }}
 {{- end }}
 
@@ -82,5 +93,9 @@
 {{- with .Values.callers.configMap.name }}
 - name: callers
   configMap: {name: {{ . }}}
+{{- end }}
+{{- with .Values.content.volumeClaim }}
+- name: copies
+  persistentVolumeClaim: {claimName: {{ . }}}
 {{- end }}
 {{- end }}
