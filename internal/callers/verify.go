@@ -55,6 +55,20 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the types of tokens that are taken.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
+// Attempt is one to prove a name. It bounds what signatures cost.
+type Attempt interface {
+	// Begin is called before a signature is verified. Its error refuses that.
+	Begin() error
+	// End is told whether the signature is good.
+	End(good bool)
+}
+
+// Proof is what a verified token proves, and until when.
+type Proof struct {
+	Subject Subject
+	Until   time.Time
+}
+
 // Verifier verifies tokens of issuers. It waits for nobody's answer: keys are read beside, by Run. Signatures have half of
 // the processors at most, whoever sends forged ones.
 type Verifier struct {
@@ -72,10 +86,9 @@ type Verifier struct {
 
 // verified is what is known of a token.
 type verified struct {
-	from    *signer
-	key     *key
-	subject string
-	until   time.Time
+	from  *signer
+	key   *key
+	proof Proof
 }
 
 // NewVerifier makes a verifier without issuers.
@@ -147,55 +160,64 @@ func (v *Verifier) Problems() map[string]error {
 	return all
 }
 
-// Verify gives the subject of a token. Its error is ErrNoKeys where the token may be good.
-func (v *Verifier) Verify(token string) (Subject, error) {
+// Verify gives what a token proves. Its error is ErrNoKeys where the token may be good, or that of the attempt.
+func (v *Verifier) Verify(token string, attempt Attempt) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
 	if known, ok := v.known(sum, now); ok {
 		return known, nil
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
-		return Subject{}, errNoToken
+		return Proof{}, errNoToken
 	}
 	var said jwt.Claims
 	if parsed.UnsafeClaimsWithoutVerification(&said) != nil {
-		return Subject{}, errNoToken
+		return Proof{}, errNoToken
 	}
 	from := (*v.signers.Load())[said.Issuer]
 	if from == nil {
-		return Subject{}, errIssuer
+		return Proof{}, errIssuer
 	}
 	header := parsed.Headers[0]
 	if err := from.judge(header, said, now); err != nil {
-		return Subject{}, err
+		return Proof{}, err
 	}
 	key, err := from.key(header.KeyID, header.Algorithm, said.IssuedAt, now)
 	if err != nil {
-		return Subject{}, err
+		return Proof{}, err
 	}
-	if !v.signed(parsed, key) {
-		return Subject{}, errWrongSigned
+	if err := v.verify(parsed, key, attempt); err != nil {
+		return Proof{}, err
 	}
-	v.remember(sum, verified{from, key, said.Subject, said.Expiry.Time().Add(leeway)}, now)
-	return Subject{said.Issuer, said.Subject}, nil
+	proof := Proof{Subject{said.Issuer, said.Subject}, said.Expiry.Time().Add(leeway)}
+	v.remember(sum, verified{from, key, proof}, now)
+	return proof, nil
 }
 
-// signed verifies the signature of a token.
-func (v *Verifier) signed(token *jwt.JSONWebToken, by *key) bool {
+// verify verifies the signature of a token.
+func (v *Verifier) verify(token *jwt.JSONWebToken, by *key, attempt Attempt) error {
+	if err := attempt.Begin(); err != nil {
+		return err
+	}
 	v.turns <- struct{}{}
-	defer func() { <-v.turns }()
-	return token.Claims(by.Key) == nil
+	good := token.Claims(by.Key) == nil
+	<-v.turns
+	attempt.End(good)
+	if !good {
+		return errWrongSigned
+	}
+	return nil
 }
 
-// known is the subject of a token that has been verified, by an issuer and a key that are still in force.
-func (v *Verifier) known(sum [sha256.Size]byte, now time.Time) (Subject, bool) {
+// known is what a token proves that has been verified, by an issuer and a key that are still in force.
+func (v *Verifier) known(sum [sha256.Size]byte, now time.Time) (Proof, bool) {
 	v.mu.Lock()
 	one, ok := v.verified[sum]
 	v.mu.Unlock()
-	if !ok || now.After(one.until) || (*v.signers.Load())[one.from.issuer.Name] != one.from || !one.from.vouches(one.key, now) {
-		return Subject{}, false
+	if !ok || now.After(one.proof.Until) || (*v.signers.Load())[one.from.issuer.Name] != one.from || !one.from.vouches(one.key, now) {
+		return Proof{}, false
 	}
-	return Subject{one.from.issuer.Name, one.subject}, true
+	return one.proof, true
 }
 
 // remember remembers a verified token until it ends. Where there are too many, those that have ended go, and then any of a
@@ -204,7 +226,7 @@ func (v *Verifier) remember(sum [sha256.Size]byte, one verified, now time.Time) 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.verified) >= mostVerified {
-		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.until) })
+		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.proof.Until) })
 		for any := range v.verified {
 			if len(v.verified) < mostVerified*3/4 {
 				break

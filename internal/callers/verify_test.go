@@ -102,6 +102,12 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
+// unbounded is an attempt that nothing bounds.
+type unbounded struct{}
+
+func (unbounded) Begin() error { return nil }
+func (unbounded) End(bool)     {}
+
 // issuerWith writes keys into a file, for an issuer that has it.
 func issuerWith(t testing.TB, keys []byte) Issuer {
 	t.Helper()
@@ -155,8 +161,9 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 			said := claims(changes)
 			token := key.sign(t, said, nil)
 			for range 2 { // the second time it is known
-				got, err := v.Verify(token)
-				if want := (Subject{"https://issuer.example", said["sub"].(string)}); got != want || err != nil {
+				got, err := v.Verify(token, unbounded{})
+				until := time.Unix(said["exp"].(int64), 0).Add(leeway)
+				if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
 					t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
 				}
 			}
@@ -225,11 +232,11 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
 		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
-		if subject, err := v.Verify(row.token); subject != (Subject{}) || !errors.Is(err, row.want) {
+		if subject, err := v.Verify(row.token, unbounded{}); subject != (Proof{}) || !errors.Is(err, row.want) {
 			t.Errorf("%s names %v, with %v", what, subject, err)
 		}
 	}
-	if _, err := v.Verify(good); err != nil {
+	if _, err := v.Verify(good, unbounded{}); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -239,12 +246,12 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
 	v, _ := startVerifier(t, first, second)
-	if _, err := v.Verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
+	if _, err := v.Verify(there.sign(t, claims(nil), nil), unbounded{}); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token by the keys of another issuer: %v", err)
 	}
-	subject, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
-	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
-		t.Errorf("a token of the other issuer names %v, %v", subject, err)
+	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), unbounded{})
+	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
+		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
 	}
 }
 
@@ -256,7 +263,7 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 		token := old.sign(t, claims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
-			if _, err := v.Verify(token); !errors.Is(err, want) {
+			if _, err := v.Verify(token, unbounded{}); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", when, err, want)
 			}
 		}
@@ -296,14 +303,14 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 	now := time.Now()
 	sum := func(n int) [sha256.Size]byte { return sha256.Sum256([]byte(fmt.Sprint(n))) }
 	for n := range mostVerified {
-		v.remember(sum(n), verified{until: now.Add(time.Duration(n%2) * time.Hour)}, now)
+		v.remember(sum(n), verified{proof: Proof{Until: now.Add(time.Duration(n%2) * time.Hour)}}, now)
 	}
-	v.remember(sum(-1), verified{until: now.Add(time.Hour)}, now.Add(time.Minute))
+	v.remember(sum(-1), verified{proof: Proof{Until: now.Add(time.Hour)}}, now.Add(time.Minute))
 	if n := len(v.verified); n != mostVerified/2+1 {
 		t.Errorf("%d are known when half of them have ended", n)
 	}
 	for n := range 2 * mostVerified {
-		v.remember(sum(-2-n), verified{until: now.Add(time.Hour)}, now)
+		v.remember(sum(-2-n), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
 		if n := len(v.verified); n > mostVerified || n < mostVerified/2 {
 			t.Fatalf("%d are known", n)
 		}
@@ -319,7 +326,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
-		if _, err := v.Verify(token); err != nil {
+		if _, err := v.Verify(token, unbounded{}); err != nil {
 			t.Fatal(err)
 		}
 		signer := (*v.signers.Load())[issuer.Name]
@@ -330,11 +337,11 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		age(keysAge - 2*time.Minute)
-		if _, err := v.Verify(token); err != nil || v.Problems()[issuer.Name] == nil {
+		if _, err := v.Verify(token, unbounded{}); err != nil || v.Problems()[issuer.Name] == nil {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token); !errors.Is(err, ErrNoKeys) {
+		if _, err := v.Verify(token, unbounded{}); !errors.Is(err, ErrNoKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("can't be read; the old ones stay"); n != 1 {
@@ -345,7 +352,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+		if _, err := v.Verify(token, unbounded{}); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
 			t.Errorf("when they are back: %v, %v", err, v.Problems())
 		}
 	})

@@ -65,7 +65,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
-		unprovedAddresses: newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedAddressCalls, unprovedCalls),
+		unprovedAddresses: newPlaces("calls whose API keys or tokens are new here, or whose tokens were forged", "", unprovedAddressCalls, unprovedCalls),
 		methods:           map[string]grpc.MethodInfo{}, open: map[*conn]map[*call]bool{}, requests: map[string]*call{},
 		refused: make(chan ended, refusedLines),
 	}
@@ -102,7 +102,7 @@ func (d *door) tapLocal(ctx context.Context, info *tap.Info) (context.Context, e
 	if c == nil || c.method != info.FullMethodName {
 		return nil, errPanicked
 	}
-	known, err := d.service.Authenticate(ctx, c.certificate) // which finds the same caller
+	known, err := d.service.Authenticate(ctx, c.certificate, c) // which finds the same caller
 	if err != nil {
 		return nil, d.refuse(ctx, c, err)
 	}
@@ -128,7 +128,7 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 	if public(c.method) {
 		return ctx, c.sit(d.public.take(host(c.peer), 1))
 	}
-	known, err := d.service.Authenticate(ctx, c.certificate)
+	known, err := d.service.Authenticate(ctx, c.certificate, c)
 	if err != nil {
 		return ctx, err
 	}
@@ -147,6 +147,22 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 }
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
+
+// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address.
+func (c *call) Begin() (err error) {
+	c.attempt, err = c.unprovedAddresses.take(host(c.peer), 1)
+	return err
+}
+
+// End implements [service.Attempt]. The place of a forged token is given back late, and so an address has so many of them in
+// a time.
+func (c *call) End(good bool) {
+	if good {
+		c.attempt.leave()
+		return
+	}
+	time.AfterFunc(forgedFor, c.attempt.leave)
+}
 
 // takePlace takes a place among those of known callers.
 func (c *call) takePlace(ctx context.Context) error {

@@ -17,6 +17,7 @@ var (
 	PlaceBytes, ConnBytes, CallMemory         = placeBytes, connBytes, callMemory(Limits{}.calls())
 	AddressCalls, PublicCalls                 = addressCalls, publicCalls
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
+	ForgedFor                                 = forgedFor
 	UnprovedAll, StreamWindow                 = unprovedCalls + unprovedCalls/spareShare, streamWindow
 	ProofWait, RejectedFor                    = proofWait, rejectedFor
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()

@@ -41,7 +41,7 @@ func (s *accounts) WatchAccount(req *easelv1.WatchAccountRequest, stream grpc.Se
 	ctx := stream.Context()
 	w := s.watchOfAccount(ctx, s.sender(stream), s.budgetsReader(ctx))
 	defer w.leave()
-	err := s.closes(w.run(ctx, req.GetHeartbeatInterval().AsDuration(), s.until()))
+	err := s.closes(w.run(ctx, req.GetHeartbeatInterval().AsDuration(), s.until(ctx)))
 	if closing := closingMessage(err); closing != nil {
 		_ = w.out.send(&easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Closing{Closing: closing}, EmitTime: timestamppb.Now()})
 	}

@@ -32,8 +32,8 @@ type call struct {
 	team       callers.Team       // what the owner may spend and order; no limit without a callers file
 
 	certificate Certificate
-	// subject is whom a verified token of an issuer has named.
-	subject callers.Subject
+	// proof is what a verified token of an issuer has proved, until its end.
+	proof callers.Proof
 	// listed is the list of callers in force; nil without a callers file.
 	listed *callers.List
 }
@@ -171,8 +171,8 @@ func unanswered(err error) bool {
 // Authenticate finds out under which credential a call runs, and denies by default.
 //
 // Without a held API key the caller's own API key is forwarded. With one, the caller proves who
-// it is by its certificate or by a service token; its token never goes upstream.
-func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (context.Context, error) {
+// it is by its certificate or by a token; its token never goes upstream. attempt bounds what signatures cost.
+func (s *Service) Authenticate(ctx context.Context, certificate Certificate, attempt callers.Attempt) (context.Context, error) {
 	token, err := s.bearer(ctx)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (co
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
 	}
-	caller, err := s.identify(token, certificate)
+	caller, err := s.identify(token, certificate, attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate) (co
 // Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
 // errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, unbounded{})
 	if err != nil {
 		return "", Status(err).Err()
 	}
@@ -204,14 +204,23 @@ func (s *Service) Operator(ctx context.Context, authorization []string) (name st
 	return "", errNoOperator
 }
 
+// unbounded is an attempt of whom nothing else bounds.
+type unbounded struct{}
+
+// Begin implements [callers.Attempt].
+func (unbounded) Begin() error { return nil }
+
+// End implements [callers.Attempt].
+func (unbounded) End(bool) {}
+
 func with(ctx context.Context, c call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
 // identify names the caller behind a held API key, and the owner of its orders.
-func (s *Service) identify(token string, certificate Certificate) (call, error) {
+func (s *Service) identify(token string, certificate Certificate, attempt callers.Attempt) (call, error) {
 	if s.cfg.Callers != nil {
-		return s.find(s.cfg.Callers.List(), token, certificate)
+		return s.find(s.cfg.Callers.List(), token, certificate, attempt)
 	}
 	if name := certificate.Name(); name != "" {
 		return call{credential: s.held(name, 0), caller: name}, nil
@@ -221,10 +230,10 @@ func (s *Service) identify(token string, certificate Certificate) (call, error) 
 
 // find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
 // never overlooked.
-func (s *Service) find(list *callers.List, token string, certificate Certificate) (call, error) {
+func (s *Service) find(list *callers.List, token string, certificate Certificate, attempt callers.Attempt) (call, error) {
 	switch {
 	case token != "":
-		return s.byToken(list, token)
+		return s.byToken(list, token, attempt)
 	case certificate.Name() != "":
 		caller, known := list.ByCertificate(certificate.Names)
 		if !known {
@@ -236,30 +245,32 @@ func (s *Service) find(list *callers.List, token string, certificate Certificate
 }
 
 // byToken finds the caller of a service token, or of a token of an issuer.
-func (s *Service) byToken(list *callers.List, token string) (call, error) {
+func (s *Service) byToken(list *callers.List, token string, attempt callers.Attempt) (call, error) {
 	if caller, known := list.ByToken(token); known {
 		return s.listed(list, caller, call{}), nil
 	}
 	if !list.HasIssuers() {
 		return call{}, errTokenUnknown
 	}
-	subject, err := s.cfg.Callers.verifier.Verify(token)
-	switch {
+	proof, err := s.cfg.Callers.verifier.Verify(token, attempt)
+	switch _, refused := status.FromError(err); {
 	case errors.Is(err, callers.ErrNoKeys):
 		return call{}, errKeysUnknown
+	case err != nil && refused: // by the attempt
+		return call{}, err
 	case err != nil:
 		return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN, err.Error())
 	}
-	return s.bySubject(list, subject)
+	return s.byProof(list, proof)
 }
 
-// bySubject finds the caller that a verified token has named.
-func (s *Service) bySubject(list *callers.List, subject callers.Subject) (call, error) {
-	caller, known := list.BySubject(subject)
+// byProof finds the caller that a verified token has named.
+func (s *Service) byProof(list *callers.List, proof callers.Proof) (call, error) {
+	caller, known := list.BySubject(proof.Subject)
 	if !known {
 		return call{}, errSubjectUnknown
 	}
-	return s.listed(list, caller, call{subject: subject}), nil
+	return s.listed(list, caller, call{proof: proof}), nil
 }
 
 // listed is the call of a caller in a list, which is proved as proof says.
@@ -351,10 +362,10 @@ func (s *Service) now(ctx context.Context, c call) (call, error) {
 
 // again finds the caller of a call in a newer list. What a token of an issuer has proved when the call began stays proved.
 func (s *Service) again(newest *callers.List, c call, token string) (call, error) {
-	if c.subject != (callers.Subject{}) {
-		return s.bySubject(newest, c.subject)
+	if c.proof != (callers.Proof{}) {
+		return s.byProof(newest, c.proof)
 	}
-	return s.find(newest, token, c.certificate)
+	return s.find(newest, token, c.certificate, unbounded{})
 }
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.

@@ -6,6 +6,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -83,7 +84,7 @@ func (c *closing) Error() string {
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
 		return "the server is going down"
 	}
-	return "the stream has reached its maximum age"
+	return "the stream has reached its maximum age, or the token of its caller has expired"
 }
 
 // below draws from 0 up to limit.
@@ -138,13 +139,16 @@ func (s *Service) Close() {
 	s.own.close()
 }
 
-// until is when a watch that begins now reaches its maximum age; zero: never. It is up to a tenth
-// sooner, so that streams that began together do not end together.
-func (s *Service) until() (end time.Time) {
-	if s.cfg.MaxStreamAge == 0 {
-		return end
+// until is when a watch that begins now reaches its maximum age, or its caller's token ends; zero: never. The age is up to a
+// tenth less, so that streams that began together do not end together.
+func (s *Service) until(ctx context.Context) (end time.Time) {
+	if s.cfg.MaxStreamAge > 0 {
+		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
 	}
-	return time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
+	if proved := who(ctx).proof.Until; end.IsZero() || !proved.IsZero() && proved.Before(end) {
+		end = proved
+	}
+	return end
 }
 
 // closes translates the hub's end of a watch before its goal. The delay is random, so that callers whose

@@ -55,7 +55,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Ordered:    s.standing(ctx, req.GetGenerationId()),
 		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Until:      s.until(),
+		Until:      s.until(ctx),
 		Stall:      s.cfg.SendTimeout,
 	}, w.deliver))
 }
@@ -164,6 +164,9 @@ var errWaited = errors.New("the wait is over")
 func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
+	}
+	if end := who(ctx).proof.Until; !end.IsZero() {
+		timeout = min(timeout, time.Until(end))
 	}
 	if timeout <= 0 {
 		return s.read(ctx, id)

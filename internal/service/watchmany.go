@@ -70,7 +70,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 		KnownEtags: req.GetKnownEtags(),
 		ModelID:    filter.ModelID,
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
-		Until:      s.until(),
+		Until:      s.until(ctx),
 		Stall:      s.cfg.SendTimeout,
 	}
 	if w.named {

@@ -150,8 +150,8 @@ const (
 	ErrorReason_READER_TOO_SLOW ErrorReason = 72
 	// UNAVAILABLE. The server goes down. Again helps, after RetryInfo's delay.
 	ErrorReason_SERVER_DRAINING ErrorReason = 73
-	// UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-	// RetryInfo's delay.
+	// UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+	// caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
 	ErrorReason_STREAM_MAX_AGE ErrorReason = 74
 	// NOT_FOUND, over REST alone. There is no such path. Again does not help: /openapi.json lists the
 	// paths.

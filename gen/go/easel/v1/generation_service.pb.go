@@ -149,7 +149,7 @@ const (
 	StreamClosingReason_STREAM_CLOSING_REASON_UNSPECIFIED StreamClosingReason = 0
 	// The server is going down.
 	StreamClosingReason_STREAM_CLOSING_REASON_DRAINING StreamClosingReason = 1
-	// The stream has reached the maximum age that the operator allows.
+	// The stream has reached the maximum age that the operator allows, or the end of its caller's token.
 	StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE StreamClosingReason = 2
 )
 

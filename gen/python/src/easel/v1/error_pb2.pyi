@@ -169,8 +169,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     SERVER_DRAINING: _ErrorReason.ValueType  # 73
     """UNAVAILABLE. The server goes down. Again helps, after RetryInfo's delay."""
     STREAM_MAX_AGE: _ErrorReason.ValueType  # 74
-    """UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-    RetryInfo's delay.
+    """UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+    caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
     """
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 80
     """NOT_FOUND, over REST alone. There is no such path. Again does not help: /openapi.json lists the
@@ -376,8 +376,8 @@ it reads faster.
 SERVER_DRAINING: ErrorReason.ValueType  # 73
 """UNAVAILABLE. The server goes down. Again helps, after RetryInfo's delay."""
 STREAM_MAX_AGE: ErrorReason.ValueType  # 74
-"""UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-RetryInfo's delay.
+"""UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
 """
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 80
 """NOT_FOUND, over REST alone. There is no such path. Again does not help: /openapi.json lists the

@@ -94,7 +94,7 @@ class _StreamClosingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_S
     STREAM_CLOSING_REASON_DRAINING: _StreamClosingReason.ValueType  # 1
     """The server is going down."""
     STREAM_CLOSING_REASON_MAX_AGE: _StreamClosingReason.ValueType  # 2
-    """The stream has reached the maximum age that the operator allows."""
+    """The stream has reached the maximum age that the operator allows, or the end of its caller's token."""
 
 class StreamClosingReason(_StreamClosingReason, metaclass=_StreamClosingReasonEnumTypeWrapper):
     """StreamClosingReason says why the server ends a stream."""
@@ -104,7 +104,7 @@ STREAM_CLOSING_REASON_UNSPECIFIED: StreamClosingReason.ValueType  # 0
 STREAM_CLOSING_REASON_DRAINING: StreamClosingReason.ValueType  # 1
 """The server is going down."""
 STREAM_CLOSING_REASON_MAX_AGE: StreamClosingReason.ValueType  # 2
-"""The stream has reached the maximum age that the operator allows."""
+"""The stream has reached the maximum age that the operator allows, or the end of its caller's token."""
 Global___StreamClosingReason: _TypeAlias = StreamClosingReason  # noqa: Y015
 
 class _ContentSource:

@@ -336,8 +336,8 @@ export enum ErrorReason {
   SERVER_DRAINING = 73,
 
   /**
-   * UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-   * RetryInfo's delay.
+   * UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+   * caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
    *
    * @generated from enum value: STREAM_MAX_AGE = 74;
    */

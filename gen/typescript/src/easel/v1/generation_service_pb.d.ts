@@ -1100,7 +1100,7 @@ export enum StreamClosingReason {
   DRAINING = 1,
 
   /**
-   * The stream has reached the maximum age that the operator allows.
+   * The stream has reached the maximum age that the operator allows, or the end of its caller's token.
    *
    * @generated from enum value: STREAM_CLOSING_REASON_MAX_AGE = 2;
    */

@@ -374,8 +374,8 @@ public enum ErrorReason
   SERVER_DRAINING(73),
   /**
    * <pre>
-   * UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-   * RetryInfo's delay.
+   * UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+   * caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
    * </pre>
    *
    * <code>STREAM_MAX_AGE = 74;</code>
@@ -847,8 +847,8 @@ public enum ErrorReason
   public static final int SERVER_DRAINING_VALUE = 73;
   /**
    * <pre>
-   * UNAVAILABLE. The stream has reached the maximum age that the operator allows. Again helps, after
-   * RetryInfo's delay.
+   * UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
+   * caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
    * </pre>
    *
    * <code>STREAM_MAX_AGE = 74;</code>

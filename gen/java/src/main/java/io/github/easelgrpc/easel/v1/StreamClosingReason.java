@@ -31,7 +31,7 @@ public enum StreamClosingReason
   STREAM_CLOSING_REASON_DRAINING(1),
   /**
    * <pre>
-   * The stream has reached the maximum age that the operator allows.
+   * The stream has reached the maximum age that the operator allows, or the end of its caller's token.
    * </pre>
    *
    * <code>STREAM_CLOSING_REASON_MAX_AGE = 2;</code>
@@ -58,7 +58,7 @@ public enum StreamClosingReason
   public static final int STREAM_CLOSING_REASON_DRAINING_VALUE = 1;
   /**
    * <pre>
-   * The stream has reached the maximum age that the operator allows.
+   * The stream has reached the maximum age that the operator allows, or the end of its caller's token.
    * </pre>
    *
    * <code>STREAM_CLOSING_REASON_MAX_AGE = 2;</code>

@@ -1,0 +1,149 @@
+package server_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// issuing is an issuer of tokens, and the callers file that has it.
+type issuing struct {
+	*testing.T
+	file         string
+	keys, forged ed25519.PrivateKey
+}
+
+// startIssuing lists a caller, poster, whom tokens of an issuer prove.
+func startIssuing(t *testing.T) issuing {
+	t.Helper()
+	i := issuing{T: t, file: filepath.Join(t.TempDir(), "callers")}
+	for _, key := range []*ed25519.PrivateKey{&i.keys, &i.forged} {
+		_, made, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*key = made
+	}
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.keys.Public(), KeyID: "one"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	for name, text := range map[string]string{keys: string(set), i.file: "issuers: [{issuer: i, audience: easel, jwks_file: '" + keys + "'}]\ncallers: [{name: poster, subjects: [poster]}]\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return i
+}
+
+// token makes a token for poster, signed by a key.
+func (i issuing) token(key ed25519.PrivateKey, expiry time.Time) string {
+	i.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
+	if err != nil {
+		i.Fatal(err)
+	}
+	text, err := jwt.Signed(signer).Claims(jwt.Claims{ID: rand.Text(), Issuer: "i", Subject: "poster", Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(expiry)}).Serialize()
+	if err != nil {
+		i.Fatal(err)
+	}
+	return text
+}
+
+func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
+	const leeway = 30 * time.Second // of clocks
+	for form, as := range forms {
+		for name, stream := range streams {
+			t.Run(form+", "+name, func(t *testing.T) {
+				issuer := startIssuing(t)
+				synctest.Test(t, func(t *testing.T) {
+					s := heldStackFrom(t, issuer.file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+					ctx, leave := context.WithTimeout(t.Context(), time.Hour)
+					defer leave()
+					expiry := time.Now().Add(100 * time.Second)
+					c := as(s, issuer.token(issuer.keys, expiry))
+					id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+					err := stream(ctx, c, id, time.Minute)
+					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
+						t.Errorf("it ended %v after the token", late)
+					}
+					if name == "a wait" { // which answers with the newest state
+						if err != nil {
+							t.Errorf("it ended with %v", err)
+						}
+					} else if st := statusOf(t, err); st.Code() != codes.Unavailable || service.Reason(st) != easelv1.ErrorReason_STREAM_MAX_AGE {
+						t.Errorf("it ended with %v", err)
+					}
+					time.Sleep(leeway)
+					wantRemoved(t, stream(ctx, c, id, time.Minute))
+					renewed := as(s, issuer.token(issuer.keys, time.Now().Add(time.Hour)))
+					if err := renewed.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationResponse{}); err != nil {
+						t.Errorf("under a new token: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAttackOfForgedTokensFromOneAddress(t *testing.T) { // A11
+	issuer := startIssuing(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := heldStackFrom(t, issuer.file, func(o *options) { o.memory = true })
+		answer := func(token string) easelv1.ErrorReason {
+			err := grpcCaller{s, token}.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{})
+			if err == nil {
+				return 0
+			}
+			return service.Reason(statusOf(t, err))
+		}
+		fresh := func() string { return issuer.token(issuer.keys, time.Now().Add(time.Hour)) }
+		known := fresh()
+		want := func(what, token string, want easelv1.ErrorReason) {
+			t.Helper()
+			if got := answer(token); got != want {
+				t.Errorf("%s is answered %v, not %v", what, got, want)
+			}
+		}
+		want("a good token", known, 0)
+		const seconds = 10 // of an attack
+		verified, refused := 0, 0
+		for range seconds {
+			for range 300 {
+				switch got := answer(issuer.token(issuer.forged, time.Now().Add(time.Hour))); got {
+				case easelv1.ErrorReason_CALLER_UNKNOWN:
+					verified++
+				case easelv1.ErrorReason_OVERLOADED:
+					refused++
+				default:
+					t.Fatalf("a forged token is answered %v", got)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if verified != server.UnprovedAddress || refused != 300*seconds-verified {
+			t.Errorf("%d signatures were verified for one address, and %d not", verified, refused)
+		}
+		want("a known token", known, 0)
+		want("a new token from there", fresh(), easelv1.ErrorReason_OVERLOADED)
+		time.Sleep(server.ForgedFor)
+		for range 2 * server.UnprovedAddress / 100 { // good ones take nothing
+			want("a new token later", fresh(), 0)
+		}
+	})
+}
