@@ -16,7 +16,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", ".github/*.md", "deploy/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", ".github/*.md", "deploy/*.md", "clients/*/README.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)

@@ -42,15 +42,24 @@ type client struct {
 	want     map[*proctest.Process]string // what each is to print, as a pattern with one group
 }
 
-func TestThePageOfClientsRunsTheExamplesAsTheTestsDo(t *testing.T) {
-	page := strings.ReplaceAll(string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md"))), "'", "")
+func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	commands := maps.Clone(commands)
 	commands["go"] = []string{"go", "run", "./clients/go/example"}
 	for language, command := range commands {
-		if line := strings.Join(command, " ") + " studio/landscape \"a calm sea at dusk\" sea.png\n"; !strings.Contains(page, line) {
-			t.Errorf("docs/clients.md does not run the example in %s by %s", language, line)
+		page := pageOf(strings.Replace(language, "asyncio", "python", 1))
+		if language == "rust" {
+			page = filepath.Join(proctest.Root, "docs", "clients.md")
+		}
+		line := strings.Join(command, " ") + ` studio/landscape "a calm sea at dusk" sea.png`
+		if !strings.Contains(strings.ReplaceAll(string(readFile(t, page)), "'", ""), line) {
+			t.Errorf("%s does not run the example in %s by %s", page, language, line)
 		}
 	}
+}
+
+// pageOf is the page of a helper.
+func pageOf(language string) string {
+	return filepath.Join(proctest.Root, "clients", language, "README.md")
 }
 
 func must(t *testing.T) func(string, error) string {

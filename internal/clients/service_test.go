@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services are the programs of docs/clients.md, by the marks of their blocks: how each is checked and built
+// services are the programs of the helpers' pages, by the marks of their blocks: how each is checked and built
 // from its file in a directory of its own, and how it is started there.
 var services = map[string]struct {
 	file         string
@@ -36,17 +36,16 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 // root stands for the top of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePageGoOnThroughKillsAndSilence runs each as it stands, outside the repository.
-func TestTheServicesOfThePageGoOnThroughKillsAndSilence(t *testing.T) {
+// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each as it stands, outside the repository.
+func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "clients.md")))
 	for language, service := range services {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
 				t.Skip("it is none of -languages")
 			}
-			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page, -1)
+			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readFile(t, pageOf(language))), -1)
 			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
 				t.Fatalf("the page must have one service of at most 45 lines: %q", blocks)
 			}
