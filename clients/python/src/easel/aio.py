@@ -3,22 +3,22 @@
 import asyncio
 import contextlib
 import inspect
-import logging
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
 from easel import errors, requests, v1
-from easel.attempts import Attempts, Hooks
-from easel.connection import APIKey, connection
+from easel.attempts import Attempts
+from easel.base import Base
+from easel.connection import APIKey, Connection
 from easel.download import Download, Target
 from easel.requests import Inputs, Key, Made, Which
-from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
-from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
+from easel.values import Account, Order, Quote, Render, State, UsageDimension, UsageRow, of
+from easel.watch import GenerationProgress, Progress
 
 T = TypeVar("T")
 
@@ -26,34 +26,19 @@ T = TypeVar("T")
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
-class Client:
+class Client(Base["Watch[Render]", "Watch[Account]"]):
     """Is easel.Client for asyncio. on_key may be a coroutine function: the order waits for it."""
 
-    def __init__(
-        self,
-        address: str | None = None,
-        api_key: str | None = None,
-        *,
-        on_retry: Callable[[errors.Error, timedelta], object] | None = None,
-        on_heartbeat: Callable[[Heartbeat], object] | None = None,
-        on_key: Callable[[str], object] | None = None,
-        logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        allow_plaintext: bool | None = None,
-        options: Sequence[tuple[str, Any]] = (),
-    ) -> None:
-        made = connection(address, api_key, credentials, allow_plaintext, options)
+    _event = asyncio.Event
+
+    def _connect(self, made: Connection) -> Any:
         bearers: list[grpc.aio.ClientInterceptor] = [_BearerOnce(made.key), _BearerOfStreams(made.key)] if made.key else []
         if made.credentials is None:
-            channel = grpc.aio.insecure_channel(made.target, made.options, interceptors=bearers)
+            self._channel = grpc.aio.insecure_channel(made.target, made.options, interceptors=bearers)
         else:
-            channel = grpc.aio.secure_channel(made.target, made.credentials, made.options, interceptors=bearers)
-        self._channel = channel
+            self._channel = grpc.aio.secure_channel(made.target, made.credentials, made.options, interceptors=bearers)
         self._watches: weakref.WeakSet[Watch[Any]] = weakref.WeakSet()
-        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), asyncio.Event())
-        self.accounts = v1.AccountServiceStub(channel)
-        self.generations = v1.GenerationServiceStub(channel)
-        self.models = v1.ModelServiceStub(channel)
+        return self._channel
 
     async def close(self) -> None:
         """Is Client.close of easel."""
@@ -82,12 +67,9 @@ class Client:
             key, written = self._hooks.made_key()
             if inspect.isawaitable(written):
                 await written
-        name = requests.key_of(key)
-        request = v1.CreateGenerationRequest(
-            model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
-        )
-        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=name))
-        return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
+        request = requests.order(model, inputs, key, max_cost_cents, labels)
+        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=request.idempotency_key))
+        return Order(key=request.idempotency_key, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
 
     async def run(
         self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
@@ -119,37 +101,6 @@ class Client:
             for one in page.generations:
                 yield of(Render, one)
 
-    def watch(
-        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10,
-        timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Is Client.watch of easel."""
-        request = requests.watch(render, until, known_etag, heartbeat)
-        attempts = self._attempts(timeout, generation_id=request.generation_id)
-        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
-
-    def watch_many(
-        self, renders: Iterable[Which], *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
-        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Is Client.watch_many of easel."""
-        request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=False))
-
-    def watch_all(
-        self, *, known_etags: Mapping[str, str] | None = None, model: str = "", labels: Mapping[str, str] | None = None, owner: str = "",
-        heartbeat: float = 10, timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Is Client.watch_all of easel."""
-        request = requests.watch_many((), WatchUntil.TERMINAL, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=True))
-
-    def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
-        """Is Client.watch_account of easel."""
-        request = v1.WatchAccountRequest()
-        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
-
     async def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", timeout: float | None = None,
@@ -178,10 +129,6 @@ class Client:
         watch = Watch(call, progress)
         self._watches.add(watch)
         return watch
-
-    def _attempts(self, timeout: float | None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> Attempts:
-        return Attempts(self._hooks, timeout, key=key, generation_id=generation_id, bounded=bounded)
-
 
 async def _call(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> T:
     """Calls until there is an answer."""

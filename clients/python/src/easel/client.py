@@ -1,27 +1,27 @@
 """The client for threads."""
 
 import inspect
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import grpc
 
 from easel import errors, requests, v1
-from easel.attempts import Attempts, Hooks
-from easel.connection import APIKey, connection
+from easel.attempts import Attempts
+from easel.base import Base
+from easel.connection import APIKey, Connection
 from easel.download import Download, Target
 from easel.requests import Inputs, Key, Made, Which
-from easel.values import Account, Heartbeat, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil, of
-from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
+from easel.values import Account, Order, Quote, Render, State, UsageDimension, UsageRow, of
+from easel.watch import GenerationProgress, Progress
 
 T = TypeVar("T")
 
 
-class Client:
+class Client(Base["Watch[Render]", "Watch[Account]"]):
     """Orders renders once, watches them, and downloads their files whole.
 
     Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a token, that
@@ -33,32 +33,15 @@ class Client:
     generations and models; they are sent once, and raise the errors of gRPC.
     """
 
-    def __init__(
-        self,
-        address: str | None = None,
-        api_key: str | None = None,
-        *,
-        on_retry: Callable[[errors.Error, timedelta], object] | None = None,
-        on_heartbeat: Callable[[Heartbeat], object] | None = None,
-        on_key: Callable[[str], object] | None = None,
-        logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        allow_plaintext: bool | None = None,
-        options: Sequence[tuple[str, Any]] = (),
-    ) -> None:
-        made = connection(address, api_key, credentials, allow_plaintext, options)
+    _event = threading.Event
+
+    def _connect(self, made: Connection) -> Any:
         if made.credentials is None:
-            channel = grpc.insecure_channel(made.target, made.options)
+            self._channel = grpc.insecure_channel(made.target, made.options)
         else:
-            channel = grpc.secure_channel(made.target, made.credentials, made.options)
-        self._channel = channel
+            self._channel = grpc.secure_channel(made.target, made.credentials, made.options)
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
-        if made.key:
-            channel = grpc.intercept_channel(channel, _Bearer(made.key))
-        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), threading.Event())
-        self.accounts = v1.AccountServiceStub(channel)
-        self.generations = v1.GenerationServiceStub(channel)
-        self.models = v1.ModelServiceStub(channel)
+        return grpc.intercept_channel(self._channel, _Bearer(made.key)) if made.key else self._channel
 
     def close(self) -> None:
         """Ends every order, watch and download, with an error, and the connection."""
@@ -95,12 +78,9 @@ class Client:
             if inspect.iscoroutine(written):
                 written.close()
                 raise TypeError("nothing awaits a coroutine of on_key: take easel.aio, or a function that writes the key down by itself")
-        name = requests.key_of(key)
-        request = v1.CreateGenerationRequest(
-            model_id=model, inputs_json=requests.text_of(inputs), idempotency_key=name, max_cost_cents=max_cost_cents, labels=labels or {}
-        )
-        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=name))
-        return Order(key=name, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
+        request = requests.order(model, inputs, key, max_cost_cents, labels)
+        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=request.idempotency_key))
+        return Order(key=request.idempotency_key, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
 
     def run(
         self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
@@ -134,45 +114,6 @@ class Client:
         for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout, bounded=True)):
             yield from (of(Render, one) for one in page.generations)
 
-    def watch(
-        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10,
-        timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Yields the state of a render as it is, and each newer one until the goal.
-
-        It goes on through a server that restarts or falls silent for three heartbeats, and raises what
-        watching again can't mend. A state whose etag is known_etag is left out.
-        """
-        request = requests.watch(render, until, known_etag, heartbeat)
-        attempts = self._attempts(timeout, generation_id=request.generation_id)
-        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
-
-    def watch_many(
-        self, renders: Iterable[Which], *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
-        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Yields the state of many renders as it is, and each newer one, until all have reached the goal: of none, it is over.
-
-        A deleted one comes as DELETED. It goes on as watch does, and repeats no state of the 10,000 renders that changed last, nor
-        of known_etags.
-        """
-        request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=False))
-
-    def watch_all(
-        self, *, known_etags: Mapping[str, str] | None = None, model: str = "", labels: Mapping[str, str] | None = None, owner: str = "",
-        heartbeat: float = 10, timeout: float | None = None,
-    ) -> "Watch[Render]":  # fmt: skip
-        """Is watch_many of every render that matches, new ones too, and has no end."""
-        request = requests.watch_many((), WatchUntil.TERMINAL, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=True))
-
-    def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> "Watch[Account]":
-        """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
-        request = v1.WatchAccountRequest()
-        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
-
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", timeout: float | None = None,
@@ -204,10 +145,6 @@ class Client:
         with self._hooks.lock:
             self._streams.add(stream)
         return Watch(stream, call, progress)
-
-    def _attempts(self, timeout: float | None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> Attempts:
-        return Attempts(self._hooks, timeout, key=key, generation_id=generation_id, bounded=bounded)
-
 
 def _call(method: Callable[..., T], request: Any, attempts: Attempts) -> T:
     """Calls until there is an answer."""

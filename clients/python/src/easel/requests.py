@@ -37,6 +37,12 @@ def key_of(key: Key | None) -> str:
     return str(key)
 
 
+def order(model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None) -> v1.CreateGenerationRequest:
+    return v1.CreateGenerationRequest(
+        model_id=model, inputs_json=text_of(inputs), idempotency_key=key_of(key), max_cost_cents=max_cost_cents, labels=labels or {}
+    )
+
+
 def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10) -> v1.WatchGenerationRequest:
     request = v1.WatchGenerationRequest(generation_id=id_of(which), until=v1.WatchUntil.ValueType(until), known_etag=known_etag)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
