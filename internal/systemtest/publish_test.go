@@ -173,11 +173,11 @@ func (p *publishing) called(t *testing.T) string {
 func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
 	t.Parallel()
 	p := newPublishing(t)
-	p.registries.refuses = true
+	p.registries.refuseBundles(true)
 	if said, ok := p.run(t, p.addresses()); ok || p.registries.uploads() != "PyPI 1, npm 1, Central 0" {
 		t.Fatalf("Central refused; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
 	}
-	p.registries.refuses = false
+	p.registries.refuseBundles(false)
 	for range 2 {
 		if said, ok := p.run(t, p.addresses()); !ok || p.registries.uploads() != "PyPI 1, npm 1, Central 1" {
 			t.Fatalf("Central accepts; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)

@@ -36,9 +36,9 @@ const (
 type registries struct {
 	*httptest.Server
 	signingKey, publicKey string
-	refuses               bool // Central's uploads
 
 	mu      sync.Mutex
+	refuses bool // Central's uploads
 	wheels  []wheelUpload
 	npm     []npmUpload
 	bundles []string
@@ -244,10 +244,6 @@ func (r *registries) takeBundle(w http.ResponseWriter, q *http.Request) {
 		r.refuse(w, q, http.StatusUnauthorized)
 		return
 	}
-	if r.refuses {
-		answers(http.StatusInternalServerError, `{"error": "out of order"}`)(w, q)
-		return
-	}
 	content, err := io.ReadAll(file)
 	if err != nil {
 		r.refuse(w, q, http.StatusBadRequest)
@@ -255,6 +251,10 @@ func (r *registries) takeBundle(w http.ResponseWriter, q *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.refuses {
+		answers(http.StatusInternalServerError, `{"error": "out of order"}`)(w, q)
+		return
+	}
 	r.bundles, r.looked = append(r.bundles, string(content)), 0
 	w.WriteHeader(http.StatusCreated)
 	_, _ = io.WriteString(w, "deployment-1")
@@ -268,6 +268,13 @@ func (r *registries) status(w http.ResponseWriter, q *http.Request) {
 		state = "PUBLISHING"
 	}
 	answers(http.StatusOK, fmt.Sprintf(`{"deploymentId": %q, "deploymentState": %q}`, q.FormValue("id"), state))(w, q)
+}
+
+// refuseBundles has Central take no uploads, or take them again.
+func (r *registries) refuseBundles(refuses bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuses = refuses
 }
 
 // uploads says how much each registry has taken.
