@@ -36,7 +36,7 @@ LANGUAGES ?= python typescript java
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-postgres test-cluster torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy licences breaking vulnerabilities reproducible generate version packages image fmt clean \
-  package-python package-typescript package-java client-python client-python-oldest client-typescript client-java client-rust
+  package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -358,12 +358,16 @@ client-python: package-python .build/clients/python
 	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel/[a-z]*.py
 	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
-# The tests with the oldest libraries that the package allows.
+# The tests with the oldest libraries that the package allows, and with the newest that there are, which no lock file names.
 client-python-oldest: package-python
-	@rm -rf .build/clients/python-oldest && $(PYTHON) -m venv .build/clients/python-oldest
-	.build/clients/python-oldest/bin/pip install -q --disable-pip-version-check .build/packages/*.whl \
-	  $$(sed -n 's/^  "\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' clients/python/pyproject.toml)
-	.build/clients/python-oldest/bin/python -m unittest discover -q -s clients/python/tests
+	@$(call with-libraries,$$(sed -n 's/^  "\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' clients/python/pyproject.toml))
+
+client-python-newest: package-python
+	@$(call with-libraries,)
+
+with-libraries = rm -rf .build/clients/$@ && $(PYTHON) -m venv .build/clients/$@ && \
+  .build/clients/$@/bin/pip install -q --disable-pip-version-check .build/packages/*.whl $(1) && \
+  .build/clients/$@/bin/pip freeze && .build/clients/$@/bin/python -m unittest discover -q -s clients/python/tests
 
 .build/clients/python: clients/python/example/requirements.txt
 	@$(call need,python3,the Python example,Python 3.11)

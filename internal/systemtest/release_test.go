@@ -23,7 +23,7 @@ type workflow struct {
 		Environment any
 		Steps       []struct {
 			Uses, Run string
-			Env       map[string]string
+			Env, With map[string]string
 		}
 	}
 }
@@ -123,6 +123,15 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	script := readFile(t, ".ci", "publish")
 	if tools := regexp.MustCompile(`\b(make|npm|npx|pip|mvn|go|cargo|docker) `).FindString(script); tools != "" || !strings.Contains(script, "gh release create") {
 		t.Errorf(".ci/publish runs %q in\n%s", tools, script)
+	}
+}
+
+// TestTheOldestPythonIsTriedThatThePackageAllows compares the job with what the package says.
+func TestTheOldestPythonIsTriedThatThePackageAllows(t *testing.T) {
+	oldest := proctest.Find(t, `(?m)^requires-python = ">=(3\.\d+)"$`, readFile(t, "clients", "python", "pyproject.toml"))
+	steps := workflows(t)["nightly.yaml"].Jobs["python-oldest"].Steps
+	if len(steps) != 3 || steps[1].With["python-version"] != oldest || steps[2].Run != "make client-python-oldest" {
+		t.Errorf("the package allows Python %s, and the job does %+v", oldest, steps)
 	}
 }
 
