@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https, without the API key.
+// elsewhere follows the catalog's redirects of results to other hosts, over https, without the API key. It has places and
+// connections as the catalog's own requests have them.
 type elsewhere struct {
-	hosts     []string // that are followed, as an address names them
-	transport *http.Transport
+	hosts   []string // that are followed, as an address names them
+	proxies []string // on the way to them, as they are dialled
+	pool    *pool
 }
 
 // mostHops is how many redirects one answer may lead over.
@@ -25,6 +29,9 @@ const mostHops = 3
 // CheckContentHost says what is wrong with a host that the catalog may send readers to.
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return fmt.Errorf("%q has other letters than a host's: write its name as DNS has it, xn--…", host)
+	}
 	if err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@/?#") {
 		return fmt.Errorf("%q is no host: write it without scheme and path, with a port that is not 443", host)
 	}
@@ -33,34 +40,40 @@ func CheckContentHost(host string) error {
 
 // newElsewhere follows to some hosts alone. An address of a network that is not public is used where it is named itself.
 func newElsewhere(hosts []string, from *http.Transport) *elsewhere {
-	e := &elsewhere{transport: from}
+	e := &elsewhere{}
 	for _, host := range hosts {
 		e.hosts = append(e.hosts, strings.ToLower(host))
+		if from.Proxy == nil {
+			continue
+		}
+		if proxy, err := from.Proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: host}}); err == nil && proxy != nil {
+			e.proxies = append(e.proxies, dialled(proxy))
+		}
 	}
-	dial := e.transport.DialContext
-	e.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := from.DialContext
+	from.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
-		if err == nil && e.isHidden(addr, conn.RemoteAddr()) {
+		if err == nil && !slices.Contains(e.proxies, addr) && e.isHidden(conn.RemoteAddr()) {
 			_ = conn.Close() // nothing was sent
 			return nil, errHidden
 		}
 		return conn, err
 	}
+	e.pool = newPool(from)
 	return e
+}
+
+// dialled is the address of a proxy that is dialled.
+func dialled(proxy *url.URL) string {
+	ports := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+	return net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), ports[proxy.Scheme]))
 }
 
 // errHidden is the error of a host whose address is of a network that is not public.
 var errHidden = errors.New("the host has an address that is not public: EASEL_CONTENT_HOSTS must name the address itself")
 
-// isHidden reports whether a host that is followed has led to an address that is not public, and that is not named. What is
-// dialled for a proxy is the proxy.
-func (e *elsewhere) isHidden(asked string, at net.Addr) bool {
-	host, port, err := net.SplitHostPort(asked)
-	isNamed := func(host string) bool { return e.follows(&url.URL{Scheme: "https", Host: host}) }
-	followed := isNamed(asked) || port == "443" && (isNamed(host) || isNamed("["+host+"]"))
-	if err != nil || !followed {
-		return false
-	}
+// isHidden reports whether an address that was reached is not public, and not named.
+func (e *elsewhere) isHidden(at net.Addr) bool {
 	address, err := netip.ParseAddrPort(at.String())
 	if err != nil {
 		return true
@@ -75,11 +88,14 @@ func (e *elsewhere) isHidden(asked string, at net.Addr) bool {
 	return !public && !slices.ContainsFunc(e.hosts, named)
 }
 
-// reservedNetworks are not public, beside those that package netip knows: of carriers and of clouds (RFC 6598), for
-// protocols (RFC 6890), for measurements (RFC 2544), not in use (RFC 1112), and IPv6's ways to IPv4 (RFC 6052, 8215).
+// reservedNetworks are not public, beside those that package netip knows: "this network" (RFC 1122), of carriers and of clouds
+// (RFC 6598), for protocols (RFC 6890, 2928), for measurements (RFC 2544), of relays (RFC 7526), not in use (RFC 1112), once
+// local to a site (RFC 3879), and IPv6's ways to IPv4 (RFC 4291, 6052, 8215, 2765, 3056).
 var reservedNetworks = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
 // follows reports whether an address may be followed.
@@ -101,9 +117,9 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return to, err == nil && resp.Header.Get("Location") != "" && e.follows(to)
 }
 
-// get reads a result at another host. What that host refuses is not the catalog's word: it may be asked again. Errors do
-// not repeat the address, which may be a secret.
-func (e *elsewhere) get(ctx context.Context, r *request, to *url.URL) (*http.Response, error) {
+// get reads a result at another host, for an API key that does not leave. What that host refuses is not the catalog's word: it
+// may be asked again. Errors do not repeat the address, which may be a secret.
+func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range mostHops {
 		req := (&http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}).WithContext(ctx)
 		for _, header := range []http.Header{r.header, sameHeader} {
@@ -111,8 +127,10 @@ func (e *elsewhere) get(ctx context.Context, r *request, to *url.URL) (*http.Res
 				req.Header[name] = values
 			}
 		}
-		resp, err := e.transport.RoundTrip(req)
+		resp, err := e.pool.send(req, authorization)
 		switch {
+		case errors.Is(err, errNoConnection):
+			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no connection to the host that has the result is free"}
 		case errors.Is(err, errHidden):
 			return nil, &Error{Kind: KindRedirect, Op: opContent, Message: errHidden.Error()}
 		case err != nil && context.Cause(ctx) != nil:

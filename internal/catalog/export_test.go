@@ -84,5 +84,5 @@ func TestTheRulesNameTheirTables(t *testing.T) {
 
 // TrustElsewhere has the client trust the certificates of other hosts that have results.
 func (c *Client) TrustElsewhere(roots *x509.CertPool) {
-	c.upstream.elsewhere.transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	c.upstream.elsewhere.pool.base.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }

@@ -23,7 +23,7 @@ type pool struct {
 	places *gate.Gate      // of the requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // by digest of the Authorization header
+	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header
 	open int                                 // connections of all API keys
 }
 
@@ -67,10 +67,15 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// RoundTrip implements http.RoundTripper. A request has its place until its answer is closed. Those who share the places
-// are the API keys, and behind a held one the owners.
+// RoundTrip implements http.RoundTripper.
 func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	key := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+	return p.send(r, r.Header.Get("Authorization"))
+}
+
+// send sends a request for an API key, as the header of the catalog has it: the request itself need not carry it. It has its
+// place until its answer is closed. Those who share the places are the API keys, and behind a held one the owners.
+func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
+	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
 	place, err := p.places.Enter(r.Context(), gate.Request{Owner: string(key[:]) + owner})
 	if err != nil {

@@ -166,7 +166,7 @@ func (q *requester) followed(timed, ctx context.Context, turn *gate.Turn, cred C
 	q.leave(turn, cred, nil)
 	q.accepted.record(cred, nil)
 	q.called(ctx, cred, nil)
-	answer, err := q.elsewhere.get(timed, r, to)
+	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), req.Header.Get("Authorization"), r, to)
 	if ended := contextError(ctx); err != nil && ended != nil {
 		err = ended
 	}

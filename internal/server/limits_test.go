@@ -149,9 +149,10 @@ func limits() []limit {
 			[]string{"TestACallTooManyOnAConnectionIsHeldBack"},
 			nil,
 		},
-		{"connections to the catalog", "256 for orders, 256 for downloads, 256 for all other calls, a sixteenth of each for callers who have fewer than 2; none serves two API keys", "a request waits for one, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
+		{"connections to the catalog", "256 for orders, 256 for downloads, 256 to the hosts of `EASEL_CONTENT_HOSTS`, 256 for all other calls, a sixteenth of each for callers who have fewer than 2; none serves two API keys", "a request waits for one, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
 			"TestAConnectionServesOneAPIKeyAlone",
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestAttackOneOwnersRequestsKeepNoOtherWaiting", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
+			"TestUnreadResultsOfABucketHoldUpNoOtherOwner",
 		}, nil},
 		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
