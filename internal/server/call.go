@@ -238,7 +238,7 @@ func (c *call) check(ctx context.Context, req any) error {
 		return err
 	}
 	c.entered = true
-	c.span.enter(req, c.methods[c.method].IsServerStream)
+	c.span.enter(c.names, c.methods[c.method].IsServerStream)
 	return nil
 }
 

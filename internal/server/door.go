@@ -35,7 +35,6 @@ type door struct {
 	logger  *slog.Logger
 	rules   rules
 	tracing *tracing
-	stats   callStats
 	proofs  *proofs
 	// Turns of calls, and to receive the requests of streams and, behind them, of public calls.
 	turns, reading *gate.Gate
@@ -57,7 +56,7 @@ type door struct {
 func newDoor(config Config, rules rules, tracing *tracing) *door {
 	limits := config.Limits
 	d := &door{
-		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing, stats: newCallStats(),
+		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing,
 		proofs:            newProofs(config.Service.Prove, config.Service.Vouch),
 		turns:             gate.New(gate.Config{Places: withReserved(turnsOf(limits.calls())), OwnerPlaces: callerTurns(limits.calls())}),
 		reading:           gate.New(gate.Config{Places: [gate.Classes]int{2 * readsAtOnce, 2 * readsAtOnce, readsAtOnce}, OwnerPlaces: readsOfCaller}),
@@ -226,7 +225,7 @@ func (d *door) refuse(ctx context.Context, c *call, cause error) error {
 
 // tag begins the span of a call.
 func (d *door) tag(ctx context.Context, c *call) context.Context {
-	c.otel = d.stats.of(c.method)
+	c.otel = d.tracing.handler(c.method)
 	ctx = c.otel.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: c.method})
 	c.ctx, c.span = d.tracing.begin(ctx, c.method, c.peer)
 	return c.ctx

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"math"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -63,13 +64,11 @@ func newRESTGRPC(config Config, door *door) *grpc.Server {
 // server goes down: a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
-	draining context.Context // ends before the status turns to NOT_SERVING for good
-	drain    context.CancelFunc
+	draining atomic.Bool // before the status turns to NOT_SERVING for good
 }
 
 func newHealthServer() *healthServer {
-	draining, drain := context.WithCancel(context.Background())
-	h := &healthServer{Server: health.NewServer(), draining: draining, drain: drain}
+	h := &healthServer{Server: health.NewServer()}
 	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
@@ -85,7 +84,7 @@ func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStat
 func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h *healthServer) shutdown() {
-	h.drain()
+	h.draining.Store(true)
 	h.Shutdown()
 }
 
@@ -98,21 +97,21 @@ func (h *healthServer) serving(ctx context.Context) bool {
 func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: h.draining})
+	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
 }
 
 type healthStream struct {
 	grpc_health_v1.Health_WatchServer
 	ctx      context.Context
 	cancel   context.CancelFunc
-	draining context.Context
+	draining *atomic.Bool
 }
 
 func (s *healthStream) Context() context.Context { return s.ctx }
 
 func (s *healthStream) Send(answer *grpc_health_v1.HealthCheckResponse) error {
 	err := s.Health_WatchServer.Send(answer)
-	if s.draining.Err() != nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+	if s.draining.Load() && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		s.cancel()
 	}
 	return err

@@ -5,16 +5,19 @@ import (
 	"log/slog"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 // mostName is how long a name of a caller's may be in the log, in bytes.
 const mostName = 128
 
-// names are what the line of a call names, so that somebody who searches for it finds the call.
+// names are what the line and the span of a call name, so that somebody who searches for it finds the call.
 type names struct {
 	generation, model, idempotencyKey string
-	generations                       int // of a watch that names some
+	generations                       int                 // of a watch that names some
+	answered                          *easelv1.Generation // nil: none
 }
 
 // namesOf are the names in a request or an answer.
@@ -32,7 +35,8 @@ func namesOf(message any) (n names) {
 		n.idempotencyKey = m.GetIdempotencyKey()
 	}
 	if m, ok := message.(interface{ GetGeneration() *easelv1.Generation }); ok {
-		n.generation, n.model = cmp.Or(m.GetGeneration().GetGenerationId(), n.generation), cmp.Or(m.GetGeneration().GetModelId(), n.model)
+		n.answered = m.GetGeneration()
+		n.generation, n.model = cmp.Or(n.answered.GetGenerationId(), n.generation), cmp.Or(n.answered.GetModelId(), n.model)
 	}
 	return n
 }
@@ -51,6 +55,23 @@ func (n names) attrs(answer names, order string) (all []slog.Attr) {
 	}
 	if n.generations > 0 {
 		all = append(all, slog.Int("generations", n.generations))
+	}
+	return all
+}
+
+// attributes are the names of a request or an answer, as its span has them.
+func (n names) attributes() (all []attribute.KeyValue) {
+	state := ""
+	if n.answered != nil {
+		state = strings.ToLower(strings.TrimPrefix(n.answered.GetState().String(), "STATE_"))
+	}
+	for _, one := range [][2]string{{"easel.generation.id", n.generation}, {"easel.model.id", n.model}, {"easel.generation.state", state}} {
+		if one[1] != "" {
+			all = append(all, attribute.String(one[0], one[1]))
+		}
+	}
+	if n.answered != nil && n.answered.CostCents != nil {
+		all = append(all, attribute.Int64("easel.cost_cents", n.answered.GetCostCents()))
 	}
 	return all
 }

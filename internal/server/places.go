@@ -39,12 +39,6 @@ const (
 // piece and decoded; or, when that is gone, the largest answer.
 const placeBytes = 6 << 20
 
-// connBytes is what a connection takes without its calls.
-const connBytes = 32 << 10
-
-// callMemory is what all calls may take that have their turn at once, where so many orders may.
-func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }
-
 // places are what the calls that hold one have in common: those of each caller are counted, and those of all. A call
 // that finds none is refused at once.
 type places struct {

@@ -72,3 +72,9 @@ func TestAllPlacesFitIntoTheMemoryOfAPod(t *testing.T) {
 		t.Errorf("the places of calls take %d MiB of GOMEMLIMIT=1800MiB", all>>20)
 	}
 }
+
+// connBytes is what a connection takes without its calls.
+const connBytes = 32 << 10
+
+// callMemory is what all calls may take that have their turn at once, where so many orders may.
+func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }

@@ -46,17 +46,9 @@ type proof struct {
 }
 
 func newProofs(prove func(context.Context) error, vouch func(context.Context, error) bool) *proofs {
-	p := &proofs{prove: prove, vouch: vouch, turns: gate.New(gate.Config{Places: placesOf(proofsAtOnce), OwnerPlaces: proofsOfAddress}), all: map[string]*proof{}}
+	p := &proofs{prove: prove, vouch: vouch, turns: gate.New(gate.Config{Places: [gate.Classes]int{proofsAtOnce}, OwnerPlaces: proofsOfAddress}), all: map[string]*proof{}}
 	p.ctx, p.stop = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return p
-}
-
-// placesOf are places for any class.
-func placesOf(n int) (all [gate.Classes]int) {
-	for class := range all {
-		all[class] = n
-	}
-	return all
 }
 
 // close ends all proofs, and waits for them.
@@ -146,7 +138,7 @@ func (p *proofs) leave(one *proof, apiKey string) {
 func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	defer one.cancel()
 	defer context.AfterFunc(p.ctx, one.cancel)() //nolint:contextcheck // no caller ends a proof that others wait for
-	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address, Class: gate.Read})
+	turn, err := p.turns.Enter(ctx, gate.Request{Owner: address})
 	if err == nil {
 		one.asked.Store(true)
 		err = p.prove(ctx)

@@ -27,35 +27,45 @@ import (
 // scope names this package in what it traces and measures.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// callStats are OpenTelemetry's handlers for the calls of the contract: the door refuses those whose names callers make up.
-type callStats struct {
-	whole stats.Handler
-	split stats.Handler // for calls whose span is split: makes no spans
-}
-
-func newCallStats() callStats {
-	known := otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return !public(info.FullMethodName) })
-	return callStats{otelgrpc.NewServerHandler(known), otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider()))}
-}
-
-// of is the handler of the calls of a method.
-func (s callStats) of(method string) stats.Handler {
-	if splitSpan(method) {
-		return s.split
-	}
-	return s.whole
-}
-
 // tracing adds to OpenTelemetry's handlers the attributes of generations and models, the spans of calls
 // whose span is split, and the metrics of streams.
 type tracing struct {
 	tracer trace.Tracer
-	measures
+	// Handlers of the calls of the contract, and of those whose span is split, of which it makes none: the door refuses
+	// calls whose names callers make up.
+	whole, split stats.Handler
+
+	// The metrics of streams. Their units and descriptions stand in the one table of package telemetry.
+	open     metric.Int64UpDownCounter
+	closures metric.Int64Counter
+	sent     metric.Int64Counter // bytes of results
+	// streams are the labels of each method whose calls are streams, by its full name. They are made
+	// once: made for each watch, they would grow its stack for as long as it is open.
+	streams map[string]metric.MeasurementOption
 }
 
 func newTracing() (*tracing, error) {
-	measures, err := newMeasures(otel.Meter(scope))
-	return &tracing{tracer: otel.Tracer(scope), measures: measures}, err
+	known, meter := otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return !public(info.FullMethodName) }), otel.Meter(scope)
+	t := &tracing{
+		tracer: otel.Tracer(scope), whole: otelgrpc.NewServerHandler(known),
+		split: otelgrpc.NewServerHandler(known, otelgrpc.WithTracerProvider(noop.NewTracerProvider())), streams: map[string]metric.MeasurementOption{},
+	}
+	for method := range longLived {
+		t.streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))
+	}
+	var errs [3]error
+	t.open, errs[0] = meter.Int64UpDownCounter("easel.streams.open")
+	t.closures, errs[1] = meter.Int64Counter("easel.stream.closures")
+	t.sent, errs[2] = meter.Int64Counter("easel.content.sent")
+	return t, errors.Join(errs[:]...)
+}
+
+// handler is OpenTelemetry's for the calls of a method.
+func (t *tracing) handler(method string) stats.Handler {
+	if splitSpan(method) {
+		return t.split
+	}
+	return t.whole
 }
 
 // callSpan is the tracing of one call.
@@ -88,13 +98,13 @@ func (t *tracing) begin(ctx context.Context, method, peer string) (context.Conte
 }
 
 // enter notes that a call was admitted, with its request. A call of one answer is open then.
-func (c *callSpan) enter(request any, streams bool) {
+func (c *callSpan) enter(request names, streams bool) {
 	if c.stream != nil {
 		c.entered = true
 		c.open.Add(c.ctx, 1, c.stream)
 	}
 	if span := *c.span.Load(); span.IsRecording() {
-		span.SetAttributes(attributesOf(request)...)
+		span.SetAttributes(request.attributes()...)
 	}
 	if !streams {
 		c.opened()
@@ -153,7 +163,7 @@ func (c *callSpan) about() trace.SpanStartOption {
 
 // conclude writes on the last span of a call how it has ended.
 func (c *callSpan) conclude(span trace.Span, st *status.Status, took time.Duration) {
-	span.SetAttributes(append(attributesOf(c.answer), semconv.ClientAddress(c.peer))...)
+	span.SetAttributes(append(namesOf(c.answer).attributes(), semconv.ClientAddress(c.peer))...)
 	if c.order != "" {
 		span.SetAttributes(attribute.String("easel.order.id", c.order))
 	}
@@ -181,62 +191,12 @@ func serverFault(code codes.Code) bool {
 	return false
 }
 
-// attributesOf are the span attributes of the generation and the model in a message.
-func attributesOf(message any) []attribute.KeyValue {
-	all := make([]attribute.KeyValue, 0, 5)
-	text := func(key, value string) {
-		if value != "" {
-			all = append(all, attribute.String(key, value))
-		}
-	}
-	if m, ok := message.(interface{ GetGenerationId() string }); ok {
-		text("easel.generation.id", m.GetGenerationId())
-	}
-	if m, ok := message.(interface{ GetModelId() string }); ok {
-		text("easel.model.id", m.GetModelId())
-	}
-	m, ok := message.(interface{ GetGeneration() *easelv1.Generation })
-	if !ok || m.GetGeneration() == nil {
-		return all
-	}
-	g := m.GetGeneration()
-	text("easel.generation.id", g.GetGenerationId())
-	text("easel.model.id", g.GetModelId())
-	text("easel.generation.state", strings.ToLower(strings.TrimPrefix(g.GetState().String(), "STATE_")))
-	if g.CostCents != nil {
-		all = append(all, attribute.Int64("easel.cost_cents", g.GetCostCents()))
-	}
-	return all
-}
-
 // bytesOf is how many bytes of a result a message carries.
 func bytesOf(message any) int {
 	if chunk, ok := message.(service.PreEncodedChunk); ok {
 		return chunk.Bytes()
 	}
 	return 0
-}
-
-// measures are the metrics of streams. Their units and descriptions stand in the one table of
-// package telemetry.
-type measures struct {
-	open     metric.Int64UpDownCounter
-	closures metric.Int64Counter
-	sent     metric.Int64Counter // bytes of results
-	// streams are the labels of each method whose calls are streams, by its full name. They are made
-	// once: made for each watch, they would grow its stack for as long as it is open.
-	streams map[string]metric.MeasurementOption
-}
-
-func newMeasures(meter metric.Meter) (measures, error) {
-	open, openErr := meter.Int64UpDownCounter("easel.streams.open")
-	closures, closuresErr := meter.Int64Counter("easel.stream.closures")
-	sent, sentErr := meter.Int64Counter("easel.content.sent")
-	streams := map[string]metric.MeasurementOption{}
-	for method := range longLived {
-		streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))
-	}
-	return measures{open, closures, sent, streams}, errors.Join(openErr, closuresErr, sentErr)
 }
 
 // closureOf is why a stream ended. The set is closed, as each is a series: the table of package

@@ -56,12 +56,12 @@ func BenchmarkTelemetryOfACall(b *testing.B) {
 			}
 			upstream.Pattern = "GET /generations/{id}"
 			const method = easelv1.GenerationService_GetGeneration_FullMethodName
-			ok, calls := status.New(codes.OK, ""), newCallStats().of(method)
+			ok, calls := status.New(codes.OK, ""), t.handler(method)
 			b.ReportAllocs()
 			for b.Loop() {
 				tagged, began := calls.TagRPC(incoming, &stats.RPCTagInfo{FullMethodName: method}), time.Now()
 				ctx, span := t.begin(tagged, method, "127.0.0.1:5555")
-				span.enter(request, false)
+				span.enter(namesOf(request), false)
 				answer, err := transport.RoundTrip(upstream.WithContext(ctx))
 				if err != nil {
 					b.Fatal(err)
