@@ -41,23 +41,6 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 	return known, nil
 }
 
-// awaitKeys is how long a start waits for the first keys of issuers, so that a good token is not asked to come again.
-const awaitKeys = 2 * time.Second
-
-func awaitIssuers(ctx context.Context, known *service.Callers) {
-	ctx, cancel := context.WithTimeout(ctx, awaitKeys)
-	defer cancel()
-	known.AwaitIssuers(ctx)
-}
-
-// issuerProblems gives why the keys of issuers can't be read; nil: there is no callers file.
-func issuerProblems(known *service.Callers) func() map[string]error {
-	if known == nil {
-		return nil
-	}
-	return known.IssuerProblems
-}
-
 // fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
 // the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
 // breaks holds up no other change of the callers file, as that of a token that must be taken out.
@@ -79,22 +62,6 @@ func fileFaults(list, inForce *callers.List) (faults callers.Faults) {
 		}
 	}
 	return faults
-}
-
-// weightOf gives the weights of the callers file that is in force; nil: there is none.
-func weightOf(known *service.Callers) func(owner string) float64 {
-	if known == nil {
-		return nil
-	}
-	return func(owner string) float64 { return known.List().Team(owner).Weight }
-}
-
-// ownersOf gives the owners of the callers file that is in force; nil: there is none.
-func ownersOf(known *service.Callers) func() []string {
-	if known == nil {
-		return nil
-	}
-	return func() []string { return known.List().Owners() }
 }
 
 // warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It

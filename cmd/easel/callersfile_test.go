@@ -15,6 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
@@ -50,7 +51,7 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 
 func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		telling := newTelling("https://catalog.example")
+		telling := newTelling(service.EventData{Catalog: "https://catalog.example"})
 		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: telling.outbox()})
 		if err != nil {
 			t.Fatal(err)

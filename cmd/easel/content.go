@@ -20,11 +20,6 @@ type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Where results are copied to once, and read from when the catalog is away or has them no more: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a held API key and a ledger that outlives a stop. Without it results are the catalog's alone."`
 }
 
-// contentHostFlags say which other hosts the catalog may send readers to.
-type contentHostFlags struct {
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts that the catalog may send readers of results to, as its bucket: they are followed over https, without the API key. An address that is not public is used only where it is named itself."`
-}
-
 func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	for _, host := range c.ContentHosts {
 		list.AddError("EASEL_CONTENT_HOSTS", catalog.CheckContentHost(host))
@@ -55,8 +50,11 @@ func (c *serveCmd) contents(ctx context.Context, client *catalog.Client, book *l
 	return content.New(cfg), nil
 }
 
-// countsOf reads what copies this process has made and read.
+// countsOf reads what copies this process has made and read; nil: it makes none.
 func countsOf(contents *content.Results) func() telemetry.CopyCounts {
+	if !contents.Keeps() {
+		return nil
+	}
 	return func() telemetry.CopyCounts {
 		c := &contents.Counts
 		return telemetry.CopyCounts{Copied: c.Copied.Load(), Failures: c.Failures.Load(), Bytes: c.Bytes.Load(), Reads: c.Reads.Load(), Rescued: c.Rescued.Load()}

@@ -18,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -42,8 +43,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer flush()
 
-	telling := newTelling(c.UpstreamURL)
-	telling.names(c.PublicURL, c.ContentURL != "")
+	telling := newTelling(service.EventData{Catalog: c.UpstreamURL, Results: c.PublicURL, Texts: c.ContentURL != ""})
 	book, closed, err := c.ledger(ctx, telling.outbox(), observed.Logger)
 	if err != nil {
 		return err
@@ -51,11 +51,6 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer closed()
 
 	gates := gate.NewSet(gate.Config{})
-	unmeasureGates, err := telemetry.MeasureGates(gates.States)
-	if err != nil {
-		return err
-	}
-	defer unmeasureGates()
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	upstream, err := c.catalog(telemetry.UpstreamTransport(transport, observed.Logger), gates, observed.Logger)
@@ -76,12 +71,6 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		hub.Called(cred, err)
 		observed.Failures.Called(ctx, cred, err)
 	})
-
-	unmeasure, err := telemetry.Measure(hub.Stats)
-	if err != nil {
-		return err
-	}
-	defer unmeasure()
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -104,32 +93,20 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
 		known.HearOfKeys(auditKeys(lines))
 		defer begin(ctx, known.FollowIssuers)()
-		awaitIssuers(ctx, known)
+		known.AwaitIssuers(ctx)
 	}
 	meter := ledger.NewMeter(ctx, book, held != nil)
 	defer begin(ctx, meter.Run)()
-	unmeasureLedger, err := telemetry.MeasureLedger(meter.Reading, telling.outcomes)
-	if err != nil {
-		return err
-	}
-	defer unmeasureLedger()
 
-	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst, Weight: weightOf(known)}, held, observed, clock)
+	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst, Weight: known.Weight}, held, observed, clock)
 	defer leave()
-	defer begin(ctx, telling.sender(book, observed.Logger).Run)()
+	defer begin(ctx, events.New(events.Config{Ledger: book, Teams: &telling.teams, Logger: observed.Logger, Count: telling.count}).Run)()
 
 	contents, err := c.contents(ctx, client, book, held, observed.Logger)
 	if err != nil {
 		return err
 	}
 	defer clock.forWork(begin(ctx, contents.Run))
-	if contents.Keeps() {
-		unmeasureContents, err := telemetry.MeasureContents(countsOf(contents), meter.Reading)
-		if err != nil {
-			return err
-		}
-		defer unmeasureContents()
-	}
 
 	services, err := service.New(service.Config{
 		Catalog: client, Hub: hub, Orders: placing, Contents: contents, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
@@ -140,14 +117,15 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(), Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: issuerProblems(known), Unaudited: lines.count}
-	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs, Owners: ownersOf(known)}
+	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(), Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: known.IssuerProblems, Unaudited: lines.count}
+	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs}
 	if held != nil {
 		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
 	}
 	operators := admin.Config{Orders: resolving, Events: known != nil, Closed: c.AdminAuth}
 	if known != nil {
 		operators.Prove = services.Operator
+		operators.Orders.Owners = func() []string { return known.List().Owners() }
 	}
 	front, err := c.frontend(services, status, operators, observed, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
@@ -157,11 +135,14 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		files = append(files, settingFile{"EASEL_TLS_CERT_FILE", certificates})
 	}
 	defer begin(ctx, files.follow)()
-	unmeasureFiles, err := telemetry.MeasureSettings(func() map[string]int { return files.broken(known) })
+	unmeasure, err := telemetry.Measure(telemetry.Readings{
+		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: telling.outcomes, Copies: countsOf(contents),
+		Settings: func() map[string]int { return files.broken(known) },
+	})
 	if err != nil {
 		return err
 	}
-	defer unmeasureFiles()
+	defer unmeasure()
 	if err := c.auditStart(ctx, book, known); err != nil {
 		return err
 	}

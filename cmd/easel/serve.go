@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
@@ -26,7 +27,7 @@ type serveCmd struct {
 
 	ledgerFlags
 	contentFlags
-	contentHostFlags
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts that the catalog may send readers of results to, as its bucket: they are followed over https, without the API key. An address that is not public is used only where it is named itself."`
 	listenFlags
 	tuningFlags
 
@@ -98,16 +99,11 @@ func (c *serveCmd) Faults() []string {
 }
 
 func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
-	u, err := url.Parse(c.UpstreamURL)
-	switch {
-	case c.UpstreamURL == "":
+	if c.UpstreamURL == "" {
 		list.Add("EASEL_UPSTREAM_URL is missing: the base address of the catalog")
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		list.Add("EASEL_UPSTREAM_URL is no absolute http or https address")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		list.Add("EASEL_UPSTREAM_URL must not have a user, a query or a fragment")
-	case u.Scheme == "http" && !c.UpstreamInsecure && !cli.IsLoopback(u.Hostname()):
-		list.Add("EASEL_UPSTREAM_URL must be https, else API keys travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+	} else {
+		_, err := catalog.ParseBaseURL(c.UpstreamURL, c.UpstreamInsecure)
+		list.AddError("EASEL_UPSTREAM_URL", err)
 	}
 	if c.UpstreamKeyFile != "" {
 		_, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler), nil)

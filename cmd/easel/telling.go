@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -21,12 +20,9 @@ type telling struct {
 	counts map[string]map[string]int64 // by team and outcome
 }
 
-func newTelling(catalog string) *telling {
-	return &telling{data: service.EventData{Catalog: catalog}, counts: map[string]map[string]int64{}}
+func newTelling(data service.EventData) *telling {
+	return &telling{data: data, counts: map[string]map[string]int64{}}
 }
-
-// names says where results are read that events tell of.
-func (t *telling) names(results string, texts bool) { t.data.Results, t.data.Texts = results, texts }
 
 // outbox tells the ledger who is told of what.
 func (t *telling) outbox() *ledger.Outbox {
@@ -48,11 +44,6 @@ func (t *telling) take(list *callers.List) {
 		teams[team.Name] = one
 	}
 	t.teams.Set(teams)
-}
-
-// sender makes what sends the events.
-func (t *telling) sender(book *ledger.Ledger, logger *slog.Logger) *events.Sender {
-	return events.New(events.Config{Ledger: book, Teams: &t.teams, Logger: logger, Count: t.count})
 }
 
 // count counts what has come of events.

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestTheCountsOfATeamBeginAtZero(t *testing.T) {
-	telling := newTelling("https://catalog.example")
+	telling := newTelling(service.EventData{Catalog: "https://catalog.example"})
 	for n, text := range []string{
 		"teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: []\n",
 		"teams: {studio: {}, print: {}}\ncallers: []\n", // what was pending may still be given up

@@ -68,7 +68,7 @@ type Client struct {
 
 // New checks the configuration and makes a client. It sends nothing.
 func New(cfg Config) (*Client, error) {
-	base, err := parseBaseURL(cfg.BaseURL, cfg.AllowInsecure)
+	base, err := ParseBaseURL(cfg.BaseURL, cfg.AllowInsecure)
 	if err != nil {
 		return nil, fmt.Errorf("catalog: base URL: %w", err)
 	}

@@ -108,9 +108,9 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// parseBaseURL checks the base URL. Its errors never repeat the URL, which may hold a
+// ParseBaseURL checks the base URL. Its errors never repeat the URL, which may hold a
 // password.
-func parseBaseURL(text string, insecure bool) (*url.URL, error) {
+func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
@@ -126,7 +126,7 @@ func parseBaseURL(text string, insecure bool) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return nil, errors.New("must not have a query or fragment")
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("must be https for host %s, because API keys would travel in the clear", u.Hostname())
+		return nil, fmt.Errorf("must be https for host %s, because API keys would travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it", u.Hostname())
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	return url.Parse(u.Scheme + "://" + u.Host + path)

@@ -106,10 +106,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
-	unmeasureGates, err := telemetry.MeasureGates(o.hub.Gates.States)
-	must(err)
-	t.Cleanup(unmeasureGates)
-	unmeasure, err := telemetry.Measure(s.hub.Stats)
+	unmeasure, err := telemetry.Measure(telemetry.Readings{Gates: o.hub.Gates.States, Hub: s.hub.Stats})
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	s.teams = o.service.Callers != nil

@@ -23,6 +23,14 @@ type Callers struct {
 // List gives the callers in force.
 func (c *Callers) List() *callers.List { return c.list.Known() }
 
+// Weight is the part of an owner in what the catalog takes; 0, which is the usual one, without a callers file.
+func (c *Callers) Weight(owner string) float64 {
+	if c == nil {
+		return 0
+	}
+	return c.List().Team(owner).Weight
+}
+
 // Reload reads the file now.
 func (c *Callers) Reload() { c.list.Reload() }
 
@@ -38,11 +46,22 @@ func (c *Callers) HearOfKeys(changed func(issuer callers.Issuer, before, after [
 // FollowIssuers reads the keys of the issuers in the file, until ctx ends.
 func (c *Callers) FollowIssuers(ctx context.Context) { c.verifier.Run(ctx) }
 
-// AwaitIssuers waits for the first keys of the issuers while ctx lasts. Those that can't be read are waited for no longer.
-func (c *Callers) AwaitIssuers(ctx context.Context) { c.verifier.Ready(ctx) }
+// AwaitIssuers waits a moment for the first keys of the issuers, so that a good token is not asked to come again. Those
+// that can't be read are waited for no longer.
+func (c *Callers) AwaitIssuers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, keysDelay)
+	defer cancel()
+	c.verifier.Ready(ctx)
+}
 
-// IssuerProblems are why the keys of issuers can't be read, by the names of the issuers.
-func (c *Callers) IssuerProblems() map[string]error { return c.verifier.Problems() }
+// IssuerProblems are why the keys of issuers can't be read, by the names of the issuers. Without a callers file there are
+// none.
+func (c *Callers) IssuerProblems() map[string]error {
+	if c == nil {
+		return nil
+	}
+	return c.verifier.Problems()
+}
 
 // LoadCallers reads the callers file. logger hears of later changes, and of those that can't be taken over:
 // the file is broken, or accept, which may be nil, refuses it. Its errors never repeat the file.

@@ -19,7 +19,7 @@ func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	done := CopyCounts{Copied: 1, Failures: 2, Bytes: 3, Reads: 4, Rescued: 5}
 	known := ledger.Reading{Summary: ledger.Summary{Contents: ledger.ContentSummary{Waiting: 6, Failed: 7, Oldest: 8 * time.Second}}}
-	stop, err := MeasureContents(func() CopyCounts { return done }, func() ledger.Reading { return known })
+	stop, err := Measure(Readings{Copies: func() CopyCounts { return done }, Ledger: func() ledger.Reading { return known }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,6 @@ import (
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// MeasureGates measures the gates of all API keys at each collection, until stop is called.
-func MeasureGates(states func() map[string]gate.State) (stop func(), err error) {
-	return measured(Gates, func(value observe) { readGates(states(), time.Now()).observe(value) })
-}
-
 // line is who waits: an owner and a class.
 type line struct{ owner, class string }
 

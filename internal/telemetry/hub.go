@@ -2,11 +2,6 @@ package telemetry
 
 import "github.com/easel-grpc/easel/internal/watch"
 
-// Measure reads the metrics of the hub at each collection, until stop is called.
-func Measure(stats func() watch.Stats) (stop func(), err error) {
-	return measured(Hub, func(value observe) { readHub(stats(), value) })
-}
-
 func readHub(s watch.Stats, value observe) {
 	value("easel.watches.open", float64(s.Watches))
 	value("easel.generations.active", float64(s.Active))

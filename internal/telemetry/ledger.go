@@ -5,17 +5,13 @@ import "github.com/easel-grpc/easel/internal/ledger"
 // measuredOwners is how many owners have metrics of their own, at most.
 const measuredOwners = 200
 
-// MeasureLedger measures the book of orders at each collection, until stop is called, and the outcomes of attempts to
-// send events, by owner and outcome. read and events ask no database.
-func MeasureLedger(read func() ledger.Reading, events func() map[string]map[string]int64) (stop func(), err error) {
-	return measured(Book, func(value observe) {
-		readLedger(read(), value)
-		for name, outcomes := range events() {
-			for outcome, n := range outcomes {
-				value("easel.events", float64(n), owner.is(name), eventOutcome.is(outcome))
-			}
+// readEvents reads the outcomes of attempts to send events.
+func readEvents(events map[string]map[string]int64, value observe) {
+	for name, outcomes := range events {
+		for outcome, n := range outcomes {
+			value("easel.events", float64(n), owner.is(name), eventOutcome.is(outcome))
 		}
-	})
+	}
 }
 
 func readLedger(l ledger.Reading, value observe) {

@@ -4,14 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // observe tells the value of a series at a collection. The metric is one of the table.
 type observe func(name string, value float64, labels ...attribute.KeyValue)
+
+// Readings are what metrics are read from at each collection. None asks anybody else; what is nil is not there.
+type Readings struct {
+	Hub      func() watch.Stats
+	Gates    func() map[string]gate.State // of all API keys
+	Ledger   func() ledger.Reading
+	Events   func() map[string]map[string]int64 // attempts to send, by owner and outcome; with Ledger
+	Copies   func() CopyCounts                  // of results; with Ledger
+	Settings func() map[string]int              // how much can't be taken over, by setting
+}
+
+// Measure has metrics read at each collection, until stop is called.
+func Measure(r Readings) (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, one := range stops {
+			one()
+		}
+	}
+	for _, source := range []struct {
+		name  Source
+		there bool
+		read  func(observe)
+	}{
+		{Hub, r.Hub != nil, func(value observe) { readHub(r.Hub(), value) }},
+		{Gates, r.Gates != nil, func(value observe) { readGates(r.Gates(), time.Now()).observe(value) }},
+		{Book, r.Events != nil, func(value observe) { readLedger(r.Ledger(), value); readEvents(r.Events(), value) }},
+		{Contents, r.Copies != nil, func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }},
+		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), value) }},
+	} {
+		if !source.there {
+			continue
+		}
+		one, err := measured(source.name, source.read)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
+}
+
+func readSettings(broken map[string]int, value observe) {
+	for name, n := range broken {
+		value("easel.settings.broken", float64(n), setting.is(name))
+	}
+}
 
 // measured has the metrics of a source read at each collection, until stop is called.
 func measured(from Source, read func(observe)) (stop func(), err error) {

@@ -26,13 +26,13 @@ type Metric struct {
 // Source is what is read at each collection.
 type Source string
 
-// The sources.
+// The sources: see [Readings].
 const (
-	Hub      Source = "hub"      // see [Measure]
-	Gates    Source = "gates"    // see [MeasureGates]
-	Book     Source = "ledger"   // see [MeasureLedger]
-	Settings Source = "settings" // see [MeasureSettings]
-	Contents Source = "contents" // see [MeasureContents]
+	Hub      Source = "hub"
+	Gates    Source = "gates"
+	Book     Source = "ledger"
+	Settings Source = "settings"
+	Contents Source = "contents"
 )
 
 // Label is a dimension of a metric. Its values are a closed set, or the first so many values and

@@ -172,9 +172,9 @@ func TestEachCountOfSharedPollsHasASeriesOfItsOwn(t *testing.T) {
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
-	stop, err := Measure(
-		func() watch.Stats { return watch.Stats{Away: 1, Claimed: 2, Refused: 3, Taken: 4} },
-	)
+	stop, err := Measure(Readings{
+		Hub: func() watch.Stats { return watch.Stats{Away: 1, Claimed: 2, Refused: 3, Taken: 4} },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
