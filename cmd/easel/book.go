@@ -37,15 +37,15 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	looked, err := ledger.Verify(ctx, c.LedgerURL, func(d ledger.Difference) { console.Print(d.String()) }, func(orders int) {
 		console.ShowLive(fmt.Sprintf("%d orders", orders))
 	})
+	return tellVerified(console, "", looked, err)
+}
+
+// tellVerified says what the journal of a ledger adds up to; err: nothing could be done.
+func tellVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
 		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
-	return tellVerified(console, "", looked)
-}
-
-// tellVerified says what the journal of a ledger adds up to.
-func tellVerified(console *terminal.Console, done string, looked ledger.Verified) error {
 	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", done, looked.Orders, looked.Budgets, looked.Differences))
 	if looked.Differences > 0 {
 		return &cli.Problem{Exit: cli.ExitFailure, Text: "the book does not say what its journal adds up to", Cure: "trust the journal, and restore what was changed beside it from a backup"}
@@ -76,11 +76,7 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 	looked, err := ledger.Backup(ctx, c.LedgerURL, c.File, func(bytes int64) {
 		console.ShowLive(fmt.Sprintf("%d MiB", bytes>>20))
 	}, func(d ledger.Difference) { console.Print(d.String()) })
-	console.ShowLive("")
-	if err != nil {
-		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
-	}
-	return tellVerified(console, c.File+" has ", looked)
+	return tellVerified(console, c.File+" has ", looked, err)
 }
 
 type ledgerCopyCmd struct {
@@ -106,11 +102,7 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows, all int64) {
 		console.ShowLive(fmt.Sprintf("%s: %d of %d", table, rows, all))
 	}, func(d ledger.Difference) { console.Print(d.String()) })
-	console.ShowLive("")
-	if err != nil {
-		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
-	}
-	return tellVerified(console, fmt.Sprintf("%d rows are copied and compared: ", copied.Rows), copied.Verified)
+	return tellVerified(console, fmt.Sprintf("%d rows are copied and compared: ", copied.Rows), copied.Verified, err)
 }
 
 // thisUser is who runs this program, for the audit.

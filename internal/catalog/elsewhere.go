@@ -105,16 +105,15 @@ func (e *elsewhere) follows(to *url.URL) bool {
 
 // of gives where an answer leads, if that may be followed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
+	if resp == nil || r.op != opContent {
+		return nil, false
+	}
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		return nil, false
+		to, err := from.Parse(resp.Header.Get("Location"))
+		return to, err == nil && resp.Header.Get("Location") != "" && e.follows(to)
 	}
-	if r.op != opContent {
-		return nil, false
-	}
-	to, err := from.Parse(resp.Header.Get("Location"))
-	return to, err == nil && resp.Header.Get("Location") != "" && e.follows(to)
+	return nil, false
 }
 
 // get reads a result at another host, for an API key that does not leave. What that host refuses is not the catalog's word: it

@@ -132,11 +132,13 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 	}
 	resp, err := q.transport.RoundTrip(req)
 	pastEnd := err == nil && r.op == opContent && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable
+	to, leads := q.elsewhere.of(r, req.URL, resp)
 	switch {
 	case err != nil:
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
-	case q.leads(r, req, resp):
-		return q.followed(timed, ctx, turn, cred, r, req, resp)
+	case leads:
+		resp.Body.Close()
+		return q.follow(timed, ctx, turn, cred, r, to, req.Header.Get("Authorization"))
 	case resp.StatusCode/100 != 2 && !pastEnd:
 		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
@@ -153,20 +155,12 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 	return resp, redact, err
 }
 
-// leads reports whether the catalog has sent a reader to another host, which may be followed.
-func (q *requester) leads(r *request, req *http.Request, resp *http.Response) bool {
-	_, follows := q.elsewhere.of(r, req.URL, resp)
-	return follows
-}
-
-// followed goes where the catalog has sent a reader, once its own answer is noted.
-func (q *requester) followed(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request, req *http.Request, resp *http.Response) (*http.Response, *redactor, error) {
-	to, _ := q.elsewhere.of(r, req.URL, resp)
-	resp.Body.Close()
+// follow goes where the catalog has sent a reader, once its own answer is noted.
+func (q *requester) follow(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
 	q.leave(turn, cred, nil)
 	q.accepted.record(cred, nil)
 	q.called(ctx, cred, nil)
-	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), req.Header.Get("Authorization"), r, to)
+	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), authorization, r, to)
 	if ended := contextError(ctx); err != nil && ended != nil {
 		err = ended
 	}
