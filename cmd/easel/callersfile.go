@@ -41,6 +41,13 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 	return known, nil
 }
 
+// awaitKeys waits a moment for the first keys of issuers, so that a good token is not asked to come again.
+func awaitKeys(ctx context.Context, issuers *callers.Verifier) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	issuers.Ready(ctx)
+}
+
 // fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
 // the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
 // breaks holds up no other change of the callers file, as that of a token that must be taken out.

@@ -91,9 +91,9 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	if known != nil {
 		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
-		known.HearOfKeys(auditKeys(lines))
-		defer begin(ctx, known.FollowIssuers)()
-		known.AwaitIssuers(ctx)
+		known.Issuers.Changed = auditKeys(lines)
+		defer begin(ctx, known.Issuers.Run)()
+		awaitKeys(ctx, known.Issuers)
 	}
 	meter := ledger.NewMeter(ctx, book, held != nil)
 	defer begin(ctx, meter.Run)()
@@ -117,17 +117,23 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer services.Close()
 
-	status := admin.Status{Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(), Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Issuers: known.IssuerProblems, Unaudited: lines.count}
-	resolving := admin.Orders{Ledger: book, Contents: contents, Differs: placedOrders{book, client, held}.differs}
-	if held != nil {
-		resolving.APIKey, resolving.Delete = held.APIKeySum(), placedOrders{book, client, held}.delete
+	asked := placedOrders{book, client, held}
+	operators := admin.Config{
+		Status: admin.Status{
+			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(),
+			Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Unaudited: lines.count,
+		},
+		Orders: admin.Orders{Ledger: book, Contents: contents, Differs: asked.differs}, Events: known != nil, Closed: c.AdminAuth,
+		LogLevel: observed.Level, Metrics: observed.Metrics, Nameless: observed.Nameless, AllowedHosts: c.HTTPAllowedHosts,
 	}
-	operators := admin.Config{Orders: resolving, Events: known != nil, Closed: c.AdminAuth}
+	if held != nil {
+		operators.Orders.APIKey, operators.Orders.Delete = held.APIKeySum(), asked.delete
+	}
 	if known != nil {
-		operators.Prove = services.Operator
+		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, services.Operator
 		operators.Orders.Owners = func() []string { return known.List().Owners() }
 	}
-	front, err := c.frontend(services, status, operators, observed, clock) //nolint:contextcheck // routes are registered without waiting
+	front, err := c.frontend(services, operators, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -241,13 +247,13 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, status admin.Status, operators admin.Config, observed *telemetry.Telemetry, clock *stopClock) (*server.Server, error) {
-	c.warnOfAnyHost(observed.Logger)
+func (c *serveCmd) frontend(services *service.Service, operators admin.Config, logger *slog.Logger, clock *stopClock) (*server.Server, error) {
+	c.warnOfAnyHost(logger)
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr, MetricsAddr: c.MetricsAddr,
 		TLS:     server.TLS{CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth)},
-		Service: timedService{services, clock}, Logger: observed.Logger,
-		REST: c.rest(services), Admin: c.operators(status, operators, observed), Metrics: c.scraped(status, observed), DrainTimeout: clock.calls(),
+		Service: timedService{services, clock}, Logger: logger,
+		REST: c.rest(services), Admin: c.operators(operators), Metrics: c.scraped(operators), DrainTimeout: clock.calls(),
 		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
@@ -278,30 +284,24 @@ func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.
 }
 
 // operators makes what the admin listener serves, once the server is there that it tells of.
-func (c *serveCmd) operators(status admin.Status, operators admin.Config, observed *telemetry.Telemetry) func(*server.Server) (http.Handler, func()) {
+func (c *serveCmd) operators(config admin.Config) func(*server.Server) (http.Handler, func()) {
 	return func(front *server.Server) (http.Handler, func()) {
-		this := thisBuild()
-		status.Version, status.Revision, status.Began = this.Version, this.Revision, time.Now()
-		status.Serving, status.Usage = front.Serving, func() (all []admin.Usage) {
+		config.Status.Serving, config.Status.Usage = front.Serving, func() (all []admin.Usage) {
 			for _, usage := range front.Usage() {
 				all = append(all, admin.Usage(usage))
 			}
 			return all
 		}
-		operators.Status, operators.LogLevel, operators.Metrics, operators.Nameless = status, observed.Level, observed.Metrics, observed.Nameless
-		operators.Addr, operators.ConfiguredAddr, operators.AllowedHosts = front.AdminAddr(), c.AdminAddr, c.HTTPAllowedHosts
-		return admin.New(operators)
+		config.Addr, config.ConfiguredAddr = front.AdminAddr(), c.AdminAddr
+		return admin.New(config)
 	}
 }
 
 // scraped makes what the metrics listener serves.
-func (c *serveCmd) scraped(status admin.Status, observed *telemetry.Telemetry) func(*server.Server) http.Handler {
+func (c *serveCmd) scraped(config admin.Config) func(*server.Server) http.Handler {
 	return func(front *server.Server) http.Handler {
-		status.Serving = front.Serving
-		return admin.NewScraped(admin.Config{
-			Status: status, Metrics: observed.Metrics,
-			Addr: front.MetricsAddr(), ConfiguredAddr: c.MetricsAddr, AllowedHosts: c.HTTPAllowedHosts,
-		})
+		config.Status.Serving, config.Addr, config.ConfiguredAddr = front.Serving, front.MetricsAddr(), c.MetricsAddr
+		return admin.NewScraped(config)
 	}
 }
 

@@ -64,7 +64,7 @@ func (f settingFiles) broken(known *service.Callers) map[string]int {
 		}
 	}
 	if known != nil {
-		counts["issuers"] = len(known.IssuerProblems())
+		counts["issuers"] = len(known.Issuers.Problems())
 	}
 	return counts
 }

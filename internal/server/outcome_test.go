@@ -165,8 +165,8 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 			}
 		}
 	}()
-	go callers.FollowIssuers(t.Context())
-	callers.AwaitIssuers(t.Context())
+	go callers.Issuers.Run(t.Context())
+	callers.Issuers.Ready(t.Context())
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
 	s = newStack(t, append(change, func(o *options) { o.service.Held, o.service.Callers = &held, callers })...)

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
@@ -16,12 +15,13 @@ type Attempt = callers.Attempt
 // Callers knows the services that may use a held API key. The callers file is read again by Reload, and never for a call. A
 // file that names nobody any more lets nobody in.
 type Callers struct {
-	list     *reload.Value[*callers.List]
-	verifier *callers.Verifier
+	*reload.Value[*callers.List]
+	// Issuers verifies the tokens of the issuers in the file.
+	Issuers *callers.Verifier
 }
 
 // List gives the callers in force.
-func (c *Callers) List() *callers.List { return c.list.Known() }
+func (c *Callers) List() *callers.List { return c.Known() }
 
 // Weight is the part of an owner in what the catalog takes; 0, which is the usual one, without a callers file.
 func (c *Callers) Weight(owner string) float64 {
@@ -29,38 +29,6 @@ func (c *Callers) Weight(owner string) float64 {
 		return 0
 	}
 	return c.List().Team(owner).Weight
-}
-
-// Reload reads the file now.
-func (c *Callers) Reload() { c.list.Reload() }
-
-// Problem is why the file is not in force as it stands; nil where it is.
-func (c *Callers) Problem() error { return c.list.Problem() }
-
-// HearOfKeys has changed told of new keys of an issuer that are in force, by their names. It is called before FollowIssuers,
-// and changed must not wait.
-func (c *Callers) HearOfKeys(changed func(issuer callers.Issuer, before, after []string)) {
-	c.verifier.Changed = changed
-}
-
-// FollowIssuers reads the keys of the issuers in the file, until ctx ends.
-func (c *Callers) FollowIssuers(ctx context.Context) { c.verifier.Run(ctx) }
-
-// AwaitIssuers waits a moment for the first keys of the issuers, so that a good token is not asked to come again. Those
-// that can't be read are waited for no longer.
-func (c *Callers) AwaitIssuers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, keysDelay)
-	defer cancel()
-	c.verifier.Ready(ctx)
-}
-
-// IssuerProblems are why the keys of issuers can't be read, by the names of the issuers. Without a callers file there are
-// none.
-func (c *Callers) IssuerProblems() map[string]error {
-	if c == nil {
-		return nil
-	}
-	return c.verifier.Problems()
 }
 
 // LoadCallers reads the callers file. logger hears of later changes, and of those that can't be taken over:

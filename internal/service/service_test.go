@@ -253,10 +253,10 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); known.FollowIssuers(ctx) }()
+	go func() { defer close(ended); known.Issuers.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
-	known.AwaitIssuers(t.Context())
-	if problems := known.IssuerProblems(); len(problems) != 1 || problems["away"] == nil {
+	known.Issuers.Ready(t.Context())
+	if problems := known.Issuers.Problems(); len(problems) != 1 || problems["away"] == nil {
 		t.Errorf("the problems are %v", problems)
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
