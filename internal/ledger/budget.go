@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -12,6 +13,13 @@ func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	err := tx.row(`SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
 		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents)
 	return b, err
+}
+
+// budgetsOf names the budgets that an order takes, the day before the month. Transactions that go together take the same:
+// else those of one group would have the month, and wait for a day of which another group waits for the month. (At
+// midnight, by the clock of the database, they may: it gives one up then, and that is carried out again.)
+func budgetsOf(owner string, ordered time.Time) string {
+	return owner + ordered.UTC().Format(" 2006-01-02")
 }
 
 // reserve looks at what an order that was just written down has taken from its owner's budgets: they and that of all

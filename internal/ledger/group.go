@@ -7,14 +7,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // groups carry transactions out together, in one: those that come while the one before is under way. The disk is waited
 // for once for all of them. In a file of SQLite all are of one group, and are carried out one after the other. In
-// PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together.
+// PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together: as many as take
+// no longer than [groupTime], as the whole group waits for the slowest database that there is.
 type groups struct {
 	mu      sync.Mutex
 	waiting map[string][]*member // by group; somebody leads each that is here
+	halved  int                  // how often [groupMost] is
+	learned time.Time            // when that has changed
 
 	led  chan string   // to the goroutine that serves a file of SQLite; nil where there is none
 	over chan struct{} // closed when that ends
@@ -44,8 +48,41 @@ func (g *groups) close() {
 	}
 }
 
-// groupMost is how many transactions of an owner are carried out together.
-const groupMost = 16
+// groupMost is how many transactions of an owner are carried out together, fewer where their statements would take longer
+// than groupTime. Where two do, each is carried out by itself, and two are tried again after aloneTime. Who leaves a group
+// waits for it for leaveTime, before it is broken off for all.
+const (
+	groupMost = 1 << mostHalved
+
+	mostHalved = 4
+	groupTime  = 250 * time.Millisecond
+	aloneTime  = 5 * time.Second
+	leaveTime  = 250 * time.Millisecond
+)
+
+// size is how many go together now.
+func (g *groups) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.halved == mostHalved && time.Since(g.learned) > aloneTime {
+		g.halved--
+	}
+	return groupMost >> g.halved
+}
+
+// learn looks at how long the statements of a group of so many have taken.
+func (g *groups) learn(members int, took time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if size := groupMost >> g.halved; took < groupTime/2 && size <= members && g.halved > 0 {
+		g.halved--
+	} else if size < members { // it has begun before that was learned
+		return
+	}
+	for ; took > groupTime && g.halved < mostHalved; took /= 2 {
+		g.halved, g.learned = g.halved+1, time.Now()
+	}
+}
 
 // member is a transaction of a group.
 type member struct {
@@ -150,7 +187,7 @@ func (g *groups) round(key string) bool {
 	if len(members) == 0 {
 		return false
 	}
-	carryOut(members)
+	g.carryOut(members)
 	members[0].l.settleLog()
 	for _, m := range members {
 		if m.err == nil {
@@ -164,12 +201,16 @@ func (g *groups) round(key string) bool {
 // take takes the next transactions, so many of each owner, by the names of their rows: replicas that take the same ones do
 // so in one order, and none waits for one that waits for it.
 func (g *groups) take(key string) (members []*member) {
+	most := g.size()
+	if most == 1 { // they go side by side
+		most = groupMost
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of, rest := map[string]int{}, []*member{}
 	for _, m := range g.waiting[key] {
 		owner := turnOf(m.ctx).Owner
-		if of[owner]++; of[owner] <= groupMost {
+		if of[owner]++; of[owner] <= most {
 			members = append(members, m)
 		} else {
 			rest = append(rest, m)
@@ -183,35 +224,43 @@ func (g *groups) take(key string) (members []*member) {
 }
 
 // carryOut carries transactions out. What fails beside others is carried out alone: without them it may not fail.
-func carryOut(members []*member) {
-	for len(members) > 1 {
-		over, err := carryOutTogether(members)
-		if over {
-			for _, m := range members {
-				m.err = err
-			}
+func (g *groups) carryOut(members []*member) {
+	for len(members) > 1 && g.size() > 1 {
+		if g.carryOutTogether(members) {
 			return
 		}
-		var rest []*member
+		var rest, failed []*member
 		for _, m := range members {
 			if m.failed {
-				m.carryOutAlone()
+				failed = append(failed, m)
 			} else {
 				rest = append(rest, m)
 			}
 		}
-		if len(rest) == len(members) { // the database has failed all of them
+		if len(failed) == 0 { // the database has failed all of them
 			break
 		}
+		carryOutAlone(failed)
 		members = rest
 	}
+	carryOutAlone(members)
+}
+
+// carryOutAlone carries each transaction out in one of its own, side by side where the database takes several.
+func carryOutAlone(members []*member) {
+	var work sync.WaitGroup
+	defer work.Wait()
 	for _, m := range members {
-		m.carryOutAlone()
+		if m.l.IsShared() && len(members) > 1 {
+			work.Go(m.carryOut)
+		} else {
+			m.carryOut()
+		}
 	}
 }
 
-// carryOutAlone carries a transaction out. Whoever goes does not break a file of SQLite off.
-func (m *member) carryOutAlone() {
+// carryOut carries a transaction out. Whoever goes does not break a file of SQLite off.
+func (m *member) carryOut() {
 	ctx := m.ctx
 	if !m.l.IsShared() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), AnswerTime)
@@ -228,7 +277,7 @@ func (m *member) carryOutAlone() {
 
 // carryOutTogether carries transactions out in one. It is over when they are committed, or that may be; else nothing was
 // recorded, and those that have failed are marked.
-func carryOutTogether(members []*member) (over bool, err error) {
+func (g *groups) carryOutTogether(members []*member) (over bool) {
 	l := members[0].l
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(members[0].ctx), AnswerTime)
 	defer cancel()
@@ -238,14 +287,19 @@ func carryOutTogether(members []*member) (over bool, err error) {
 	if l.IsShared() {
 		run = runTogether
 		for _, m := range members {
-			defer context.AfterFunc(m.ctx, breakOff)()
+			defer context.AfterFunc(m.ctx, func() { breakOffSoon(ctx, breakOff) })()
 		}
 	}
-	err = l.transact(ctx, func(s session) error {
-		if err := run(ctx, s, members); err != nil {
+	err := l.transact(ctx, func(s session) error {
+		begun := time.Now()
+		err := run(ctx, s, members)
+		if l.IsShared() {
+			g.learn(len(members), time.Since(begun))
+		}
+		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // somebody has gone before the commit, which nobody breaks off
+		if ctx.Err() != nil { // before the commit, which nobody breaks off
 			return ctx.Err()
 		}
 		over = true
@@ -256,20 +310,48 @@ func carryOutTogether(members []*member) (over bool, err error) {
 		}
 		return committed(s.commit(bounded))
 	})
-	return over, err
+	for _, m := range members {
+		if over && (err != nil || !m.failed) {
+			m.err = err
+		}
+	}
+	return over
 }
 
-// runInTurn runs transactions one after the other, until one fails.
+// breakOffSoon breaks a group off for somebody who has left it, if it does not end soon: to begin it anew without them
+// takes everybody's time.
+func breakOffSoon(group context.Context, breakOff func()) {
+	select {
+	case <-time.After(leaveTime):
+		breakOff()
+	case <-group.Done():
+	}
+}
+
+// runInTurn runs transactions one after the other. What fails takes back nothing of the others.
 func runInTurn(ctx context.Context, s session, members []*member) error {
 	deadline, _ := ctx.Deadline()
 	for _, m := range members {
 		own, cancel := context.WithDeadline(context.WithoutCancel(m.ctx), deadline)
 		defer cancel()
-		if m.failed = m.run(own, s) != nil; m.failed { //nolint:contextcheck // the transaction has it
-			return errNothing
+		if err := m.runApart(own, s); err != nil { //nolint:contextcheck // the transaction has it
+			return err
 		}
 	}
 	return nil
+}
+
+// runApart runs a transaction within another.
+func (m *member) runApart(ctx context.Context, s session) error {
+	if err := s.send(ctx, []*statement{{text: "SAVEPOINT member"}}); err != nil {
+		return err
+	}
+	ends := []*statement{{text: "RELEASE member"}}
+	m.err = m.run(ctx, s)
+	if m.failed = m.err != nil; m.failed {
+		ends = []*statement{{text: "ROLLBACK TO member"}, {text: "RELEASE member"}}
+	}
+	return s.send(ctx, ends)
 }
 
 // runTogether runs transactions side by side: the next statements of all of them go to the database at once.

@@ -8,7 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -163,6 +167,113 @@ func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
 	}
 	if n := l.commits.Load() - commits; n != 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
 		t.Errorf("%d transactions, and they have seen %v", n, slices.Sorted(maps.Keys(seen)))
+	}
+}
+
+// What one is refused costs the others of a file nothing.
+func TestARefusalRepeatsNoOtherOfAFile(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	ran, commits := 0, l.commits.Load()
+	steps := map[string]func(*transaction) error{"neighbour": func(*transaction) error { ran++; return nil }}
+	for n := range groupMost {
+		steps[fmt.Sprint("refused ", n)] = func(*transaction) error { return ErrKeyTaken }
+	}
+	errs := together(t, l, steps, func(ctx context.Context, name string, do func(*transaction) error) error {
+		if name == "neighbour" {
+			ctx = inTurn(ctx, forOrder, name)
+		}
+		return l.inStudio(ctx, name, do)
+	})
+	for name, err := range errs {
+		if errors.Is(err, ErrKeyTaken) == (name == "neighbour") {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'neighbour' OR name LIKE 'refused %'`); noted != "1" || ran != 1 || l.commits.Load()-commits != 2 {
+		t.Errorf("%s are noted in %d groups, the neighbour's %d times", noted, l.commits.Load()-commits, ran)
+	}
+}
+
+// A group whose statements take long is followed by smaller ones, down to none, and by larger ones when they are quick.
+func TestAGroupIsAsLargeAsItIsQuick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &groups{}
+		for n, step := range []struct {
+			members int
+			took    time.Duration
+			size    int
+		}{
+			{1, groupTime / 2, 16},
+			{16, groupTime, 16},
+			{16, groupTime + 1, 8},
+			{16, 8 * groupTime, 8}, // it has begun before
+			{3, 2 * groupTime, 4},
+			{3, 1, 4},
+			{4, groupTime/2 - 1, 8},
+			{8, 1, 16},
+			{16, 1, 16},
+			{16, AnswerTime, 1},
+		} {
+			if g.learn(step.members, step.took); g.size() != step.size {
+				t.Errorf("after step %d of %d there go %d, want %d", n, step.members, g.size(), step.size)
+			}
+		}
+		time.Sleep(aloneTime)
+		before := g.size()
+		time.Sleep(1)
+		if after := g.size(); before != 1 || after != 2 {
+			t.Errorf("%d go together, and then %d", before, after)
+		}
+	})
+}
+
+// Where a group is too slow, nobody waits for it.
+func TestWhereGroupsAreSlowEachGoesAlone(t *testing.T) {
+	l := groupOf(t, proctest.Database(t))
+	l.groups.halved, l.groups.learned = mostHalved, time.Now().Add(time.Hour)
+	both := &sync.WaitGroup{}
+	both.Add(2)
+	var work sync.WaitGroup
+	for range 2 {
+		work.Go(func() {
+			if err := l.inStudio(inTurn(t.Context(), forOrder, "studio"), "", func(*transaction) error {
+				both.Done()
+				both.Wait() // they are side by side
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// Who leaves a group that ends soon breaks it off for nobody.
+func TestWhoLeavesAGroupWaitsForItsEnd(t *testing.T) {
+	for name, ends := range map[string]time.Duration{"soon": leaveTime - 1, "late": leaveTime + 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				group, end := context.WithTimeout(t.Context(), ends)
+				defer end()
+				broken := false
+				breakOffSoon(group, func() { broken = true })
+				if broken != (name == "late") {
+					t.Errorf("it is broken off: %v", broken)
+				}
+			})
+		})
+	}
+}
+
+// Transactions that take the budgets of two days go in two groups: in one they would lock them in any order.
+func TestOrdersOfTwoDaysGoInTwoGroups(t *testing.T) {
+	at := time.Date(2026, 3, 31, 23, 59, 59, 0, time.UTC)
+	same, next := budgetsOf("studio", at.Add(-time.Hour)), budgetsOf("studio", at.Add(time.Second))
+	if one := budgetsOf("studio", at.In(time.FixedZone("", 7200))); one != same || one == next || one == budgetsOf("shop", at) {
+		t.Errorf("%q, %q, %q", one, same, next)
+	}
+	if group := groupOfNew(Request{Owner: "studio", Inputs: strings.Repeat("x", smallInputs+1)}); group != "" {
+		t.Errorf("large inputs go in the group %q", group)
 	}
 }
 

@@ -111,7 +111,7 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	ctx = inTurn(ctx, forOrder, r.Owner)
-	err = l.inGroup(ctx, r.Owner, r.IdempotencyKey, func(tx *transaction) error {
+	err = l.inGroup(ctx, groupOfNew(r), r.IdempotencyKey, func(tx *transaction) error {
 		o, changed := newOrder(r), []usage(nil)
 		statements := []*statement{o.insert()}
 		if len(r.Labels) > 0 {
@@ -135,6 +135,16 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 		return nil
 	})
 	return written, free && err == nil, err
+}
+
+// smallInputs is how many bytes of inputs go in a group: to bring larger ones to the database takes everybody's time.
+const smallInputs = 64 << 10
+
+func groupOfNew(r Request) string {
+	if len(r.Inputs) > smallInputs {
+		return ""
+	}
+	return budgetsOf(r.Owner, time.Now())
 }
 
 // IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
@@ -306,7 +316,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 // generation is that of another order.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step = o.Concluded(o.Claims, c.Outcome, c.Generation)
-	err = l.inGroup(ctx, o.Owner, o.IdempotencyKey, func(tx *transaction) error {
+	err = l.inGroup(ctx, budgetsOf(o.Owner, o.Time), o.IdempotencyKey, func(tx *transaction) error {
 		var others []string
 		holder := collecting(&others, scanText, `SELECT id FROM orders WHERE generation_id = $1 AND id <> $2`, c.Generation, o.ID)
 		if err := l.conclude(tx, o, step.Order, c, holder); err != nil || len(others) == 0 {

@@ -43,13 +43,14 @@ func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error)
 
 // inGroup is [Ledger.inTransaction] for what may go together with others of its kind, in whatever order its statements and
 // theirs do; row is the name of the one that it takes. Where the database is one round trip away, that is how the
-// transactions of an owner wait for its budgets.
-func (l *Ledger) inGroup(ctx context.Context, owner, row string, do func(*transaction) error) error {
-	if !l.IsShared() {
+// transactions of an owner wait for its budgets. Those of a group take the same ones, see [budgetsOf]. What has no group goes
+// alone.
+func (l *Ledger) inGroup(ctx context.Context, group, row string, do func(*transaction) error) error {
+	if group == "" || !l.IsShared() || l.groups.size() == 1 {
 		return l.inTransaction(ctx, do)
 	}
 	return l.repeated(ctx, do, func(l *Ledger, t *transaction, do func(*transaction) error) error { //nolint:contextcheck // the transaction has it
-		return l.groups.once(owner, row, t, do)
+		return l.groups.once(group, row, t, do)
 	})
 }
 
