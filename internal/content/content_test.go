@@ -32,7 +32,7 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 		}
 		s.upstream.set(func() { s.upstream.down = true })
 		s.wantBytes("g1", file, content.FromCopy)
-		for _, offset := range []int64{1, 262143, 262144, 262145, 700_000, 700_001} {
+		for _, offset := range []int64{1, 65535, 65536, 65537, 262144, 700_000, 700_001} {
 			if got, source, err := s.read(s.results, "g1", offset); err != nil || source != content.FromCopy || !bytes.Equal(got, file[offset:]) {
 				s.Errorf("from %d on %d bytes come, %v", offset, len(got), err)
 			}

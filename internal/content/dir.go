@@ -91,6 +91,9 @@ func (f file) Close() error {
 	return nil
 }
 
+// writeSize is how much is written at once.
+const writeSize = 256 << 10
+
 // partSuffix ends the name of a file that is being written.
 const partSuffix = ".part"
 
@@ -120,7 +123,7 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) (
 	if err != nil {
 		return err
 	}
-	written, err := io.CopyBuffer(onlyWriter{into}, bounded{ctx, body}, make([]byte, blockSize))
+	written, err := io.CopyBuffer(onlyWriter{into}, bounded{ctx, body}, make([]byte, writeSize))
 	if err == nil && size >= 0 && written != size {
 		err = io.ErrUnexpectedEOF
 	}

@@ -20,7 +20,7 @@ func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row 
 	return &Content{*c, FromCatalog}, nil
 }
 
-// original opens a result in the catalog. What has a row may be a text, which is a part of the generation there.
+// original opens a result in the catalog. Where there is a store it may be a text, which is a part of the generation there.
 func (r *Results) original(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*catalog.Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch catalog.KindOf(err) {
@@ -28,7 +28,7 @@ func (r *Results) original(ctx context.Context, cred catalog.Credential, row led
 	default:
 		return c, err
 	}
-	if row.Generation == "" {
+	if r.Store == nil {
 		return nil, err
 	}
 	g, failed := r.Catalog.Generation(ctx, cred, id)

@@ -16,7 +16,7 @@ import (
 
 // blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
 // on, and a reader holds one.
-const blockSize = 256 << 10
+const blockSize = 64 << 10
 
 // storeTime is how long the store may take to open an object, and for each block.
 const storeTime = 10 * time.Second
