@@ -34,7 +34,7 @@ COMMA    = ,
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-postgres test-cluster torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
+.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-content test-postgres test-cluster torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
@@ -196,6 +196,10 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 5m -every-size
 	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
+
+test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones beside 100 downloads
+	$(GO) test ./internal/torture -count=1 -v -run 'EachResultIsCopied|LargeResults|NoByteOf' -timeout 90m \
+	  -results 10000 -result-rounds 2 -large-results 100 -large-size 104857600
 
 # What waits for a notification, for a bound of the session, or for a refusal at its begin, needs a session.
 SESSIONS = Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy

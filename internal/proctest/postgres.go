@@ -131,6 +131,20 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 // Address is where it listens.
 func (p *Postgres) Address() string { return p.address }
 
+// Dump gives all that a database has, as SQL.
+func (p *Postgres) Dump(t testing.TB, url string) []byte {
+	t.Helper()
+	program, err := exec.LookPath("pg_dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := p.command(program, url).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }

@@ -40,5 +40,12 @@
 //	fleet     facades over one PostgreSQL, a stub catalog, and watches that reconnect to another facade
 //	replicas  a facade or the database is killed, stopped, cut off or replaced
 //
+// Results that are copied have a store, which dies and lies too:
+//
+//	results       Easel, a real store and the catalog are killed in turn while results are copied
+//	doors         what stands before the catalog, and counts, and before the store, and makes trouble
+//	largeresults  many large results at once, and the memory meanwhile
+//	erased        a search for bytes of results that were erased
+//
 // All of it is test code, so that no way to crash is in the program. It needs the signals of unix.
 package torture

@@ -1,0 +1,371 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// gallery is Easel with a store, whose processes are killed: replicas over one book, a catalog, and a server of S3.
+type gallery struct {
+	*testing.T
+	ctx     context.Context //nolint:containedctx // of calls: it carries the token
+	door    *catalogDoor
+	store   *storeDoor
+	bucket  *proctest.Bucket
+	db      *sql.DB
+	env     []string
+	file    string // of the catalog
+	catalog *process
+
+	mu       sync.Mutex
+	replicas [resultReplica]*process
+	conns    [resultReplica]*grpc.ClientConn
+	results  map[string]int // generations of orders, which are numbered
+}
+
+func openGallery(t *testing.T) *gallery {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
+	g := &gallery{T: t, door: openCatalogDoor(t), bucket: proctest.StartBucket(t), file: filepath.Join(t.TempDir(), "catalog.db"), results: map[string]int{}}
+	g.store = openStoreDoor(t, g.bucket.Endpoint)
+	g.makeBucket()
+	book := proctest.StartPostgres(t).Database(t)
+	var err error
+	if g.db, err = sql.Open("pgx", book); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.db.Close() })
+	token, operator, dir := callers.NewToken(), callers.NewToken(), t.TempDir()
+	g.ctx = bearing(t.Context(), token)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	g.env = []string{
+		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
+		"EASEL_CALLERS_FILE=" + write("callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+callers.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+callers.Hash(operator)+`"]}]}`),
+		"EASEL_API_KEY=" + operator, // of commands
+		"EASEL_CONTENT_URL=" + (&proctest.Bucket{Endpoint: g.store.URL}).URL("results"),
+		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
+	}
+	g.startCatalog()
+	for n := range g.replicas {
+		g.startReplica(n)
+	}
+	watching := sync.WaitGroup{}
+	watching.Go(g.watch)
+	t.Cleanup(watching.Wait)
+	return g
+}
+
+// watch watches everything, so that ends are known soon, again after every end.
+func (g *gallery) watch() {
+	for g.Context().Err() == nil {
+		stream, err := g.client().WatchGenerations(g.ctx, &easelv1.WatchGenerationsRequest{})
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		pauseFor(g.ctx, 100*time.Millisecond)
+	}
+}
+
+func (g *gallery) makeBucket() {
+	g.Helper()
+	client, err := minio.New(strings.TrimPrefix(g.bucket.Endpoint, "http://"), &minio.Options{Creds: credentials.NewStaticV4(proctest.BucketKey, proctest.BucketSecret, "")})
+	if err != nil {
+		g.Fatal(err)
+	}
+	eventually(g.T, "a bucket", func() bool { return client.MakeBucket(g.Context(), "results", minio.MakeBucketOptions{}) == nil })
+}
+
+func (g *gallery) startCatalog() {
+	g.Helper()
+	var err error
+	if g.catalog, err = startCatalog(g.Context(), g.file, "--speed", "1000"); err != nil {
+		g.Fatal(err)
+	}
+	g.door.behind.Store(&g.catalog.found[0])
+	g.Cleanup(g.catalog.kill)
+}
+
+func (g *gallery) startReplica(n int) {
+	g.Helper()
+	p, err := startFacade(g.Context(), strings.TrimPrefix(g.door.URL, "http://"), g.env...)
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(p.kill)
+	conn, err := grpc.NewClient(p.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(func() { conn.Close() })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.replicas[n], g.conns[n] = p, conn
+}
+
+// client is that of any replica.
+func (g *gallery) client() easelv1.GenerationServiceClient {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return easelv1.NewGenerationServiceClient(g.conns[rand.IntN(len(g.conns))])
+}
+
+// order places the n-th order, whatever is killed meanwhile.
+func (g *gallery) order(n int) (id string, err error) {
+	r := &easelv1.CreateGenerationRequest{ModelId: picture, IdempotencyKey: fmt.Sprint("result-", n), InputsJson: fmt.Sprintf(`{"prompt":"result %d","size":"64x40"}`, n)}
+	if n%10 == 0 {
+		r.ModelId, r.InputsJson = "studio/haiku", fmt.Sprintf(`{"prompt":"result %d"}`, n)
+	}
+	for {
+		ctx, cancel := context.WithTimeout(g.ctx, 10*time.Second)
+		answer, err := g.client().CreateGeneration(ctx, r)
+		cancel()
+		if err == nil {
+			id = answer.GetGeneration().GetGenerationId()
+			g.mu.Lock()
+			g.results[id] = n
+			g.mu.Unlock()
+			return id, nil
+		}
+		if g.ctx.Err() != nil || !retryable(err) {
+			return "", fmt.Errorf("order %d: %w", n, err)
+		}
+		pauseFor(g.ctx, 100*time.Millisecond)
+	}
+}
+
+// copied counts the copies that the book has.
+func (g *gallery) copied() (n int) { return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`) }
+
+func (g *gallery) count(query string) (n int) {
+	g.Helper()
+	if err := g.db.QueryRowContext(g.Context(), query).Scan(&n); err != nil {
+		g.Fatal(err)
+	}
+	return n
+}
+
+// awaitCopies waits until the book has so many copies.
+func (g *gallery) awaitCopies(want int, within time.Duration) {
+	g.Helper()
+	for end := time.Now().Add(within); g.copied() < want; pauseFor(g.Context(), 50*time.Millisecond) {
+		if time.Now().After(end) {
+			g.Fatalf("%d of %d results are copied after %v: %s\n%s", g.copied(), want, within, g.waiting(), g.replicas[0].output.tail())
+		}
+	}
+}
+
+// waiting says what is not copied.
+func (g *gallery) waiting() string {
+	var said sql.NullString
+	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(state || ' ' || claims || ' ' || problem, '; ') FROM (SELECT * FROM contents WHERE state <> 1 LIMIT 5) AS c`).Scan(&said); err != nil {
+		return err.Error()
+	}
+	return said.String
+}
+
+// storm kills Easel, the store and the catalog in turn while results are copied.
+func (g *gallery) storm(results, rounds int) (kills int) {
+	g.Helper()
+	steps := 3 * rounds
+	for n := range steps {
+		g.awaitCopies(results*(n+1)/(steps+2), resultsWithin)
+		switch n % 3 {
+		case 0:
+			for n, p := range g.replicas {
+				p.kill()
+				g.startReplica(n)
+			}
+		case 1:
+			g.bucket.Kill()
+			pauseFor(g.Context(), time.Second)
+			g.bucket.Start(g.T)
+		case 2:
+			g.catalog.kill()
+			pauseFor(g.Context(), time.Second)
+			g.startCatalog()
+		}
+	}
+	return steps
+}
+
+// wanted are the digests of all results, as the catalog itself has them.
+func (g *gallery) wanted(ids ...string) map[string]string {
+	g.Helper()
+	var mu sync.Mutex
+	wanted, asking := map[string]string{}, errgroup.Group{}
+	asking.SetLimit(atOnce)
+	for _, id := range ids {
+		asking.Go(func() error {
+			digest, err := g.upstream(id)
+			mu.Lock()
+			defer mu.Unlock()
+			wanted[id] = digest
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		g.Fatal(err)
+	}
+	return wanted
+}
+
+// upstream is the digest of a result that the catalog itself gives, past the door that counts.
+func (g *gallery) upstream(id string) (digest string, err error) {
+	at := "http://" + g.catalog.found[0] + "/api/v1/api/catalog/generations/" + id
+	if g.results[id]%10 != 0 {
+		at += "/content"
+	}
+	r, err := http.NewRequestWithContext(g.ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return "", errors.Join(err, fmt.Errorf("%s is answered with %s", at, answer.Status))
+	}
+	if strings.HasSuffix(at, "/content") {
+		return digestOf(data), nil
+	}
+	said := struct{ TextOutput string }{}
+	err = json.Unmarshal(data, &said)
+	return digestOf([]byte(said.TextOutput)), err
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// download gives the digest of a result, and where it is from.
+func (g *gallery) download(id string) (digest string, from easelv1.ContentSource, err error) {
+	ctx, cancel := context.WithTimeout(g.ctx, 2*time.Minute)
+	defer cancel()
+	stream, err := g.client().DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	sum := sha256.New()
+	for err == nil {
+		var m *easelv1.DownloadGenerationResponse
+		if m, err = stream.Recv(); err == nil {
+			sum.Write(m.GetChunk().GetData())
+			if info := m.GetChunk().GetInfo(); info != nil {
+				from = info.GetSource()
+			}
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return "", from, fmt.Errorf("%s: %w", id, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), from, nil
+}
+
+// downloadAll compares results with what the catalog has, and gives how many came from a copy.
+func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
+	g.Helper()
+	var mu sync.Mutex
+	all := errgroup.Group{}
+	all.SetLimit(atOnce)
+	for id, want := range wanted {
+		all.Go(func() error {
+			got, from, err := g.download(id)
+			if err == nil && got != want {
+				err = fmt.Errorf("%s is another than the catalog's", id)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if from == easelv1.ContentSource_CONTENT_SOURCE_COPY {
+				copies++
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		g.Error(err)
+	}
+	return copies
+}
+
+// orderAll places orders, numbered from one on, and gives their generations.
+func (g *gallery) orderAll(from, count int) []string {
+	g.Helper()
+	ids, ordering := make([]string, count), errgroup.Group{}
+	ordering.SetLimit(atOnce)
+	for n := range ids {
+		ordering.Go(func() (err error) {
+			ids[n], err = g.order(from + n)
+			return err
+		})
+	}
+	if err := ordering.Wait(); err != nil {
+		g.Error(err)
+	}
+	return ids
+}
+
+// objects are the names of what is in the store.
+func (g *gallery) objects() (names []string) {
+	g.Helper()
+	store, err := content.OpenStore(g.bucket.URL("results"))
+	if err != nil {
+		g.Fatal(err)
+	}
+	for object, err := range store.List(g.Context(), "") {
+		if err != nil {
+			g.Fatal(err)
+		}
+		if !strings.HasSuffix(object.Name, "/probe") {
+			names = append(names, object.Name)
+		}
+	}
+	return names
+}
+
+// awaitObjects waits until the store has so many objects: what has come to nothing is deleted.
+func (g *gallery) awaitObjects(want int) {
+	g.Helper()
+	for end := time.Now().Add(healedWithin); ; pauseFor(g.Context(), time.Second) {
+		if got := g.objects(); len(got) == want {
+			return
+		} else if time.Now().After(end) {
+			g.Fatalf("the store has %d objects, want %d", len(got), want)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+var (
+	resultCount  = flag.Int("results", 40, "results to copy")
+	resultRounds = flag.Int("result-rounds", 1, "how often to kill Easel, the store and the catalog in turn while results are copied")
+)
+
+const (
+	resultsWithin = 15 * time.Minute // for all copies, on a machine that is busy
+	healedWithin  = 5 * time.Minute  // for a copy after a trouble
+	atOnce        = 16
+	copiesInWork  = 8 // of one process
+	resultReplica = 2
+)
+
+// TestEachResultIsCopiedOnceWhateverIsKilled copies results through kills of Easel, a real store and the catalog, downloads
+// all without the catalog, and has the store fail in each way.
+func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
+	began, g := time.Now(), openGallery(t)
+	var ids []string
+	ordering := sync.WaitGroup{}
+	ordering.Go(func() { ids = g.orderAll(1, *resultCount) })
+	kills := g.storm(*resultCount, *resultRounds)
+	ordering.Wait()
+	t.Logf("%d orders are placed, and %d results copied, after %v", *resultCount, g.copied(), time.Since(began).Round(time.Second))
+	g.awaitCopies(*resultCount, resultsWithin)
+	reads, copying := g.door.reads.Load(), time.Since(began)
+
+	wanted := g.wanted(ids...)
+	g.awaitObjects(*resultCount)
+	if orders, rows := g.count(`SELECT COUNT(*) FROM orders`), g.count(`SELECT COUNT(*) FROM contents`); orders != *resultCount || rows != orders || len(wanted) != orders {
+		t.Errorf("%d orders have %d generations and %d rows of copies", orders, len(wanted), rows)
+	}
+	g.verify()
+	files := *resultCount - *resultCount/10 // a text is read as a part of its generation
+	again := max(files/100, 2*copiesInWork*resultReplica**resultRounds)
+	t.Logf("%d results (%d files) copied in %v through %d kills: %d reads of content, %.4f a file", *resultCount, files, copying.Round(time.Second), kills, reads, float64(reads)/float64(files))
+	if reads < int64(files) || reads > int64(files+again) {
+		t.Errorf("%d reads of %d files, want at most %d more", reads, files, again)
+	}
+
+	g.catalog.kill()
+	began = time.Now()
+	if copies := g.downloadAll(wanted); copies != *resultCount {
+		t.Errorf("%d of %d results come from copies", copies, *resultCount)
+	}
+	t.Logf("%d downloads without the catalog in %v", *resultCount, time.Since(began).Round(time.Second))
+	if after := g.door.reads.Load(); after != reads {
+		t.Errorf("the catalog was read %d times more", after-reads)
+	}
+	g.startCatalog()
+
+	for trouble := fullStore; trouble < storeTroubles; trouble++ {
+		t.Run("a store that is "+trouble.String(), func(t *testing.T) { g.endure(t, trouble, wanted) })
+	}
+	all := len(wanted)
+	g.awaitObjects(all)
+	g.verify()
+	g.erase(all)
+}
+
+// inTrouble is how many orders are placed, and how many copies are read, while a store is in trouble.
+const inTrouble = 12
+
+// endure orders and reads while a store is in trouble. Everything that the catalog can serve is served, and copied later.
+func (g *gallery) endure(t *testing.T, trouble storeTrouble, wanted map[string]string) {
+	began, before := time.Now(), g.store.count(trouble)
+	g.store.set(trouble)
+	defer g.store.set(wellStore)
+	some := map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(wanted))[:min(inTrouble, len(wanted))] {
+		some[id] = wanted[id]
+	}
+	reading := sync.WaitGroup{}
+	reading.Go(func() { g.downloadAll(some) })
+	fresh := g.orderAll(1_000_000+int(trouble)*1000, inTrouble)
+	var watching errgroup.Group
+	for _, id := range fresh {
+		watching.Go(func() error { return g.watchToTheEnd(id) })
+	}
+	if err := watching.Wait(); err != nil {
+		t.Error(err)
+	}
+	ends, digests := time.Since(began), g.wanted(fresh...)
+	g.downloadAll(digests)
+	reading.Wait()
+	t.Logf("%d orders had their ends after %v, and they and %d copies were read after %v", inTrouble, ends.Round(time.Millisecond), len(some), time.Since(began).Round(time.Millisecond))
+	if g.store.count(trouble) == before {
+		t.Error("the trouble was not met")
+	}
+	g.store.set(wellStore)
+	maps.Copy(wanted, digests)
+	g.awaitCopies(len(wanted), healedWithin)
+}
+
+// watchToTheEnd watches a generation until it has succeeded.
+func (g *gallery) watchToTheEnd(id string) error {
+	ctx, cancel := context.WithTimeout(g.ctx, time.Minute)
+	defer cancel()
+	stream, err := g.client().WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
+	last := easelv1.State_STATE_UNSPECIFIED
+	for err == nil {
+		var m *easelv1.WatchGenerationResponse
+		if m, err = stream.Recv(); m.GetUpdate() != nil {
+			last = m.GetUpdate().GetGeneration().GetState()
+		}
+	}
+	if !errors.Is(err, io.EOF) || last != easelv1.State_STATE_SUCCEEDED {
+		return fmt.Errorf("the watch of %s ends with %v: %w", id, last, err)
+	}
+	return nil
+}
+
+// verify compares the book and the store, as an operator does.
+func (g *gallery) verify() {
+	g.Helper()
+	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
+		g.Errorf("%v\n%s", err, text)
+	}
+}
+
+// erase erases everything, as an operator does.
+func (g *gallery) erase(all int) {
+	g.Helper()
+	text, err := g.easel("erase", "--owner", "studio")
+	if err != nil || !strings.Contains(text, fmt.Sprint(all, " orders are erased")) {
+		g.Fatalf("%v\n%s", err, text)
+	}
+	g.awaitObjects(0)
+	if rows := g.count(`SELECT COUNT(*) FROM contents`); rows != 0 {
+		g.Errorf("%d rows of copies are left", rows)
+	}
+}
+
+// easel runs a command beside the servers.
+func (g *gallery) easel(args ...string) (text string, err error) {
+	g.Helper()
+	path, err := program()
+	if err != nil {
+		g.Fatal(err)
+	}
+	command := exec.CommandContext(g.Context(), path, args...)
+	command.Env = append(slices.Clone(g.env), "EASEL_ADMIN_ADDR="+g.replicas[0].found[2])
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
