@@ -158,6 +158,11 @@ func (g *groups) leave(key string, m *member) error {
 	case <-m.ended:
 		return m.wait()
 	case <-m.decided:
+	}
+	select {
+	case <-m.ended: // since then
+		return m.wait()
+	default:
 		return &Doubt{m.ctx.Err()}
 	}
 }

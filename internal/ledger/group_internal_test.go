@@ -325,4 +325,10 @@ func TestWhoLeavesACommitIsInDoubt(t *testing.T) {
 	if _, doubt := errors.AsType[*Doubt]((&groups{}).leave("", m)); !doubt {
 		t.Error("it is not in doubt")
 	}
+	close(m.ended)
+	for range 100 {
+		if err := (&groups{}).leave("", m); err != nil {
+			t.Fatalf("it is recorded, and ends with %v", err)
+		}
+	}
 }
