@@ -110,7 +110,7 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 		if percent <= notified || used <= 0 || used*100 < b.LimitCents*percent {
 			continue
 		}
-		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
+		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4 AND told_percent < $1`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
 			return err
 		}
 		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))
