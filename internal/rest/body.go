@@ -72,6 +72,14 @@ func (e entrance) enter(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		defer func() { leave(matchedOf(r.Context()).refused) }()
 		next(w, in, params)
+		await(w, r)
+	}
+}
+
+// await waits until an answer has left that holds a place. Over HTTP/1.1 the connection's own goroutine does so.
+func await(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor > 1 {
+		_ = http.NewResponseController(w).Flush() // a reader that has gone needs nothing
 	}
 }
 

@@ -31,6 +31,8 @@ type Calls interface {
 	// Enter lets a request in that is to become a call of a method, or says why not. The request that it gives holds its
 	// place until leave, which is told why no call was made of it, where none was.
 	Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error)
+	// EnterPage lets a request for a page in, which needs no credential, or says why not. It holds its place until leave.
+	EnterPage(r *http.Request) (leave func(), err error)
 	// ReadBody reads the body of a request that was let in, within its time.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	// Metadata says which request a call is made for, to the gRPC server.
@@ -93,7 +95,16 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	}
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) { page.ServeHTTP(w, r) }
+			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+				leave, err := config.Calls.EnterPage(r)
+				if err != nil {
+					writeError(w, r, err)
+					return
+				}
+				defer leave()
+				page.ServeHTTP(w, r)
+				await(w, r)
+			}
 			if err := gateway.HandlePath(method, path, handler); err != nil {
 				return fmt.Errorf("route %s: %w", path, err)
 			}

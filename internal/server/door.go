@@ -41,6 +41,7 @@ type door struct {
 
 	calls                           [gate.Classes]*places
 	streams, generations, public    *places
+	pages, refusals                 *places // over HTTP
 	unprovedKeys, unprovedAddresses *places
 	methods                         map[string]grpc.MethodInfo // that the server has
 
@@ -63,6 +64,8 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),
 		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
+		pages:             newPlaces("pages and files without a credential", "", addressCalls, publicCalls),
+		refusals:          newPlaces("refusals", "", addressRefusals, allRefusals),
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
 		unprovedAddresses: newPlaces("calls whose API keys or tokens are new here, or whose tokens were forged", "", unprovedAddressCalls, unprovedCalls),
 		methods:           map[string]grpc.MethodInfo{}, open: map[*conn]map[*call]bool{}, requests: map[string]*call{},
@@ -73,6 +76,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
 	}
 	d.unprovedAddresses.spare = unprovedCalls / spareShare
+	d.pages.spare, d.refusals.spare = publicCalls/spareShare, allRefusals/spareShare
 	return d
 }
 

@@ -16,6 +16,7 @@ var (
 	CallerTurns                               = callerTurns(Limits{}.calls())
 	PlaceBytes, ConnBytes, CallMemory         = placeBytes, connBytes, callMemory(Limits{}.calls())
 	AddressCalls, PublicCalls                 = addressCalls, publicCalls
+	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
 	ForgedFor                                 = forgedFor
 	UnprovedAll, StreamWindow                 = unprovedCalls + unprovedCalls/spareShare, streamWindow

@@ -20,9 +20,11 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
-			SendPingTimeout:      keepaliveIdle,
-			PingTimeout:          keepaliveTimeout,
-			WriteByteTimeout:     writeTimeout,
+			// What of a body is kept before it is read.
+			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 4 * streamWindow,
+			SendPingTimeout:  keepaliveIdle,
+			PingTimeout:      keepaliveTimeout,
+			WriteByteTimeout: writeTimeout,
 		},
 	}
 }

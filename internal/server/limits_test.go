@@ -132,6 +132,18 @@ func limits() []limit {
 			nil,
 		},
 		{
+			"pages and packages over HTTP that have not left: to one address; all", fmt.Sprintf("%d; %s; a sixteenth more for addresses that have fewer than 2", server.AddressCalls, number(server.PublicCalls)),
+			"429 `OVERLOADED` at once",
+			[]string{"TestAnswersOverHTTPThatNobodyReadsAreCountedByTheirAddress"},
+			nil,
+		},
+		{
+			"refusals over HTTP that have not left: to one address; all", fmt.Sprintf("%s; %s; a sixteenth more for addresses that have fewer than 2", number(server.AddressRefusals), number(server.AllRefusals)),
+			"the stream, over HTTP/1.1 the connection, is ended without an answer",
+			[]string{"TestAnswersOverHTTPThatNobodyReadsAreCountedByTheirAddress"},
+			nil,
+		},
+		{
 			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach) + "; " + number(server.ConnsEach*3/4) + " from one address", "closed at once",
 			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit"},
 			nil,

@@ -80,13 +80,24 @@ func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave f
 	if err != nil {
 		return nil, nil, l.door.refuse(ctx, c, err)
 	}
-	id := l.door.remember(c)
+	id, release := l.door.remember(c), visitOf(ctx).hold()
 	return r.WithContext(context.WithValue(ctx, requestKey{}, id)), func(refused error) {
+		release()
 		if !l.door.forget(id) {
 			_ = l.door.refuse(ctx, c, cmp.Or(refused, errPanicked)) // it has been answered
 		}
 		c.count(-1, 0)
 	}, nil
+}
+
+// EnterPage lets a request for a page in, which needs no credential, or says why not. It holds its place until leave.
+func (l *Local) EnterPage(r *http.Request) (leave func(), err error) {
+	s, err := l.door.pages.take(host(r.RemoteAddr), 1)
+	if err != nil {
+		return nil, service.Status(err).Err()
+	}
+	release := visitOf(r.Context()).hold()
+	return func() { release(); s.leave() }, nil
 }
 
 // remember knows a request by its id until forget, which reports whether its call was made.

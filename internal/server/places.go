@@ -24,8 +24,10 @@ const (
 	// callerGenerations and allGenerations are how many generations the open watches of one caller, and of all, may name. A
 	// generation that is polled takes about a kilobyte.
 	callerGenerations, allGenerations = 20_000, 200_000
-	// Calls of public methods, by the address of their connection and of all addresses.
+	// Calls of public methods, and pages, by the address of their connection and of all addresses.
 	addressCalls, publicCalls = 100, 1000
+	// Refusals over HTTP that have not left, the same way. All that one connection has may be refused at once.
+	addressRefusals, allRefusals = 1250, 2500
 	// So many requests of streams are received at a time, and of one caller; of public calls the same.
 	readsAtOnce, readsOfCaller = 16, 4
 	// Calls that wait for the proof of their API key: by API key all that a caller may have, so that it can come back with

@@ -185,7 +185,7 @@ func (s *Server) assemble() (*servers, error) {
 	run := &servers{
 		public: public,
 		rest:   restGRPC,
-		http:   newHTTPServer(s.config, skipAbandoned(limitReads(rest))),
+		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.door.receiveVisits(rest)))),
 		admin:  newAdminServer(s.config, admin),
 		pipe:   pipe,
 		local:  local,

@@ -2,6 +2,8 @@ package page
 
 import (
 	"html/template"
+	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"regexp"
@@ -63,17 +65,48 @@ func servePackage(w http.ResponseWriter, r *http.Request, directory, name string
 		http.NotFound(w, r)
 		return
 	}
-	file, err := os.OpenInRoot(directory, name)
+	file, info, err := openPackage(directory, name)
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		http.NotFound(w, r)
-		return
-	}
+	_ = file.Close() // it was not read
 	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(w, r, name, info.ModTime(), file)
+	part := io.NewSectionReader(pieces{directory, info}, 0, info.Size())
+	http.ServeContent(w, r, name, info.ModTime(), part)
+}
+
+func openPackage(directory, name string) (*os.File, fs.FileInfo, error) {
+	file, err := os.OpenInRoot(directory, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrInvalid
+	}
+	if err != nil {
+		_ = file.Close() // it was not read
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+// pieces is a package that is open for as long as a piece of it is read, and not while its reader takes the piece.
+type pieces struct {
+	directory string
+	info      fs.FileInfo
+}
+
+// ReadAt implements io.ReaderAt. A package that was replaced meanwhile can't be read on.
+func (p pieces) ReadAt(into []byte, at int64) (int, error) {
+	file, info, err := openPackage(p.directory, p.info.Name())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if !os.SameFile(info, p.info) || !info.ModTime().Equal(p.info.ModTime()) {
+		return 0, fs.ErrNotExist
+	}
+	return file.ReadAt(into, at)
 }

@@ -71,3 +71,53 @@ func TestWithoutADirectoryThereAreNoPackages(t *testing.T) {
 		t.Errorf("a package is %d", code)
 	}
 }
+
+// slowReader does something whenever a part of an answer has come.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	came func()
+}
+
+func (r slowReader) Write(p []byte) (int, error) {
+	defer r.came()
+	return r.ResponseRecorder.Write(p)
+}
+
+func TestAPackageIsOpenOnlyWhileAPieceIsRead(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "easel.jar")
+	write := func(file, of string) {
+		if err := os.WriteFile(file, []byte(strings.Repeat(of, 1<<20)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(came func()) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://easel.example/packages/easel.jar", nil)
+		w := slowReader{httptest.NewRecorder(), came}
+		Packages(directory)["/packages/{name}"].ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	write(file, "a")
+	pieces := 0
+	whole := get(func() {
+		pieces++
+		fds, _ := filepath.Glob("/proc/self/fd/*") // elsewhere there are none
+		for _, fd := range fds {
+			if name, _ := os.Readlink(fd); name == file {
+				t.Error("the file is open while its reader takes a piece")
+			}
+		}
+	})
+	if whole != strings.Repeat("a", 1<<20) || pieces < 2 {
+		t.Errorf("%d bytes came in %d pieces", len(whole), pieces)
+	}
+	write(file+".new", "b")
+	part := get(func() {
+		if err := os.Rename(file+".new", file); err != nil && !os.IsNotExist(err) {
+			t.Error(err)
+		}
+	})
+	if len(part) == 1<<20 || strings.Contains(part, "b") {
+		t.Errorf("of a package that is replaced meanwhile %d bytes come, as if they were one file", len(part))
+	}
+}
