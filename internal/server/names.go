@@ -60,8 +60,8 @@ func (n names) attrs(answer names, order string) (all []slog.Attr) {
 }
 
 // attributes are the names of a request or an answer, as its span has them.
-func (n names) attributes() (all []attribute.KeyValue) {
-	state := ""
+func (n names) attributes() []attribute.KeyValue {
+	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {
 		state = strings.ToLower(strings.TrimPrefix(n.answered.GetState().String(), "STATE_"))
 	}

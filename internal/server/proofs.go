@@ -154,15 +154,12 @@ func (p *proofs) run(ctx context.Context, one *proof, apiKey, address string) {
 	switch {
 	case p.all[apiKey] != one: // it was given up
 	case service.Status(err).Code() == codes.Unauthenticated:
-		time.AfterFunc(rejectedFor, func() { p.forget(apiKey) })
+		time.AfterFunc(rejectedFor, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.all, apiKey)
+		})
 	default:
 		delete(p.all, apiKey)
 	}
-}
-
-// forget forgets a rejected API key.
-func (p *proofs) forget(apiKey string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.all, apiKey)
 }

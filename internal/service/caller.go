@@ -331,12 +331,9 @@ func (s *Service) whileListed(ctx context.Context) func() error {
 // have gone from the callers file, moved to another team, or got another budget.
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	c := who(ctx)
-	of := func(c call) orders.Terms {
-		return orders.Terms{Limits: LimitsOf(c.team), Total: LimitsOf(c.listed.Total()), Refused: !c.team.Allows(model)}
-	}
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, c)
-		return of(now), err
+		return orders.Terms{Limits: LimitsOf(now.team), Total: LimitsOf(now.listed.Total()), Refused: !now.team.Allows(model)}, err
 	}
 }
 
