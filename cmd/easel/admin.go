@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
@@ -114,36 +112,21 @@ func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, outpu
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return err
 	}
-	var rows [][]string
+	var rows [][]terminal.Cell
 	for _, all := range answer {
 		for _, one := range all {
-			rows = append(rows, row(one))
+			rows = append(rows, terminal.Cells(row(one)...))
 		}
 	}
 	return printTable(p.Console(), header, rows)
 }
 
-// printTable prints a table for people.
-func printTable(console *terminal.Console, header string, rows [][]string) error {
-	var lines strings.Builder
-	table := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, header)
-	for _, row := range rows {
-		writeRow(table, row)
-	}
-	_ = table.Flush() // into memory
+// printTable prints rows below a header with tabs.
+func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
 	if len(rows) == 0 {
-		lines.Reset()
-		lines.WriteString("There are none.\n")
+		console.Print("There are none.")
+		return console.Err()
 	}
-	console.PrintText(terminal.Sanitize(lines.String()))
+	console.Table(strings.Split(header, "\t"), rows)
 	return console.Err()
-}
-
-// writeRow writes a row of a table. A cell is one line of its own column, whatever a team or the catalog has written in it.
-func writeRow(table *tabwriter.Writer, cells []string) {
-	for n, cell := range cells {
-		cells[n] = terminal.OneLine(cell)
-	}
-	_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 }

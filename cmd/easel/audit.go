@@ -44,7 +44,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	console, asked, rows := p.Console(), admin.AuditQuery{Since: since}, [][]string(nil)
+	console, asked, rows := p.Console(), admin.AuditQuery{Since: since}, [][]terminal.Cell(nil)
 	for {
 		text, err := c.ask(ctx, p, http.MethodGet, "/audit?"+asked.Values().Encode(), nil)
 		if err != nil {
@@ -64,7 +64,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 				console.Print(terminal.Sanitize(string(printed)))
 				continue
 			}
-			rows = append(rows, []string{utc(&line.Time), line.Actor, line.From, line.Action, line.Subject, string(line.Before), string(line.After)})
+			rows = append(rows, terminal.Cells(utc(&line.Time), line.Actor, line.From, line.Action, line.Subject, string(line.Before), string(line.After)))
 		}
 	}
 	if c.Output == "json" {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
@@ -111,24 +109,23 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list has the newest; what was refused goes after a day",
 		}
 	}
-	console, lines := p.Console(), strings.Builder{}
+	console := p.Console()
 	if c.Output == "json" {
 		console.PrintText(terminal.Sanitize(string(text)))
 		return console.Err()
 	}
 	for n, o := range answer.Orders {
 		if n > 0 {
-			lines.WriteString("\n")
+			console.Print("")
 		}
-		writeOrder(&lines, o)
+		printOrder(console, o)
 	}
-	console.PrintText(terminal.Sanitize(lines.String()))
 	return console.Err()
 }
 
-// writeOrder writes an order in lines of a name and a value, and its movements as a table.
-func writeOrder(lines io.Writer, o admin.Order) {
-	table, resolved := tabwriter.NewWriter(lines, 0, 0, 2, ' ', 0), ""
+// printOrder prints an order in lines of a name and a value, and its movements as a table.
+func printOrder(console *terminal.Console, o admin.Order) {
+	resolved := ""
 	if o.Resolved {
 		resolved = "an operator has said what became of it"
 	}
@@ -136,7 +133,7 @@ func writeOrder(lines io.Writer, o admin.Order) {
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
 		labels = append(labels, name+"="+o.Labels[name])
 	}
-	for _, field := range [][2]string{
+	fields := [][2]string{
 		{"order", o.ID},
 		{"ordered", utc(&o.OrderTime)},
 		{"owner", o.Owner},
@@ -154,19 +151,18 @@ func writeOrder(lines io.Writer, o admin.Order) {
 		{"claims", strconv.Itoa(o.Claims)},
 		{"last problem", o.Problem},
 		{"sent again until", utc(o.SentAgainUntil)},
-	} {
-		if field[1] != "" {
-			writeRow(table, field[:])
-		}
 	}
-	_ = table.Flush() // into memory
-	if len(o.Movements) > 0 {
-		_, _ = fmt.Fprintln(table, "TIME\tMOVEMENT\tAMOUNT\tBY")
+	for i := range fields {
+		fields[i][1] = terminal.OneLine(fields[i][1])
 	}
+	console.Fields(fields)
+	var rows [][]terminal.Cell
 	for _, m := range o.Movements {
-		writeRow(table, []string{utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")})
+		rows = append(rows, terminal.Cells(utc(&m.Time), m.Kind, cli.Money(m.Cents, ""), cmp.Or(m.Actor, "easel")))
 	}
-	_ = table.Flush() // likewise
+	if len(rows) > 0 {
+		console.Table([]string{"TIME", "MOVEMENT", "AMOUNT", "BY"}, rows)
+	}
 }
 
 type ordersResolveCmd struct {

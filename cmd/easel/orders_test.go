@@ -18,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // writeUnknown puts two orders of unknown outcome into a ledger, one of which may be sent again, and gives their ids.
@@ -47,7 +48,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 
 func TestATextOfATeamIsNoLineOfItsOrder(t *testing.T) {
 	var lines strings.Builder
-	writeOrder(&lines, admin.Order{ID: "ord_1", State: "placed", Labels: map[string]string{"job": "a\nstate\trefunded\rb"}, Problem: "x\n\nTIME\tMOVEMENT"})
+	printOrder(terminal.NewConsole(&lines, io.Discard, func(string) string { return "" }), admin.Order{ID: "ord_1", State: "placed", Labels: map[string]string{"job": "a\nstate\trefunded\rb"}, Problem: "x\n\nTIME\tMOVEMENT"})
 	if got := strings.Count(lines.String(), "\n"); got != 9 || !strings.Contains(lines.String(), "job=a state refunded b\n") {
 		t.Errorf("%d lines:\n%s", got, lines.String())
 	}

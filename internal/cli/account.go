@@ -47,7 +47,7 @@ func (c *accountCmd) Run(ctx context.Context, p *Program) error {
 			for _, b := range answer.Account.Budgets {
 				fields = append(fields, [2]string{budgetWord(b) + " budget", budgetText(b, answer.Account.CurrencyCode, s.OutStyle)})
 			}
-			s.printFields(fields)
+			s.Fields(fields)
 		})
 		return nil
 	})

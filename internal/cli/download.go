@@ -88,7 +88,7 @@ func (s *session) printSaved(result saved) {
 	case s.quiet:
 		s.Print(result.Path)
 	default:
-		s.printFields([][2]string{
+		s.Fields([][2]string{
 			{"file", result.Path},
 			{"type", terminal.OneLine(result.ContentType)},
 			{"size", formatBytes(result.SizeBytes)},

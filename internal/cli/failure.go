@@ -125,39 +125,18 @@ func messageOf(err error) string {
 // On a terminal, which has a width, they are wrapped between words, and the command to copy
 // gets a line of its own.
 func (f failure) write(w io.Writer, width int) {
-	lines := wrapped("easel: "+f.line, width, 7)
+	lines := terminal.Wrap("easel: "+f.line, width, 7)
 	cure, command := terminal.OneLine(f.Cure), ""
 	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
 		cure, command = before+":", "         easel "+after
 	}
 	if cure != "" {
-		lines = append(lines, wrapped("       "+cure, width, 7)...)
+		lines = append(lines, terminal.Wrap("       "+cure, width, 7)...)
 	}
 	if command != "" {
 		lines = append(lines, command)
 	}
 	_, _ = io.WriteString(w, terminal.Sanitize(strings.Join(lines, "\n")+"\n")) // where errors can't be written, nothing can be done
-}
-
-// wrapped breaks a text between words so that its lines fit, and indents all but the first. Without a width it stays
-// one line.
-func wrapped(text string, width, indent int) (lines []string) {
-	if width <= 2*indent {
-		return []string{text}
-	}
-	line := ""
-	for i, word := range strings.Split(text, " ") {
-		switch {
-		case i > 0 && terminal.Width(line+" "+word) >= width && terminal.Width(line) > indent:
-			lines = append(lines, line)
-			line = strings.Repeat(" ", indent) + word
-		case i > 0:
-			line += " " + word
-		default:
-			line = word
-		}
-	}
-	return append(lines, line)
 }
 
 // line says what has failed.

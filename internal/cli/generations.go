@@ -47,7 +47,7 @@ func (c *getCmd) Run(ctx context.Context, p *Program) error {
 // printGeneration shows all of a generation that a person asks for.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 	s.answer(g, brief, func() {
-		s.printFields(generationFields(g, s.OutStyle))
+		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
 		}
@@ -175,23 +175,17 @@ func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, 
 
 func (s *session) printGenerations(generations []*easelv1.Generation) {
 	several := slices.ContainsFunc(generations, func(g *easelv1.Generation) bool { return g.Owner != generations[0].Owner })
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, g := range generations {
 		owner := "" // of one owner alone it is not worth a column
 		if several {
-			owner = terminal.OneLine(g.Owner)
+			owner = g.Owner
 		}
-		rows = append(rows, []cell{
-			{terminal.OneLine(g.GenerationId), terminal.Bold},
-			{stateWord(g), stateColour(g.State)},
-			{costText(g), ""},
-			{terminal.OneLine(g.ModelId), ""},
-			{owner, ""},
-			{formatTime(g.CreateTime), ""},
-			{resultSummary(g), terminal.Dim},
-		})
+		row := terminal.Cells(g.GenerationId, stateWord(g), costText(g), g.ModelId, owner, formatTime(g.CreateTime), resultSummary(g))
+		row[0].Colour, row[1].Colour, row[6].Colour = terminal.Bold, stateColour(g.State), terminal.Dim
+		rows = append(rows, row)
 	}
-	s.printTable([]string{"RENDER", "STATE", "COST", "MODEL", "OWNER", "ORDERED", "RESULT"}, rows)
+	s.Table([]string{"RENDER", "STATE", "COST", "MODEL", "OWNER", "ORDERED", "RESULT"}, rows)
 }
 
 type deleteCmd struct {

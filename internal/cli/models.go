@@ -46,13 +46,13 @@ func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, e
 }
 
 func (s *session) printModels(models []*easelv1.Model) {
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, m := range models {
-		rows = append(rows, []cell{
-			{terminal.OneLine(m.ModelId), terminal.Bold}, {outputWord(m.OutputKind), ""}, {terminal.OneLine(m.DisplayName), ""}, {terminal.OneLine(m.Description), ""},
-		})
+		row := terminal.Cells(m.ModelId, outputWord(m.OutputKind), m.DisplayName, m.Description)
+		row[0].Colour = terminal.Bold
+		rows = append(rows, row)
 	}
-	s.printTable([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
+	s.Table([]string{"MODEL", "MAKES", "NAME", "DESCRIPTION"}, rows)
 }
 
 // outputWord is what a model makes.
@@ -83,7 +83,7 @@ func (c *modelCmd) Run(ctx context.Context, p *Program) error {
 		}
 		m := answer.Model
 		s.answer(m, terminal.OneLine(m.ModelId), func() {
-			s.printFields([][2]string{
+			s.Fields([][2]string{
 				{"model", terminal.OneLine(m.ModelId)},
 				{"name", terminal.OneLine(m.DisplayName)},
 				{"makes", outputWord(m.OutputKind)},
@@ -101,17 +101,13 @@ func (s *session) printInputs(fields []*easelv1.InputField) {
 		return
 	}
 	s.Print("")
-	var rows [][]cell
+	var rows [][]terminal.Cell
 	for _, f := range fields {
-		rows = append(rows, []cell{
-			{terminal.OneLine(f.Name), terminal.Bold},
-			{inputWord(f), ""},
-			{valueText(f.DefaultValue), ""},
-			{allowedText(f), ""},
-			{terminal.OneLine(f.Description), ""},
-		})
+		row := terminal.Cells(f.Name, inputWord(f), valueText(f.DefaultValue), allowedText(f), f.Description)
+		row[0].Colour = terminal.Bold
+		rows = append(rows, row)
 	}
-	s.printTable([]string{"INPUT", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"}, rows)
+	s.Table([]string{"INPUT", "TYPE", "DEFAULT", "ALLOWED", "DESCRIPTION"}, rows)
 }
 
 func inputWord(f *easelv1.InputField) string {
@@ -198,7 +194,7 @@ func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
 			if q.Affordable != nil && !q.GetAffordable() {
 				fields = append(fields, [2]string{"missing", Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
 			}
-			s.printFields(fields)
+			s.Fields(fields)
 		})
 		return nil
 	})

@@ -63,65 +63,6 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 	}
 }
 
-// printFields writes names and values in two columns. Fields without a value are left out.
-func (s *session) printFields(fields [][2]string) {
-	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f[0]))
-	}
-	for _, f := range fields {
-		name := s.OutStyle.Paint(terminal.Dim, fmt.Sprintf("%-*s", width, f[0]))
-		for _, line := range wrapped(name+"  "+f[1], s.WidthOf(s.OutStyle), width+2) {
-			s.Print(line)
-		}
-	}
-}
-
-// cell is one field of a table, and its colour.
-type cell struct{ text, colour string }
-
-// printTable writes rows in columns below their heads. Columns that are empty in every
-// row are left out, and what a terminal has no room for.
-func (s *session) printTable(heads []string, rows [][]cell) {
-	widths := make([]int, len(heads))
-	for _, row := range rows {
-		for i, c := range row {
-			if c.text != "" {
-				widths[i] = max(widths[i], len(heads[i]), terminal.Width(c.text))
-			}
-		}
-	}
-	head := make([]cell, len(heads))
-	for i, text := range heads {
-		head[i] = cell{text, terminal.Dim}
-	}
-	for _, row := range append([][]cell{head}, rows...) {
-		line := s.tableLine(row, widths)
-		if width := s.WidthOf(s.OutStyle); width > 0 {
-			line = terminal.Cut(line, width-1)
-		}
-		s.Print(line)
-	}
-}
-
-func (s *session) tableLine(row []cell, widths []int) string {
-	var line strings.Builder
-	pending := 0 // spaces that are only written where something follows them
-	for i, c := range row {
-		if widths[i] == 0 {
-			continue
-		}
-		if c.text != "" {
-			line.WriteString(strings.Repeat(" ", pending))
-			line.WriteString(s.OutStyle.Paint(c.colour, c.text))
-			pending = 0
-		}
-		pending += widths[i] - terminal.Width(c.text) + 2
-	}
-	return line.String()
-}
-
 // Money writes cents as an amount: 1234 is "12.34 EUR".
 func Money(cents int64, currency string) string {
 	sign, whole := "", uint64(cents)

@@ -65,8 +65,8 @@ func TestTablesAndHintsFitATerminalOfSixtyColumns(t *testing.T) {
 	s.Console, screen = onTerminal(terminal.Style{Terminal: true, Colour: true, Unicode: true})
 	s.Size = func() (int, int) { return 60, 24 }
 	long := strings.Repeat("some words ", 9)
-	s.printTable([]string{"RENDER", "STATE"}, [][]cell{{{"gen_1", terminal.Bold}, {long, terminal.Red}}})
-	s.printFields([][2]string{{"day budget", budgetText(account(nil, 990).Budgets[0], "EUR", s.OutStyle)}, {"about", long}})
+	s.Table([]string{"RENDER", "STATE"}, [][]terminal.Cell{terminal.Cells("gen_1", long)})
+	s.Fields([][2]string{{"day budget", budgetText(account(nil, 990).Budgets[0], "EUR", s.OutStyle)}, {"about", long}})
 	s.hint("idempotency key AAAAAAAAAAAAAAAAAAAAAAAAAA (after a crash, give it to --idempotency-key)")
 	explain(t.Context(), badUsage(long, long)).write(screen, 60)
 	shown := regexp.MustCompile(`\x1b\[\d*m`).ReplaceAllString(screen.String(), "")

@@ -168,7 +168,7 @@ func (s *session) remark(name, value, text string) {
 
 // hint tells something beside the results in lines that fit the terminal.
 func (s *session) hint(text string) {
-	for _, line := range wrapped(text, s.WidthOf(s.ErrStyle), 4) {
+	for _, line := range terminal.Wrap(text, s.WidthOf(s.ErrStyle), 4) {
 		s.Tell(s.ErrStyle.Paint(terminal.Dim, line))
 	}
 }

@@ -91,24 +91,24 @@ func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow) {
 		s.Tell("Nothing was ordered in this time.")
 		return
 	}
-	var table [][]cell
+	var table [][]terminal.Cell
 	for _, row := range rows {
-		table = append(table, append(c.By.cells(row), amountCells(countsOf(row))...))
+		table = append(table, terminal.Cells(append(c.By.values(row), amountsOf(countsOf(row))...)...))
 	}
 	if len(rows) > 1 {
-		total := make([]cell, len(c.By.dimensions))
-		total[0] = cell{"total", terminal.Bold}
-		table = append(table, append(total, amountCells(sumOf(rows))...))
+		total := terminal.Cells(append(make([]string, len(c.By.dimensions)), amountsOf(sumOf(rows))...)...)
+		total[0] = terminal.Cell{Text: "total", Colour: terminal.Bold}
+		table = append(table, total)
 	}
 	var heads []string
 	for _, name := range c.By.columns() {
 		heads = append(heads, strings.ToUpper(terminal.OneLine(strings.TrimSuffix(name, "_id"))))
 	}
-	s.printTable(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
+	s.Table(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
 }
 
-// amountCells are counts as a table has them. What is nothing, other than orders and cost, is left out.
-func amountCells(numbers []int64) (cells []cell) {
+// amountsOf are counts as a table has them. What is nothing, other than orders and cost, is left out.
+func amountsOf(numbers []int64) (amounts []string) {
 	for i, n := range numbers {
 		text := strconv.FormatInt(n, 10)
 		if strings.HasSuffix(counts[i], "_cents") {
@@ -117,9 +117,9 @@ func amountCells(numbers []int64) (cells []cell) {
 		if n == 0 && counts[i] != "order_count" && counts[i] != "cost_cents" {
 			text = ""
 		}
-		cells = append(cells, cell{text: text})
+		amounts = append(amounts, text)
 	}
-	return cells
+	return amounts
 }
 
 // spentText is what all rows have cost, less what came back.
@@ -137,8 +137,8 @@ func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	_ = out.Write(append(head, counts...)) // Error has the error
 	for _, row := range rows {
 		var record []string
-		for _, cell := range c.By.cells(row) {
-			record = append(record, notFormula(cell.text))
+		for _, value := range c.By.values(row) {
+			record = append(record, notFormula(value))
 		}
 		for _, n := range countsOf(row) {
 			record = append(record, strconv.FormatInt(n, 10))
@@ -206,12 +206,12 @@ func (b *usageBy) columns() (names []string) {
 	return names
 }
 
-// cells are the dimensions of a row.
-func (b *usageBy) cells(row *easelv1.UsageRow) (cells []cell) {
+// values are the dimensions of a row.
+func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 	for _, d := range b.dimensions {
-		cells = append(cells, cell{text: terminal.OneLine(dimensions[d-easel.ByDay].of(row))})
+		values = append(values, terminal.OneLine(dimensions[d-easel.ByDay].of(row)))
 	}
-	return cells
+	return values
 }
 
 // moment is a day in UTC, or a time, which has no length.
