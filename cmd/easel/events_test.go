@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -50,6 +54,41 @@ func TestDevTellsAReceiver(t *testing.T) {
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
 	if again := <-told; again != first {
 		t.Errorf("told again is %q, and was %q", again, first)
+	}
+}
+
+// TestAReceiverFetchesTheResultThatItIsToldOf has others reach the server below another address, as behind a proxy. The
+// event waits for the copy.
+func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
+	const public = "https://proxy.example/easel"
+	told := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e struct{ Data struct{ ResultURL string } }
+		_ = json.NewDecoder(r.Body).Decode(&e)
+		told <- e.Data.ResultURL
+	}))
+	defer receiver.Close()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "100")
+	dir := t.TempDir()
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
+		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
+			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), callers.Hash("poster-token"))),
+		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"), "EASEL_PUBLIC_URL": public + "/",
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	addr := func(server string) string {
+		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
+	}
+	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
+	at := <-told
+	if want := public + "/v1/generations/" + strings.TrimSpace(order.stdout) + "/content"; at != want {
+		t.Fatalf("told is %q, want %q\n%s", at, want, order.stderr)
+	}
+	answer, body := fetchFile(t, http.MethodGet, strings.Replace(at, public, "http://"+addr("http"), 1), "Authorization", "Bearer poster-token")
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.HasPrefix(body, []byte("\x89PNG")) {
+		t.Errorf("it is answered with %s and %d bytes: %v", answer.Status, len(body), answer.Header)
 	}
 }
 
