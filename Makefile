@@ -29,7 +29,7 @@ SEED    ?= 1
 # What `make mutate` changes, and how often.
 PACKAGE ?= ledger
 CHANGES ?= 50
-COMMA    = ,
+comma    = ,
 # The languages whose examples `make test-clients` runs; rust is one, which takes minutes to build.
 LANGUAGES ?= python typescript java
 
@@ -98,7 +98,7 @@ ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
 SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
   '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/s3 .build/npm test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -187,8 +187,6 @@ test-clients: ## Run the example of every language, or of LANGUAGES, through kil
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 8 -languages $(subst $() ,$(comma),go $(LANGUAGES))
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
-comma = ,
-
 test-attacks: ## Make each attack in its documented size, and print a neighbour's p99, errors and the memory beside quiet (minutes)
 	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
@@ -225,7 +223,7 @@ simulate-bugs: ## Put each seeded bug into the source, and see that the simulati
 mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it (RUN, default: all) notices; FILE: those of a file alone
 	@mkdir -p .build
 	$(ALONE_GO) build -C internal/tools -o ../../.build/mutate ./mutate
-	.build/mutate -n $(CHANGES) -seed $(SEED) -only '$(FILE)' -tests './internal/$(PACKAGE)$(if $(RUN),$(COMMA)-run$(COMMA)$(RUN))' internal/$(PACKAGE)
+	.build/mutate -n $(CHANGES) -seed $(SEED) -only '$(FILE)' -tests './internal/$(PACKAGE)$(if $(RUN),$(comma)-run$(comma)$(RUN))' internal/$(PACKAGE)
 
 one-order: ## Count our files and functions that one CreateGeneration runs through
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order

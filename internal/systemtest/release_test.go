@@ -97,6 +97,28 @@ func TestAWorkflowRunsWhatAnybodyCanRun(t *testing.T) {
 	}
 }
 
+// TestMakeFetchesWhatTestsNeed looks for programs and libraries that no target asks for: tests of them would be skipped.
+func TestMakeFetchesWhatTestsNeed(t *testing.T) {
+	rules := regexp.MustCompile(`(?m)^([.a-z][a-z./-]*(?: [.a-z][a-z./-]*)*):([^=\n]*)`).FindAllStringSubmatch(readFile(t, "Makefile"), -1)
+	asked := map[string]bool{}
+	for _, rule := range rules {
+		for _, name := range strings.Fields(strings.Split(rule[2], "##")[0]) {
+			asked[name] = true
+		}
+	}
+	fetched := 0
+	for _, rule := range rules {
+		if strings.HasPrefix(rule[1], ".build/") {
+			if fetched++; !asked[rule[1]] {
+				t.Errorf("no target of the Makefile asks for %s", rule[1])
+			}
+		}
+	}
+	if fetched < 15 {
+		t.Errorf("found only %d", fetched)
+	}
+}
+
 func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	harmless := regexp.MustCompile(`^(actions/checkout|actions/download-artifact|actions/attest|docker/login-action)@`)
 	publishing := 0
