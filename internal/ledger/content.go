@@ -63,11 +63,19 @@ func scanContent(row scanner, c *Content) error {
 	return err
 }
 
+// keeps reports whether copies stay which an owner deletes. Those of an owner that this process does not know stay too:
+// another may know that it keeps them. Without a callers file all are the anonymous owner's, whom nobody knows.
+func (l *Ledger) keeps(owner string) bool {
+	teams := l.teams()
+	team, known := teams[owner]
+	return team.KeepDeleted || !known && (owner != "" || len(teams) > 0)
+}
+
 // followContent wants the result copied of an order that has succeeded just now, where this process has a store. Of one that
 // a call of ours has deleted it wants the copy deleted, unless its team keeps it: another process may have made one.
 func (t *transaction) followContent(before, after Order) error {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
-	unwanted := after.Deleted && !t.l.teams()[after.Owner].KeepDeleted
+	unwanted := after.Deleted && !t.l.keeps(after.Owner)
 	switch {
 	case after.isForwarded():
 		return nil
@@ -184,7 +192,7 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) e
 }
 
 // DiscardContent has the copy deleted of a generation that an owner, or where that is nil anybody, wants deleted and the
-// catalog has no more, unless the team of the copy keeps it.
+// catalog has no more, unless the team of the copy keeps it, or may do so: see keeps.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
 	list, err := json.Marshal([]string{generation})
 	if err != nil {
@@ -192,7 +200,7 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	}
 	return l.inTransaction(inTurn(ctx, forRead, nameOf(owner)), func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
-		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.teams()[owners[0]].KeepDeleted {
+		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keeps(owners[0]) {
 			return err
 		}
 		return doomContents(tx, string(list))
