@@ -35,18 +35,41 @@ func fetchFile(t *testing.T, method, url string, header ...string) (answer *http
 	return answer, body
 }
 
-func TestACopyOutlivesTheCatalog(t *testing.T) {
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "100")
-	dir := t.TempDir()
-	served := start(t, map[string]string{
+// startKeeping starts a sandbox of a speed, and a server that keeps copies of its results in a directory, with its ledger.
+func startKeeping(t *testing.T, speed string) (box, served *running, dir string, addr func(server string) string) {
+	t.Helper()
+	box = start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", speed)
+	dir = t.TempDir()
+	served = start(t, map[string]string{
 		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
 		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
 		"EASEL_LEDGER_URL":        "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	addr := func(server string) string {
+	return box, served, dir, func(server string) string {
 		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
 	}
+}
+
+// Who waits for a render that has not ended when the time is over does not wait for its end in the book.
+func TestADownloadWhoseTimeIsOverIsAnsweredAtOnce(t *testing.T) {
+	_, _, _, addr := startKeeping(t, "0.001")
+	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-o", "json", "--addr", addr("grpc"))
+	least := time.Hour
+	for range 5 {
+		began := time.Now()
+		answer, body := fetchFile(t, http.MethodGet, "http://"+addr("http")+"/v1/generations/"+proctest.Find(t, `"generationId": ?"([^"]+)"`, made.stdout)+"/content?waitTimeout=0.001s")
+		if least = min(least, time.Since(began)); !strings.Contains(string(body), "CONTENT_NOT_READY") {
+			t.Fatalf("%s %s", answer.Status, body)
+		}
+	}
+	if least > time.Second {
+		t.Errorf("the answer took %v", least)
+	}
+}
+
+func TestACopyOutlivesTheCatalog(t *testing.T) {
+	box, served, dir, addr := startKeeping(t, "100")
 	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch", "-o", "json", "--addr", addr("grpc"))
 	text := easel(t.Context(), nil, "generate", "studio/haiku", "prompt=sea", "--watch", "-o", "json", "--addr", addr("grpc"))
 	if made.exit != exitOK || text.exit != exitOK {

@@ -54,7 +54,7 @@ type Content struct {
 const (
 	waitForCopy = 10 * time.Second       // of a reader, for the first copy of what it reads
 	waitForEnd  = 2 * time.Second        // of a reader that knows of it, until it is in the book
-	lookForEnd  = 10 * time.Millisecond  // how often it looks
+	lookForEnd  = 10 * time.Millisecond  // before it looks again; doubles
 	lookAgain   = 200 * time.Millisecond // for a copy that another process makes
 	leaveStore  = 10 * time.Second       // alone, after a failure, for those who may read from the catalog
 )
@@ -77,6 +77,7 @@ type Results struct {
 	mu      sync.Mutex
 	copying map[string]chan struct{} // by generation, until the copy is made or has failed
 	prompts map[string]string        // the owners of those that a reader waits for, by generation
+	ends    map[string]chan struct{} // by generation, until its end is in the book
 }
 
 // Counts count what copies are made and read.
@@ -89,6 +90,7 @@ func New(cfg Config) *Results {
 	r := &Results{
 		Config: cfg, worker: make(places, copiesAtOnce),
 		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
+		ends: map[string]chan struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	return r
@@ -107,16 +109,61 @@ func (r *Results) Has(ctx context.Context, id string) bool {
 }
 
 // AwaitEnd waits for a while until the end of a generation is in the book that a watcher has been told of already, and
-// with it the wish for a copy.
+// with it the wish for a copy. However many wait for one generation, one asks the book for all.
 func (r *Results) AwaitEnd(ctx context.Context, id string) {
 	if r.Store == nil {
 		return
 	}
-	for end := time.Now().Add(waitForEnd); time.Now().Before(end); {
+	select {
+	case <-r.endOf(ctx, id):
+	case <-ctx.Done():
+	}
+}
+
+// endOf gives what ends with the wait for the end of a generation. Whoever comes first begins it.
+func (r *Results) endOf(ctx context.Context, id string) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ended := r.ends[id]; ended != nil {
+		return ended
+	}
+	ended := make(chan struct{})
+	if r.life.Err() != nil {
+		close(ended)
+		return ended
+	}
+	r.ends[id] = ended
+	r.work.Go(func() {
+		r.lookForEnd(context.WithoutCancel(ctx), id) // the others wait for it too
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.ends, id)
+		close(ended)
+	})
+	return ended
+}
+
+// lookForEnd asks the book for the end of a generation, until it is there, its time is over, or all end.
+func (r *Results) lookForEnd(ctx context.Context, id string) {
+	ctx, cancel := r.inLife(ctx)
+	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, waitForEnd)
+	defer stop()
+	for pause := lookForEnd; ; pause *= 2 {
 		awaits, err := r.Ledger.AwaitsEnd(ctx, id)
-		if err != nil || !awaits || !sleep(ctx, lookForEnd) {
+		if err != nil || !awaits || !sleep(ctx, pause) {
 			return
 		}
+	}
+}
+
+// inLife is a context that ends with all copies too.
+func (r *Results) inLife(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(r.life, cancel) //nolint:contextcheck // the life of all, beside that of this one
+	return ctx, func() {
+		stop()
+		cancel()
 	}
 }
 

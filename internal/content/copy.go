@@ -173,9 +173,8 @@ func (r *Results) begin(ctx context.Context, claim ledger.Content, give func()) 
 
 // copyInLife makes a copy, until ctx ends or all do.
 func (r *Results) copyInLife(ctx context.Context, claim ledger.Content) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := r.inLife(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)() //nolint:contextcheck // the life of all copies, beside that of this one
 	r.copyOne(ctx, claim)
 }
 

@@ -53,13 +53,15 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	if _, err := s.see(ctx, id); err != nil {
 		return nil, err
 	}
-	wait := req.GetWaitTimeout().AsDuration()
-	if wait > 0 && !s.cfg.Contents.Has(ctx, id) {
-		if _, err := s.await(ctx, id, watch.Terminal, wait); err != nil {
+	ended := false
+	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 && !s.cfg.Contents.Has(ctx, id) {
+		update, err := s.await(ctx, id, watch.Terminal, wait)
+		if err != nil {
 			return nil, err
 		}
+		ended = update.Generation.State.Terminal()
 	}
-	return s.open(ctx, req, wait > 0)
+	return s.open(ctx, req, ended)
 }
 
 // open opens a result. ended means that its generation has ended, as far as this process knows.
