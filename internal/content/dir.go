@@ -291,9 +291,10 @@ func gone(err error) error {
 }
 
 // Clean implements [Store].
-func (d dir) Clean(ctx context.Context, below string, before time.Time) error {
-	for part, err := range d.walk(ctx, path.Dir(below), partForm.MatchString) {
-		if err == nil && part.Time.Before(before) {
+func (d dir) Clean(ctx context.Context, prefix string, before time.Time) error {
+	isPart := func(name string) bool { return strings.HasPrefix(name, prefix) && partForm.MatchString(name) }
+	for part, err := range d.walk(ctx, path.Dir(prefix), isPart) {
+		if err == nil && (before.IsZero() || part.Time.Before(before)) {
 			err = d.Delete(ctx, part.Name)
 		}
 		if err != nil {

@@ -160,12 +160,12 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 }
 
 // Clean implements [Store]: it aborts uploads that were not completed.
-func (s s3) Clean(ctx context.Context, below string, before time.Time) error {
+func (s s3) Clean(ctx context.Context, prefix string, before time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix+below, true) {
+	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix+prefix, true) {
 		err := upload.Err
-		if err == nil && upload.Initiated.Before(before) {
+		if err == nil && (before.IsZero() || upload.Initiated.Before(before)) {
 			err = s.core.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
 		}
 		if err != nil && !errors.Is(said(err), ErrAbsent) {

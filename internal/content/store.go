@@ -24,9 +24,9 @@ type Store interface {
 	Delete(ctx context.Context, name string) error
 	// List gives the objects whose names begin with a prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
-	// Clean deletes what writes of objects below a directory, which ends with a slash, have left behind that began before a
-	// time.
-	Clean(ctx context.Context, below string, before time.Time) error
+	// Clean deletes what writes of objects whose names begin with a prefix have left behind that began before a time; the
+	// zero time means all of it.
+	Clean(ctx context.Context, prefix string, before time.Time) error
 }
 
 // Object is an object of a store.

@@ -194,7 +194,7 @@ func TestABucketIsAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	testStore(t, store)
-	for _, name := range []string{"results/a/aa/dead-1", "results/b/aa/others-1", "others"} {
+	for _, name := range []string{"results/a/aa/dead-1", "results/b/aa/others-1", "results/b/aa/erased-1", "others"} {
 		upload, err := core.NewMultipartUpload(t.Context(), "easel-results", name, minio.PutObjectOptions{})
 		if err == nil {
 			_, err = core.PutObjectPart(t.Context(), "easel-results", name, upload, 1, bytes.NewReader(picture(5<<20)), 5<<20, minio.PutObjectPartOptions{})
@@ -204,6 +204,9 @@ func TestABucketIsAStore(t *testing.T) {
 		}
 	}
 	if err := store.Clean(t.Context(), "a/", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Clean(t.Context(), "b/aa/erased-", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	var left []string

@@ -62,11 +62,14 @@ func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) (deleted
 	return deleted
 }
 
-// deleteAll deletes each copy of a generation that there is, and its row.
+// deleteAll deletes each copy of a generation that there is, what writes have left of others, and its row. Nobody writes one.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	if err := r.deleteObjects(ctx, generation, ""); err != nil {
+		return err
+	}
+	if err := r.Store.Clean(ctx, r.objects(generation), time.Time{}); err != nil {
 		return err
 	}
 	return r.Ledger.ForgetContent(ctx, generation)

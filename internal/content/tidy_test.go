@@ -2,6 +2,10 @@ package content_test
 
 import (
 	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +41,35 @@ func TestAnOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that is killed while it copies leaves a file with bytes of the result.
+func TestAnErasureLeavesNoByteOfACopyThatWasKilled(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		o, other := s.finish("g1", picture(1000)), "g2"
+		s.finish(other, picture(1000))
+		stop := s.run(s.results)
+		for _, id := range []string{"g1", other} {
+			row := s.waitForCopy(id)
+			if err := os.WriteFile(filepath.Join(s.dir, row.Object+"."+rand.Text()+".part"), picture(1000), 0o600); err != nil {
+				s.Fatal(err)
+			}
+		}
+		stop()
+		found, err := s.book.Find(s.Context(), o.ID, 1)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := s.book.Erase(s.Context(), found...); err != nil {
+			s.Fatal(err)
+		}
+		if left, err := s.results.Forget(s.Context()); left != 0 || err != nil {
+			s.Fatal(left, err)
+		}
+		if left := s.objects(); len(left) != 2 || !strings.Contains(left[0], s.row(other).Object) || !strings.Contains(left[1], s.row(other).Object) {
+			s.Errorf("after the erasure of g1 the store has %q", left)
+		}
+	})
 }
 
 func TestAProcessWithoutAStoreTellsWhichCopiesAreLeft(t *testing.T) {
