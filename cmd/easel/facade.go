@@ -143,7 +143,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer begin(ctx, files.follow)()
 	unmeasure, err := telemetry.Measure(telemetry.Readings{
 		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: telling.outcomes, Copies: countsOf(contents),
-		Settings: func() map[string]int { return files.broken(known) },
+		Settings: func() map[string]int { return files.broken(known) }, Unaudited: lines.count,
 	})
 	if err != nil {
 		return err

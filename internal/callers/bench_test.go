@@ -33,7 +33,7 @@ func BenchmarkVerify(b *testing.B) {
 	v, _ := startVerifier(b)
 	b.Run("no token", func(b *testing.B) {
 		for b.Loop() {
-			_, _ = v.Verify("easel_" + time.Now().String(), unbounded{})
+			_, _ = v.Verify("easel_"+time.Now().String(), unbounded{})
 		}
 	})
 }

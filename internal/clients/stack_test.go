@@ -54,7 +54,7 @@ func (s *stack) awaitWatches(t *testing.T, want int) {
 func (s *stack) awaitStreams(t *testing.T, name string, want int) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		n := s.measured(t, "easel_streams_open{", name)
+		n := s.measured(t, "easel_stream_open{", name)
 		if n == want {
 			return
 		}

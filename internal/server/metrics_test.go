@@ -165,13 +165,13 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	if err := <-everything; err == nil {
 		t.Error("a watch of everything ended by itself")
 	}
-	eventually(t, "the streams have ended", func() bool { return total(scrape(), "easel_streams_open") == 0 })
+	eventually(t, "the streams have ended", func() bool { return total(scrape(), "easel_stream_open") == 0 })
 	seen = append(seen, scrape())
 
 	for _, families := range seen {
 		holdTable(t, families)
 	}
-	ofReplicas := []string{"easel.polls.claims", "easel.polls.taken", "easel.credentials.away"}
+	ofReplicas := []string{"easel.poll.claims", "easel.poll.taken", "easel.credential.away"}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Book || row.From == telemetry.Settings || row.From == telemetry.Contents || slices.Contains(ofReplicas, row.Name) {
 			continue // tests of the program have owners, settings, a store and replicas
@@ -182,7 +182,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		}
 	}
 	last := seen[len(seen)-1]
-	if got, want := total(last, "easel_orders_charged_total"), float64(s.audit().ChargeCents); got != want {
+	if got, want := total(last, "easel_order_charged_total"), float64(s.audit().ChargeCents); got != want {
 		t.Errorf("%v cents were spent, and the books say %v", got, want)
 	}
 	if n := total(last, "http_client_request_duration_seconds", "http_response_status_code", "429"); n != 1 {

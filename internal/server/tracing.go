@@ -54,7 +54,7 @@ func newTracing() (*tracing, error) {
 		t.streams[method] = metric.WithAttributeSet(attribute.NewSet(semconv.RPCMethod(method[1:])))
 	}
 	var errs [3]error
-	t.open, errs[0] = meter.Int64UpDownCounter("easel.streams.open")
+	t.open, errs[0] = meter.Int64UpDownCounter("easel.stream.open")
 	t.closures, errs[1] = meter.Int64Counter("easel.stream.closures")
 	t.sent, errs[2] = meter.Int64Counter("easel.content.sent")
 	return t, errors.Join(errs[:]...)

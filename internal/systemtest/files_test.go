@@ -34,7 +34,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	}{{"broken", "teams: {studio: [", true}, {"whole", string(whole), false}} {
 		put(callers, row.text)
 		waitFor(t, "word of the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "is not taken over") == row.broken }, status)
-		if n := f.measured("easel_settings_broken", `easel_setting="EASEL_CALLERS_FILE"`); (n == 1) != row.broken {
+		if n := f.measured("easel_setting_broken", `easel_setting="EASEL_CALLERS_FILE"`); (n == 1) != row.broken {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}
 	}

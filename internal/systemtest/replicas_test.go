@@ -19,7 +19,7 @@ func startTwo(t *testing.T, database string, flags ...string) (one, two *facilit
 	for _, id := range one.watch(one.keys[0], 2, 1) {
 		start(t, map[string]string{"EASEL_ADDR": two.grpc, "EASEL_API_KEY": two.keys[0]}, func(string, string) bool { return true }, "watch", id)
 	}
-	two.until("watch", func() bool { return two.measured("easel_watches_open") == 2 })
+	two.until("watch", func() bool { return two.measured("easel_watch_open") == 2 })
 	return one, two
 }
 
@@ -29,12 +29,12 @@ func TestReplicasTellWhatTheyPollForEachOther(t *testing.T) {
 	one, two := startTwo(t, postgres.Database(t), "--dialect", "no-range", "--speed", "0.3") // they are seen running after some seconds
 	both := []*facility{one, two}
 	one.until("state that one replica has found, and the other delivered", func() bool {
-		return one.measured("easel_polls_taken_total")+two.measured("easel_polls_taken_total") > 0
+		return one.measured("easel_poll_taken_total")+two.measured("easel_poll_taken_total") > 0
 	})
 	granted := 0.0
 	for _, f := range both {
-		granted += f.measured("easel_polls_claims_total", `easel_claim_outcome="granted"`)
-		if f.measured("easel_credentials_away") != 0 || strings.Contains(f.status(), "for this replica alone") {
+		granted += f.measured("easel_poll_claims_total", `easel_claim_outcome="granted"`)
+		if f.measured("easel_credential_away") != 0 || strings.Contains(f.status(), "for this replica alone") {
 			t.Errorf("a replica does not say that it shares:\n%s", f.status())
 		}
 	}
@@ -43,12 +43,12 @@ func TestReplicasTellWhatTheyPollForEachOther(t *testing.T) {
 	}
 	two.watch(two.keys[0], 1, 1) // which lasts to the end
 	postgres.Kill()
-	two.until("word that the ledger is away", func() bool { return two.measured("easel_credentials_away") == 1 })
+	two.until("word that the ledger is away", func() bool { return two.measured("easel_credential_away") == 1 })
 	two.until("the same on the status page", func() bool { return strings.Contains(two.status(), "for this replica alone") })
 	if err := postgres.Start(); err != nil {
 		t.Fatal(err)
 	}
-	two.until("word that polls are shared again", func() bool { return two.measured("easel_credentials_away") == 0 })
+	two.until("word that polls are shared again", func() bool { return two.measured("easel_credential_away") == 0 })
 	two.withoutKeys(two.status())
 }
 

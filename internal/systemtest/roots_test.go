@@ -61,9 +61,9 @@ func work(t *testing.T, settings map[string]string) {
 	}
 	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
 	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
-	f.until("an order of unknown outcome", func() bool { return f.measured("easel_ledger_orders_unknown") == 1 })
+	f.until("an order of unknown outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 1 })
 	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
-	f.until("its outcome", func() bool { return f.measured("easel_ledger_orders_unknown") == 0 })
+	f.until("its outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 0 })
 	f.until("an event that was not taken", func() bool { return f.measured("easel_events_total", "failed") > 0 })
 	f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {

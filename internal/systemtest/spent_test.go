@@ -32,7 +32,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 		}
 	}
 	spent := func() float64 {
-		return f.measured("easel_orders_charged_total", `easel_caller="forwarded"`, `easel_model_id="studio/landscape"`)
+		return f.measured("easel_order_charged_total", `easel_caller="forwarded"`, `easel_model_id="studio/landscape"`)
 	}
 	order()
 	order()

@@ -20,16 +20,16 @@ func readLedger(l ledger.Reading, value observe) {
 		up = 1
 	}
 	value("easel.ledger.up", up)
-	value("easel.ledger.orders.unknown", float64(l.Unknown))
-	value("easel.ledger.orders.oldest", l.OldestUnknown.Seconds())
+	value("easel.ledger.order.unknown", float64(l.Unknown))
+	value("easel.ledger.order.oldest", l.OldestUnknown.Seconds())
 	value("easel.ledger.faults", float64(l.Faults))
 	value("easel.ledger.dearer", float64(l.Dearer))
 	for _, o := range l.Owners[:min(len(l.Owners), measuredOwners)] {
 		readOwner(o, value)
 	}
 	for _, e := range l.Events[:min(len(l.Events), measuredOwners)] {
-		value("easel.events.pending", float64(e.Pending), owner.is(e.Owner))
-		value("easel.events.oldest", e.Oldest.Seconds(), owner.is(e.Owner))
+		value("easel.event.pending", float64(e.Pending), owner.is(e.Owner))
+		value("easel.event.oldest", e.Oldest.Seconds(), owner.is(e.Owner))
 	}
 }
 

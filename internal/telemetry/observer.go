@@ -70,7 +70,7 @@ func NewObserver() (*Observer, error) {
 	o.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
 	o.changed, faults[2] = meter.Int64Counter("easel.changes")
 	o.orders, faults[3] = meter.Int64Counter("easel.orders")
-	o.spent, faults[4] = meter.Int64Counter("easel.orders.charged")
+	o.spent, faults[4] = meter.Int64Counter("easel.order.charged")
 	o.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
 	o.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
 	return o, errors.Join(faults[:]...)

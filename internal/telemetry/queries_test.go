@@ -107,7 +107,7 @@ func TestAQueryOfAMissingMetricIsFound(t *testing.T) {
 		`easel_credentials{conditions="healthy"}`:             1,
 		`sum by (easel_caller) (rate(easel_polls_total[5m]))`: 1,
 		`sum by (le) (rate(easel_polls_total[5m]))`:           1,
-		`easel_polls_ready / easel_polls_rate`:                1,
+		`easel_poll_ready / easel_poll_rate`:                  1,
 		`rate(easel_changes_total{easel_poll_kind="read"}[5m]) + sum by (easel_poll_kind) (rate(easel_polls_total{id="x"}[5m]))`: 2,
 	} {
 		if got := v.faults(expr); len(got) != want {

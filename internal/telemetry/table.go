@@ -76,7 +76,8 @@ var (
 	goVersion       = Label{Name: "process.runtime.version", Of: "of Go"}
 )
 
-// Table has every metric of the program. Nothing else is measured.
+// Table has every metric of the program. Nothing else is measured. A name is plural only at its end, of things that are
+// counted (easel.orders, easel.order.charged), and no name is the beginning of another.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
@@ -94,7 +95,7 @@ var Table = []Metric{
 		Text:   "Requests to the catalog, each attempt, until the head of the answer. The status 429 asks to slow down.",
 	},
 	{
-		Name: "easel.streams.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
+		Name: "easel.stream.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
 		Text: "Watches, waits and downloads that are open.",
 	},
 	{
@@ -118,15 +119,15 @@ var Table = []Metric{
 		Text: "Age of the catalog's last answer for the watched generations, at each heartbeat.",
 	},
 	{
-		Name: "easel.watches.open", Kind: UpDown, Unit: "{watch}", From: Hub,
+		Name: "easel.watch.open", Kind: UpDown, Unit: "{watch}", From: Hub,
 		Text: "Watches and waits that the hub serves.",
 	},
 	{
-		Name: "easel.generations.active", Kind: UpDown, Unit: "{generation}", From: Hub,
+		Name: "easel.generation.active", Kind: UpDown, Unit: "{generation}", From: Hub,
 		Text: "Generations that are polled: somebody watches, and the goal is not reached.",
 	},
 	{
-		Name: "easel.generations.stalest", Kind: Gauge, Unit: "s", From: Hub,
+		Name: "easel.generation.stalest", Kind: Gauge, Unit: "s", From: Hub,
 		Text: "Time since the last answer for the active generation that has waited longest.",
 	},
 	{
@@ -134,7 +135,7 @@ var Table = []Metric{
 		Text: "API keys that are polled under, by how the catalog behaves towards them.",
 	},
 	{
-		Name: "easel.credentials.paused", Kind: UpDown, Unit: "{credential}", From: Hub,
+		Name: "easel.credential.paused", Kind: UpDown, Unit: "{credential}", From: Hub,
 		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
 	},
 	{
@@ -154,11 +155,11 @@ var Table = []Metric{
 		Text: "The time until the last pause is over that the catalog has asked for; 0: there is none.",
 	},
 	{
-		Name: "easel.polls.ready", Kind: Gauge, Unit: "{request}", From: Hub,
+		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
 		Text: "Polls that the API key with the fewest may make at once.",
 	},
 	{
-		Name: "easel.polls.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
+		Name: "easel.poll.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
 		Text: "The lowest rate of polls of an API key: EASEL_POLL_RATE, or less after a 429.",
 	},
 	{
@@ -167,19 +168,19 @@ var Table = []Metric{
 		Text:   "Polls: reads of one generation, sweeps, which are one list call for many, and reads of the account for those who watch it.",
 	},
 	{
-		Name: "easel.polls.unshared", Kind: Counter, Unit: "{request}", From: Hub,
+		Name: "easel.poll.unshared", Kind: Counter, Unit: "{request}", From: Hub,
 		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
 	},
 	{
-		Name: "easel.polls.claims", Kind: Counter, Unit: "{claim}", From: Hub, Labels: []Label{claimed},
+		Name: "easel.poll.claims", Kind: Counter, Unit: "{claim}", From: Hub, Labels: []Label{claimed},
 		Text: "Polls that this replica wanted to make and asked the ledger for, where that is PostgreSQL: refused are those that another replica has made, or that the rate did not allow.",
 	},
 	{
-		Name: "easel.polls.taken", Kind: Counter, Unit: "{state}", From: Hub,
+		Name: "easel.poll.taken", Kind: Counter, Unit: "{state}", From: Hub,
 		Text: "States that other replicas have found, and that this one has delivered without a poll.",
 	},
 	{
-		Name: "easel.credentials.away", Kind: UpDown, Unit: "{credential}", From: Hub,
+		Name: "easel.credential.away", Kind: UpDown, Unit: "{credential}", From: Hub,
 		Text: "API keys under which this replica polls for itself, at its part of the rate, as the ledger of shared polls does not answer.",
 	},
 	{
@@ -192,11 +193,11 @@ var Table = []Metric{
 		Text: "How long a new state went undetected, as the schedule expects; a test compares it with the sandbox's own times.",
 	},
 	{
-		Name: "easel.updates.conflated", Kind: Counter, Unit: "{update}", From: Hub,
+		Name: "easel.update.conflated", Kind: Counter, Unit: "{update}", From: Hub,
 		Text: "Updates that a newer one replaced before their watcher took them.",
 	},
 	{
-		Name: "easel.updates.regressed", Kind: Counter, Unit: "{update}", From: Hub,
+		Name: "easel.update.regressed", Kind: Counter, Unit: "{update}", From: Hub,
 		Text: "Answers of the catalog that were dropped because a state would have gone backwards.",
 	},
 	{
@@ -205,7 +206,7 @@ var Table = []Metric{
 		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share an idempotency key. placed_unpriced: the answer had no readable cost.",
 	},
 	{
-		Name: "easel.orders.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
+		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
 		Text: "Euro cents that the answers to orders have charged, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
 	},
 	{
@@ -237,11 +238,11 @@ var Table = []Metric{
 		Text: "What is left of it.",
 	},
 	{
-		Name: "easel.ledger.orders.unknown", Kind: Gauge, Unit: "{order}", From: Book,
+		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Book,
 		Text: "Orders of unknown outcome, those on their way included.",
 	},
 	{
-		Name: "easel.ledger.orders.oldest", Kind: Gauge, Unit: "s", From: Book,
+		Name: "easel.ledger.order.oldest", Kind: Gauge, Unit: "s", From: Book,
 		Text: "Age of the oldest order of unknown outcome; 0 without one.",
 	},
 	{
@@ -257,11 +258,11 @@ var Table = []Metric{
 		Text: "Attempts of this process to tell a team of an event. sent: its receiver has taken it; failed: it is sent again; given_up: nobody sends it any more, until easel events replay.",
 	},
 	{
-		Name: "easel.events.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
+		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
 		Text: "Events of a team that its receiver has not taken yet, on every replica the same.",
 	},
 	{
-		Name: "easel.events.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
+		Name: "easel.event.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
 		Text: "How long the oldest of them has waited.",
 	},
 	{
@@ -294,8 +295,12 @@ var Table = []Metric{
 		Text:   "Operations of the ledger's database.",
 	},
 	{
-		Name: "easel.settings.broken", Kind: UpDown, Unit: "{file}", From: Settings, Labels: []Label{setting},
+		Name: "easel.setting.broken", Kind: UpDown, Unit: "{file}", From: Settings, Labels: []Label{setting},
 		Text: "Files of a setting that can't be read or taken over, and issuers whose keys can't be read. What was in force stays.",
+	},
+	{
+		Name: "easel.audit.waiting", Kind: UpDown, Unit: "{line}", From: Settings,
+		Text: "Lines of the audit that wait for the ledger, of changes of the callers file and of issuers' keys that are in force. The log has them.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",

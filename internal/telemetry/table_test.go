@@ -77,6 +77,11 @@ func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 		if row.Scraped {
 			continue
 		}
+		for _, other := range Table {
+			if strings.HasPrefix(other.Name, row.Name+".") {
+				t.Errorf("%s is the name of a metric and the beginning of %s", row.Name, other.Name)
+			}
+		}
 		if units.MatchString(row.Name) || !ours.MatchString(row.Name) && !conventional.MatchString(row.Name) {
 			t.Errorf("a metric is called %s", row.Name)
 		}
@@ -108,7 +113,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range all.ScopeMetrics[0].Metrics {
-		if m.Name != "easel.orders.charged" {
+		if m.Name != "easel.order.charged" {
 			continue
 		}
 		points := m.Data.(metricdata.Sum[int64]).DataPoints
@@ -180,7 +185,7 @@ func TestEachCountOfSharedPollsHasASeriesOfItsOwn(t *testing.T) {
 	}
 	got := collected(t, reader)
 	for series, want := range map[string]float64{
-		"easel.credentials.away ": 1, "easel.polls.claims easel.claim.outcome=granted": 2, "easel.polls.claims easel.claim.outcome=refused": 3, "easel.polls.taken ": 4,
+		"easel.credential.away ": 1, "easel.poll.claims easel.claim.outcome=granted": 2, "easel.poll.claims easel.claim.outcome=refused": 3, "easel.poll.taken ": 4,
 	} {
 		if got[series] != want {
 			t.Errorf("%s is %v, want %v", series, got[series], want)
