@@ -55,7 +55,7 @@ func (f *followed) onDuty(ctx context.Context) bool {
 	if now.Before(f.until.Add(-ledger.ClaimTime / 2)) {
 		return true
 	}
-	taken, err := f.orders.Ledger.TakeDuty(ctx, followDuty, f.holder, ledger.ClaimTime)
+	taken, err := f.orders.takeDuty(ctx, followDuty, f.holder, ledger.ClaimTime)
 	if taken {
 		f.until = now.Add(ledger.ClaimTime)
 	}

@@ -35,12 +35,19 @@ func (o *Orders) Settle(ctx context.Context, held catalog.Credential) {
 			rest--
 			continue
 		}
-		taken, err := o.Ledger.TakeDuty(ctx, settleDuty, holder, settleClaim)
+		taken, err := o.takeDuty(ctx, settleDuty, holder, settleClaim)
 		if err == nil && taken && o.settle(ctx, held) != nil {
 			rest = settleRests
 			_ = o.Ledger.GiveBackDuty(ctx, settleDuty, holder)
 		}
 	}
+}
+
+// takeDuty takes work on that one replica does for all.
+func (o *Orders) takeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
+	taken, err = o.Ledger.TakeDuty(ctx, name, holder, d)
+	o.Logger.DebugContext(ctx, "a duty is claimed", "duty", name, "granted", taken, "error", err)
+	return taken, err
 }
 
 // settle looks once at what is due. A catalog or ledger that fails is left alone until the next time.

@@ -10,13 +10,14 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// mostName is how long a name of a caller's may be in the log, in bytes.
-const mostName = 128
+// mostName is how long a name of a caller's may be in the log, in bytes, and mostIDs how many generations of a watch have
+// theirs.
+const mostName, mostIDs = 128, 5
 
 // names are what the line and the span of a call name, so that somebody who searches for it finds the call.
 type names struct {
 	generation, model, idempotencyKey string
-	generations                       int                 // of a watch that names some
+	generations                       []string            // of a watch that names some
 	answered                          *easelv1.Generation // nil: none
 }
 
@@ -26,7 +27,7 @@ func namesOf(message any) (n names) {
 		n.generation = m.GetGenerationId()
 	}
 	if m, ok := message.(interface{ GetGenerationIds() []string }); ok {
-		n.generations = len(m.GetGenerationIds())
+		n.generations = m.GetGenerationIds()
 	}
 	if m, ok := message.(interface{ GetModelId() string }); ok {
 		n.model = m.GetModelId()
@@ -50,14 +51,21 @@ func (n names) attrs(answer names, order string) (all []slog.Attr) {
 		{"idempotency_key", n.idempotencyKey},
 	} {
 		if one[1] != "" {
-			all = append(all, slog.String(one[0], strings.ToValidUTF8(one[1][:min(len(one[1]), mostName)], "")))
+			all = append(all, slog.String(one[0], cut(one[1])))
 		}
 	}
-	if n.generations > 0 {
-		all = append(all, slog.Int("generations", n.generations))
+	if len(n.generations) == 0 {
+		return all
 	}
-	return all
+	var first []string
+	for _, id := range n.generations[:min(len(n.generations), mostIDs)] {
+		first = append(first, cut(id))
+	}
+	return append(all, slog.Int("generations", len(n.generations)), slog.Any("generation_ids", first))
 }
+
+// cut cuts off what is too long of a name.
+func cut(name string) string { return strings.ToValidUTF8(name[:min(len(name), mostName)], "") }
 
 // attributes are the names of a request or an answer, as its span has them.
 func (n names) attributes() []attribute.KeyValue {

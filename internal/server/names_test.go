@@ -2,12 +2,21 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
+
+func TestTheLineOfAWatchOfManyNamesTheFirst(t *testing.T) {
+	ids := []string{"one", "two", strings.Repeat("3", 200), "four", "five", "six"}
+	got := slog.GroupValue(namesOf(&easelv1.WatchGenerationsRequest{GenerationIds: ids}).attrs(names{}, "")...).String()
+	if want := "[generations=6 generation_ids=[one two " + strings.Repeat("3", mostName) + " four five]]"; got != want {
+		t.Errorf("it names %s", got)
+	}
+}
 
 func TestTheLineOfACallNamesNoMoreThanSoMuch(t *testing.T) {
 	studio := servertest.NewStudio()

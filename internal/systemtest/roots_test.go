@@ -36,6 +36,7 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 func work(t *testing.T, settings map[string]string) {
 	t.Helper()
 	f := newFacility(t, 1, "--speed", "10")
+	f.operator = "ops"
 	f.served.Stop()
 	dir := t.TempDir()
 	put := func(name, text string) string {
