@@ -21,6 +21,9 @@ type limitedListener struct {
 	full   bool // the last connection was closed, and that has been logged
 }
 
+// Connections to the admin address, and to that of metrics: of one address; of all.
+const operatorConnsOfAddress, operatorConns = 64, 256
+
 // newConnPlaces are the places of the connections of a listener: no address has all.
 func newConnPlaces(all int) *places { return newPlaces("connections", "", all-all/4, all) }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
@@ -41,6 +42,7 @@ type door struct {
 
 	calls                           [gate.Classes]*places
 	streams, generations, public    *places
+	checks                          *places // of health
 	pages, refusals                 *places // over HTTP
 	unprovedKeys, unprovedAddresses *places
 	methods                         map[string]grpc.MethodInfo // that the server has
@@ -64,6 +66,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		streams:           newPlaces("watches, waits and downloads", "end one first, or watch many renders on one stream", limits.callerStreams(), limits.streams()),
 		generations:       newPlaces("generation_ids in watches", "end a watch first, or watch everything that the catalog lists", callerGenerations, allGenerations),
 		public:            newPlaces("calls without a credential", "", addressCalls, publicCalls),
+		checks:            newPlaces("health checks", "", addressCalls, allChecks),
 		pages:             newPlaces("pages and files without a credential", "", addressCalls, publicCalls),
 		refusals:          newPlaces("refusals", "", addressRefusals, allRefusals),
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
@@ -76,7 +79,9 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
 	}
 	d.unprovedAddresses.spare = unprovedCalls / spareShare
-	d.pages.spare, d.refusals.spare = publicCalls/spareShare, allRefusals/spareShare
+	for _, p := range []*places{d.public, d.checks, d.pages, d.refusals} {
+		p.spare = p.all / spareShare
+	}
 	return d
 }
 
@@ -128,7 +133,10 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 		return ctx, errUnknownMethod
 	}
 	c.working = 1
-	if public(c.method) {
+	switch {
+	case c.method == grpc_health_v1.Health_Check_FullMethodName:
+		return ctx, c.sit(d.checks.take(host(c.peer), 1))
+	case public(c.method):
 		return ctx, c.sit(d.public.take(host(c.peer), 1))
 	}
 	known, err := d.service.Authenticate(ctx, c.certificate, c)

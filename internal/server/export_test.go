@@ -16,6 +16,8 @@ var (
 	CallerTurns                               = callerTurns(Limits{}.calls())
 	PlaceBytes, ConnBytes, CallMemory         = placeBytes, connBytes, callMemory(Limits{}.calls())
 	AddressCalls, PublicCalls                 = addressCalls, publicCalls
+	AllChecks                                 = allChecks
+	OperatorConnsOfAddress, OperatorConns     = operatorConnsOfAddress, operatorConns
 	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
 	ForgedFor                                 = forgedFor

@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -64,11 +67,13 @@ func newRESTGRPC(config Config, door *door) *grpc.Server {
 // server goes down: a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
-	draining atomic.Bool // before the status turns to NOT_SERVING for good
+	draining atomic.Bool   // before the status turns to NOT_SERVING for good
+	age      time.Duration // at which a watch ends
 }
 
-func newHealthServer() *healthServer {
-	h := &healthServer{Server: health.NewServer()}
+// newHealthServer serves watches that end well after the age at which a connection is replaced, and its watch with it.
+func newHealthServer(connAge time.Duration) *healthServer {
+	h := &healthServer{Server: health.NewServer(), age: 2 * connAge}
 	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
@@ -95,9 +100,13 @@ func (h *healthServer) serving(ctx context.Context) bool {
 
 // Watch implements the health service.
 func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
-	ctx, cancel := context.WithCancel(stream.Context())
+	ctx, cancel := context.WithTimeout(stream.Context(), h.age)
 	defer cancel()
-	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
+	err := h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && stream.Context().Err() == nil {
+		return service.Fail(easelv1.ErrorReason_STREAM_MAX_AGE, "a health watch has its highest age: watch again")
+	}
+	return err
 }
 
 type healthStream struct {

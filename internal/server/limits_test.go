@@ -126,9 +126,20 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"calls without a credential, health and reflection: from one address; all", fmt.Sprintf("%d; %s", server.AddressCalls, number(server.PublicCalls)),
+			"calls without a credential, health watches and reflection: from one address; all", fmt.Sprintf("%d; %s; a sixteenth more for addresses that have fewer than 2", server.AddressCalls, number(server.PublicCalls)),
 			"`RESOURCE_EXHAUSTED` `OVERLOADED` at once",
-			[]string{"TestCallsThatNeedNoCredentialAreCountedByTheirAddress"},
+			[]string{"TestCallsThatNeedNoCredentialAreCountedByTheirAddress", "TestHealthWatchesOfTenAddressesKeepNoOtherOut"},
+			nil,
+		},
+		{
+			"health checks that have not been answered: from one address; all", fmt.Sprintf("%d; %s; a sixteenth more for addresses that have fewer than 2", server.AddressCalls, number(server.AllChecks)),
+			"`RESOURCE_EXHAUSTED` `OVERLOADED` at once",
+			[]string{"TestHealthWatchesOfTenAddressesKeepNoOtherOut"},
+			nil,
+		},
+		{
+			"the age of a health watch", long(2 * server.ConnAge), "`UNAVAILABLE` `STREAM_MAX_AGE`",
+			[]string{"TestAHealthWatchEndsAtItsHighestAge"},
 			nil,
 		},
 		{
@@ -149,7 +160,12 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"memory of the connections to one of them",
+			"connections to the admin address and to `EASEL_METRICS_ADDR`, each", fmt.Sprintf("%d; %d from one address", server.OperatorConns, server.OperatorConnsOfAddress), "closed at once",
+			[]string{"TestTheAddressesOfOperatorsHaveALimitOfConnections"},
+			nil,
+		},
+		{
+			"memory of the connections to the gRPC or to the HTTP address",
 			fmt.Sprintf("%s of %s: %s MiB", number(server.ConnsEach), inBytes(server.ConnBytes), number((server.ConnsEach*server.ConnBytes+1<<20-1)>>20)),
 			"there are no more",
 			[]string{"TestAttackByHealthWatchesAndSilentConnections"},

@@ -26,6 +26,8 @@ const (
 	callerGenerations, allGenerations = 20_000, 200_000
 	// Calls of public methods, and pages, by the address of their connection and of all addresses.
 	addressCalls, publicCalls = 100, 1000
+	// Health checks of all addresses, which hold a place until they are answered.
+	allChecks = 2500
 	// Refusals over HTTP that have not left, the same way. All that one connection has may be refused at once.
 	addressRefusals, allRefusals = 1250, 2500
 	// So many requests of streams are received at a time, and of one caller; of public calls the same.

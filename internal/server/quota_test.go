@@ -196,6 +196,9 @@ func TestCallsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 			}
 		}
 		servertest.WantError(t, watch(), codes.ResourceExhausted, "OVERLOADED")
+		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Errorf("a check beside as many watches as there may be is answered with %v", err)
+		}
 		if err := openWatch(ctx, s.Generations()); err != nil {
 			t.Errorf("a watch with a credential is answered with %v", err)
 		}

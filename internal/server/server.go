@@ -53,7 +53,7 @@ func New(config Config) (*Server, error) {
 	}
 	conns := config.Limits.conns()
 	s := &Server{
-		config: config, logger: config.logger(), door: newDoor(config, rules, tracing), health: newHealthServer(),
+		config: config, logger: config.logger(), door: newDoor(config, rules, tracing), health: newHealthServer(config.Limits.connAge()),
 		grpcConns: newConnPlaces(conns), httpConns: newConnPlaces(conns),
 	}
 	if config.TLS.enabled() {
@@ -138,9 +138,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	group.Go(func() error {
 		return named("http", serveHTTP(run.http, &limitedListener{Listener: s.httpListener, open: s.httpConns, logger: s.logger}))
 	})
-	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.adminListener)) })
+	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.limitOperators(s.adminListener))) })
 	if run.metrics != nil {
-		group.Go(func() error { return named("metrics", serveHTTP(run.metrics, s.metricsListener)) })
+		group.Go(func() error { return named("metrics", serveHTTP(run.metrics, s.limitOperators(s.metricsListener))) })
 	}
 	group.Go(func() error {
 		<-ctx.Done()
@@ -149,6 +149,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	s.health.start()
 	return group.Wait()
+}
+
+// limitOperators limits the connections of a listener for operators.
+func (s *Server) limitOperators(l net.Listener) net.Listener {
+	return &limitedListener{Listener: l, open: newPlaces("connections", "", operatorConnsOfAddress, operatorConns), logger: s.logger}
 }
 
 // bound are the listeners that Listen has bound.

@@ -173,7 +173,7 @@ func TestAttackByHealthWatchesAndSilentConnections(t *testing.T) { // D4
 	silent := sizeOf(10_000, 500)
 	watch := grpc_health_v1.Health_Watch_FullMethodName
 	s.beside(assault{
-		least: 500, memory: printedMemory(t, "the connections to one of them"),
+		least: 500, memory: printedMemory(t, "the connections to the gRPC or to the HTTP address"),
 		hold: func(ctx context.Context) int64 {
 			through := s.unread(ctx, "", watch, nil, sizeOf(40, 4), 1250)
 			for range silent {

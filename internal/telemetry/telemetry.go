@@ -130,7 +130,24 @@ func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context
 
 // serve serves the metrics of a registry.
 func (t *Telemetry) serve(registry prometheus.Gatherer) {
-	t.Metrics, t.Nameless = promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), promhttp.HandlerFor(nameless(registry), promhttp.HandlerOpts{})
+	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
+}
+
+// A few may scrape at once, and take so long to read what they get.
+const (
+	scrapesAtOnce = 4
+	scrapeTime    = 30 * time.Second
+)
+
+// scrapes serves metrics. One scrape too many is answered 503.
+func scrapes(from prometheus.Gatherer) http.Handler {
+	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection := http.NewResponseController(w)
+		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // only tests have connections that know none
+		serve.ServeHTTP(w, r)
+		_ = connection.SetWriteDeadline(time.Time{}) // the next answer has its own time
+	})
 }
 
 // describe gives the resource of this program. The environment overrides it.

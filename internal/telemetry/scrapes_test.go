@@ -1,0 +1,40 @@
+package telemetry
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+)
+
+// stuckReader takes nothing of an answer until it is freed.
+type stuckReader struct {
+	*httptest.ResponseRecorder
+	freed chan struct{}
+}
+
+func (r stuckReader) Write(p []byte) (int, error) {
+	<-r.freed
+	return r.ResponseRecorder.Write(p)
+}
+
+func TestAFewMayScrapeAtOnceAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics, freed := scrapes(newRegistry()), make(chan struct{})
+		scrape := func(w http.ResponseWriter) { metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)) }
+		for range scrapesAtOnce {
+			go scrape(stuckReader{httptest.NewRecorder(), freed})
+		}
+		synctest.Wait()
+		late := httptest.NewRecorder()
+		if scrape(late); late.Code != http.StatusServiceUnavailable {
+			t.Errorf("one scrape too many is answered %d", late.Code)
+		}
+		close(freed)
+		synctest.Wait()
+		next := httptest.NewRecorder()
+		if scrape(next); next.Code != http.StatusOK {
+			t.Errorf("the next is answered %d", next.Code)
+		}
+	})
+}
