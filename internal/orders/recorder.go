@@ -249,6 +249,7 @@ func (r *Recorder) Sighted(s watch.Sighting) {
 type recordedState struct {
 	etag  string
 	until time.Time // zero: the ledger has the order, and nothing follows from a repeat
+	again bool      // it was an end, and waits once more
 }
 
 // unorderedPause is how long a state is not noted again of which the ledger has no order.
@@ -258,10 +259,22 @@ const unorderedPause = 10 * time.Second
 // end of a refund window at an observation after it. And another replica may have found the generation to be gone since.
 const endPause = 10 * time.Minute
 
-// unordered notes that the ledger had no order of a state.
-func (r *Recorder) unordered(key sight) {
-	if last, ok := r.recorded.get(key); ok {
-		r.recorded.put(key, recordedState{last.etag, time.Now().Add(unorderedPause)})
+// endRetry is when an end is recorded once more of which the ledger had no order.
+const endRetry = 2 * time.Second
+
+// unordered notes that the ledger had no order of a state. An end may have been seen before the ledger had the id of its
+// order, and nobody may look again: it waits once more.
+func (r *Recorder) unordered(key sight, seen ledger.Observation) {
+	last, ok := r.recorded.get(key)
+	if !ok {
+		return
+	}
+	again := !last.again && seen.Status > lifecycle.Running && !isGone(seen)
+	r.recorded.put(key, recordedState{last.etag, time.Now().Add(unorderedPause), again || last.again})
+	if again && r.put(key, seen) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.locked[key] = postponed{at: time.Now().Add(endRetry)}
 	}
 }
 
@@ -373,7 +386,7 @@ func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Obs
 // recordedOne notes what a state has meant for the book.
 func (r *Recorder) recordedOne(ctx context.Context, id string, seen ledger.Observation, effect ledger.Effect) {
 	if !effect.Ordered {
-		r.unordered(sight{seen.APIKey, id})
+		r.unordered(sight{seen.APIKey, id}, seen)
 	}
 	if effect.ExceededCents > 0 {
 		r.dearer(ctx, effect.ExceededCents, *seen.CostCents, "generation", id)

@@ -217,34 +217,44 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 }
 
 func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
-		r := s.replica()
-		ctx, cancel := context.WithCancel(s.Context())
-		done := make(chan struct{})
-		go func() { r.orders.Record(ctx); close(done) }()
-		// A sweep sees the generation while the answer to its order is on its way.
-		var seen catalog.Version
-		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
-			all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
-			if err != nil || len(all.Records) != 1 {
-				s.Fatalf("%+v are listed, %v", all, err)
-			}
-			seen = all.Records[0]
-			seen.State, seen.Status = catalog.StateSucceeded, "succeeded"
-			r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
-			synctest.Wait()
-			return answer, nil
+	for name, row := range map[string]struct {
+		seen     catalog.State
+		repeated bool // it is seen once more, which an end need not be
+		want     lifecycle.Status
+	}{"running": {catalog.StateRunning, true, lifecycle.Running}, "ended": {catalog.StateSucceeded, false, lifecycle.Succeeded}} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				ctx, cancel := context.WithCancel(s.Context())
+				done := make(chan struct{})
+				go func() { r.orders.Record(ctx); close(done) }()
+				// A sweep sees the generation while the answer to its order is on its way.
+				var seen catalog.Version
+				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
+					if err != nil || len(all.Records) != 1 {
+						s.Fatalf("%+v are listed, %v", all, err)
+					}
+					seen = all.Records[0]
+					seen.State, seen.Status = row.seen, row.seen.String()
+					r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
+					synctest.Wait()
+					return answer, nil
+				})
+				mustPlace(s, r, "k", "a harbour")
+				time.Sleep(time.Minute)
+				if row.repeated {
+					r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
+				}
+				synctest.Wait()
+				cancel()
+				<-done
+				if one := s.list(ledger.Filter{})[0]; one.Status != row.want {
+					s.Errorf("it is %+v", one)
+				}
+			})
 		})
-		mustPlace(s, r, "k", "a harbour")
-		time.Sleep(time.Minute)
-		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
-		synctest.Wait()
-		cancel()
-		<-done
-		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
-			s.Errorf("it is %+v", one)
-		}
-	})
+	}
 }
 
 func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
