@@ -71,6 +71,9 @@ type Results struct {
 	freed   chan struct{} // has a value after a place was given back
 	process string        // the name of this one
 
+	walk   ledger.Position // how far Run is through orders from before there was a store
+	walked bool            // to the end
+
 	life context.Context //nolint:containedctx // of all copies: it ends with Run, and after that none begins
 	end  context.CancelFunc
 

@@ -69,6 +69,7 @@ func (r *Results) Run(ctx context.Context) {
 			pause = storeLeast
 			for r.next(ctx, &last) != nil {
 			}
+			r.wantOld(ctx)
 		case !r.tries(ctx, &last):
 			if !sleep(ctx, pause) {
 				return
@@ -82,6 +83,16 @@ func (r *Results) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// wantOld wants results copied that ended before there was a store, a few whenever nothing else is to be copied.
+func (r *Results) wantOld(ctx context.Context) {
+	if r.walked {
+		return
+	}
+	if next, more, err := r.Ledger.WantOldContents(ctx, r.walk, copiesAtOnce); err == nil {
+		r.walk, r.walked = next, !more
 	}
 }
 
@@ -191,7 +202,7 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 	switch {
 	case ctx.Err() != nil: // another may go on at once
 		_ = r.Ledger.ContentNotCopied(book, claim, claim.Problem, 0)
-	case errors.Is(err, errNothing), catalog.IsAbsent(err) && age > absentFor, age > tryFor:
+	case errors.Is(err, errNothing), catalog.IsAbsent(err) && (age > absentFor || claim.Problem == ledger.ContentIsOld), age > tryFor:
 		r.Logger.ErrorContext(ctx, "a result can't be copied", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
 		_ = r.Ledger.ContentFails(book, claim, problem)
 	default:

@@ -100,15 +100,24 @@ const partSuffix = ".part"
 // partForm is the form of such a name: [dir.Put] has a word of [rand.Text] in it.
 var partForm = regexp.MustCompile(`\.[A-Z2-7]{26}\.part$`)
 
+// openDir opens a directory, and does not wait for a disk that hangs.
 func openDir(name string) (Store, error) {
-	if err := os.MkdirAll(name, 0o700); err != nil {
-		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	busy := make(places, filesAtOnce)
+	root, err := beside(ctx, busy, func() (*os.Root, error) {
+		if err := os.MkdirAll(name, 0o700); err != nil {
+			return nil, err
+		}
+		return os.OpenRoot(name)
+	}, func(late *os.Root) { _ = late.Close() })
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s does not answer: is its disk there?", name)
 	}
-	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 	}
-	return dir{root, make(places, filesAtOnce)}, nil
+	return dir{root, busy}, nil
 }
 
 // Put implements [Store]. A file has its name when it is whole and on the disk.

@@ -80,7 +80,7 @@ func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,
 		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
-		"{failed}": int(lifecycle.Failed), "{refunded}": int(lifecycle.Refunded),
+		"{failed}": int(lifecycle.Failed), "{succeeded}": int(lifecycle.Succeeded), "{refunded}": int(lifecycle.Refunded),
 		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
 		"{waiting}": int(ContentWaiting), "{copied}": int(ContentCopied), "{not copied}": int(ContentFailed), "{doomed}": int(ContentDoomed),
 		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
