@@ -156,7 +156,7 @@ func (e *estate) make(model, inputs string) []byte {
 	}
 	var data []byte
 	eventually(e.T, "a copy of "+id, func() bool {
-		from := easelv1.ContentSource_CONTENT_SOURCE_UNSPECIFIED
+		var from easelv1.ContentSource
 		data, from = e.download(id)
 		return from == easelv1.ContentSource_CONTENT_SOURCE_COPY
 	})

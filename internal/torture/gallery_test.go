@@ -83,21 +83,7 @@ func openGallery(t *testing.T) *gallery {
 	for n := range g.replicas {
 		g.startReplica(n)
 	}
-	watching := sync.WaitGroup{}
-	watching.Go(g.watch)
-	t.Cleanup(watching.Wait)
 	return g
-}
-
-// watch watches everything, so that ends are known soon, again after every end.
-func (g *gallery) watch() {
-	for g.Context().Err() == nil {
-		stream, err := g.client().WatchGenerations(g.ctx, &easelv1.WatchGenerationsRequest{})
-		for err == nil {
-			_, err = stream.Recv()
-		}
-		pauseFor(g.ctx, 100*time.Millisecond)
-	}
 }
 
 func (g *gallery) makeBucket() {
@@ -323,14 +309,16 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places orders, numbered from one on, and gives their generations.
+// orderAll places orders, numbered from one on, watches each to its end, and gives their generations.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}
-	ordering.SetLimit(atOnce)
+	ordering.SetLimit(callersAtOnce)
 	for n := range ids {
 		ordering.Go(func() (err error) {
-			ids[n], err = g.order(from + n)
+			if ids[n], err = g.order(from + n); err == nil {
+				err = g.watchToTheEnd(ids[n])
+			}
 			return err
 		})
 	}
@@ -338,6 +326,29 @@ func (g *gallery) orderAll(from, count int) []string {
 		g.Error(err)
 	}
 	return ids
+}
+
+// watchToTheEnd watches a generation until it has succeeded, whatever is killed meanwhile.
+func (g *gallery) watchToTheEnd(id string) error {
+	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
+	defer cancel()
+	for {
+		stream, err := g.client().WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
+		last := easelv1.State_STATE_UNSPECIFIED
+		for err == nil {
+			var m *easelv1.WatchGenerationResponse
+			if m, err = stream.Recv(); m.GetUpdate() != nil {
+				last = m.GetUpdate().GetGeneration().GetState()
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) && last == easelv1.State_STATE_SUCCEEDED:
+			return nil
+		case ctx.Err() != nil, !retryable(err):
+			return fmt.Errorf("the watch of %s ends with %v: %w", id, last, err)
+		}
+		pauseFor(ctx, 100*time.Millisecond)
+	}
 }
 
 // objects are the names of what is in the store.

@@ -3,11 +3,8 @@
 package torture
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os/exec"
 	"slices"
@@ -15,10 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 var (
@@ -30,6 +23,7 @@ const (
 	resultsWithin = 15 * time.Minute // for all copies, on a machine that is busy
 	healedWithin  = 5 * time.Minute  // for a copy after a trouble
 	atOnce        = 16
+	callersAtOnce = 64
 	copiesInWork  = 8 // of one process
 	resultReplica = 2
 )
@@ -95,13 +89,6 @@ func (g *gallery) endure(t *testing.T, trouble storeTrouble, wanted map[string]s
 	reading := sync.WaitGroup{}
 	reading.Go(func() { g.downloadAll(some) })
 	fresh := g.orderAll(1_000_000+int(trouble)*1000, inTrouble)
-	var watching errgroup.Group
-	for _, id := range fresh {
-		watching.Go(func() error { return g.watchToTheEnd(id) })
-	}
-	if err := watching.Wait(); err != nil {
-		t.Error(err)
-	}
 	ends, digests := time.Since(began), g.wanted(fresh...)
 	g.downloadAll(digests)
 	reading.Wait()
@@ -112,24 +99,6 @@ func (g *gallery) endure(t *testing.T, trouble storeTrouble, wanted map[string]s
 	g.store.set(wellStore)
 	maps.Copy(wanted, digests)
 	g.awaitCopies(len(wanted), healedWithin)
-}
-
-// watchToTheEnd watches a generation until it has succeeded.
-func (g *gallery) watchToTheEnd(id string) error {
-	ctx, cancel := context.WithTimeout(g.ctx, time.Minute)
-	defer cancel()
-	stream, err := g.client().WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
-	last := easelv1.State_STATE_UNSPECIFIED
-	for err == nil {
-		var m *easelv1.WatchGenerationResponse
-		if m, err = stream.Recv(); m.GetUpdate() != nil {
-			last = m.GetUpdate().GetGeneration().GetState()
-		}
-	}
-	if !errors.Is(err, io.EOF) || last != easelv1.State_STATE_SUCCEEDED {
-		return fmt.Errorf("the watch of %s ends with %v: %w", id, last, err)
-	}
-	return nil
 }
 
 // verify compares the book and the store, as an operator does.
