@@ -74,7 +74,10 @@ func (d *examination) examine() {
 		{"list", routeGenerations, func() error { _, err := d.client.List(d.ctx, d.Credential, time.Now()); return err }},
 	} {
 		d.transport.body = nil
-		err := question.ask()
+		err := errNoModel
+		if d.Model != "" || question.route != routeModel && question.route != routeQuote {
+			err = question.ask()
+		}
 		c := Check{Name: question.name, Route: question.route, kind: catalog.KindOf(err), Skipped: errors.Is(err, errNoModel)}
 		if err != nil {
 			c.Error = terminal.OneLine(err.Error())
@@ -101,18 +104,12 @@ func (d *examination) models() error {
 }
 
 func (d *examination) model() error {
-	if d.Model == "" {
-		return errNoModel
-	}
 	m, err := d.client.Model(d.ctx, d.Credential, d.Model)
 	d.fields = m.Fields
 	return err
 }
 
 func (d *examination) quote() error {
-	if d.Model == "" {
-		return errNoModel
-	}
 	inputs := d.Inputs
 	if inputs == nil {
 		inputs = sampleInputs(d.fields)
