@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -66,6 +67,7 @@ type Results struct {
 	Counts Counts
 
 	failed  atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
+	readers *gate.Gate   // of copies
 	worker  places       // of copies that nobody waits for
 	work    sync.WaitGroup
 	freed   chan struct{} // has a value after a place was given back
@@ -91,7 +93,7 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, worker: make(places, copiesAtOnce),
+		Config: cfg, worker: make(places, copiesAtOnce), readers: gate.New(gate.Config{Places: [gate.Classes]int{copyReaders}}),
 		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}

@@ -11,12 +11,18 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
 // on, and a reader holds one.
 const blockSize = 64 << 10
+
+const (
+	copyReaders  = 256              // at once
+	waitForPlace = 10 * time.Second // of the others, where their callers have as much time
+)
 
 // storeTime is how long the store may take to open an object, and for each block.
 const storeTime = 10 * time.Second
@@ -65,7 +71,8 @@ type copyReader struct {
 	row     ledger.Content
 	sums    []byte
 
-	at     int64 // the next byte for the reader
+	place  *gate.Turn // among those who read copies
+	at     int64      // the next byte for the reader
 	block  []byte
 	left   []byte // of the block
 	source io.ReadCloser
@@ -85,14 +92,27 @@ func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row led
 	if want := 4 * ((row.Size + blockSize - 1) / blockSize); err != nil || int64(len(sums)) != want {
 		return nil, fmt.Errorf("%w: its checksums are not whole", errWrong)
 	}
-	b := &copyReader{results: r, ctx: ctx, cred: cred, row: row, sums: sums, at: offset}
+	place, err := r.enter(ctx, cred)
+	if err != nil {
+		return nil, err
+	}
+	b := &copyReader{results: r, ctx: ctx, cred: cred, row: row, sums: sums, place: place, at: offset}
 	if err := b.fill(); err != nil && !errors.Is(err, io.EOF) { //nolint:contextcheck // the reader has it
-		b.close()
+		_ = b.Close() // it has no error of its own
 		return nil, err
 	}
 	r.Counts.Reads.Add(1)
 	size := row.Size
 	return &Content{catalog.Content{Body: b, ContentType: row.ContentType, Offset: offset, Size: &size, Etag: etagOf(row)}, FromCopy}, nil
+}
+
+// enter takes a place among those who read copies. Who finds none waits for it, whoever has the fewest before others.
+func (r *Results) enter(ctx context.Context, cred catalog.Credential) (*gate.Turn, error) {
+	place, err := r.readers.Enter(ctx, gate.Request{Owner: cred.Owner, Weight: cred.Weight, Patience: waitForPlace})
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: opRead, Message: "too many copies are being read", RetryAfter: refused.After}
+	}
+	return place, err
 }
 
 // Read implements [io.Reader].
@@ -111,6 +131,7 @@ func (b *copyReader) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *copyReader) Close() error {
 	b.close()
+	b.place.End(gate.Answer{})
 	if b.err == nil {
 		b.err = errors.New("content: read after close")
 	}

@@ -182,6 +182,9 @@ func limits() []limit {
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestAttackOneOwnersRequestsKeepNoOtherWaiting", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 			"TestUnreadResultsOfABucketHoldUpNoOtherOwner",
 		}, nil},
+		{"readers of [copies](#copies-of-results) at once", "256, a sixteenth for owners who have fewer than 2", "a download waits 10 s, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
+			"TestUnreadCopiesOfOneTeamLeavePlacesForOthers",
+		}, nil},
 		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
 		}, nil},
@@ -280,7 +283,7 @@ func TestTheTableOfLimitsIsThatOfTheCode(t *testing.T) {
 
 func TestEveryLimitHasATestAtItAndPastIt(t *testing.T) {
 	known := map[string]bool{}
-	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../ledger", "../orders", "../siege", "../../cmd/easel"} {
+	for _, dir := range []string{".", "../rest", "../service", "../catalog", "../content", "../ledger", "../orders", "../siege", "../../cmd/easel"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
