@@ -49,13 +49,9 @@ func (o Orders) audit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, err := o.Ledger.AuditLines(r.Context(), ledger.Position{Time: asked.Since, ID: asked.After}, listed)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
 	all := []AuditLine{}
 	for _, one := range found {
 		all = append(all, AuditLineOf(one))
 	}
-	writeJSON(w, map[string][]AuditLine{"lines": all})
+	answer(w, map[string][]AuditLine{"lines": all}, err)
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,19 +44,13 @@ const (
 
 // erase answers POST /orders:erase.
 func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
-	decoder.DisallowUnknownFields()
 	var asked Erasure
-	if err := decoder.Decode(&asked); err != nil || asked.Owner+asked.LabelName+asked.Generation == "" {
+	if err := decode(w, r, &asked); err != nil || asked.Owner+asked.LabelName+asked.Generation == "" {
 		http.Error(w, `send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`, http.StatusBadRequest)
 		return
 	}
 	done, err := o.eraseStep(r.Context(), asked, stepTime)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	writeJSON(w, done)
+	answer(w, done, err)
 }
 
 // stepTime is after which time a step of deleting ends, and deleteTime bounds it: whoever asks waits longer.

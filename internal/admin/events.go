@@ -46,25 +46,19 @@ func (e events) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, err := e.ledger.Events(r.Context(), asked.filter(), listed)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
 	all := []Event{}
 	for _, one := range found {
 		all = append(all, Event{
 			ID: one.ID, Team: one.Owner, EventTime: one.Time, Type: one.Type, Subject: one.Subject, State: one.State.String(), Attempts: one.Attempts, Problem: one.Problem,
 		})
 	}
-	writeJSON(w, map[string][]Event{"events": all})
+	answer(w, map[string][]Event{"events": all}, err)
 }
 
 // replay answers POST /events:replay.
 func (e events) replay(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
-	decoder.DisallowUnknownFields()
 	var asked EventQuery
-	if err := decoder.Decode(&asked); err != nil || asked.Team == "" || asked.Since.IsZero() {
+	if err := decode(w, r, &asked); err != nil || asked.Team == "" || asked.Since.IsZero() {
 		http.Error(w, `send {"team": TEAM, "since": TIME}`, http.StatusBadRequest)
 		return
 	}
@@ -73,14 +67,22 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	again, err := e.ledger.Replay(r.Context(), asked.filter(), byOf(r.Context()))
+	answer(w, map[string]int64{"events": again}, err)
+}
+
+// decode reads what a request asks for.
+func decode(w http.ResponseWriter, r *http.Request, asked any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(asked)
+}
+
+// answer answers with what was found, or that the ledger has not told it.
+func answer(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	writeJSON(w, map[string]int64{"events": again})
-}
-
-func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(value) // a client that went away needs no answer

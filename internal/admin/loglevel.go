@@ -22,7 +22,7 @@ type logLevel struct {
 }
 
 // show answers GET /loglevel.
-func (l logLevel) show(w http.ResponseWriter, _ *http.Request) { writeJSON(w, l.now()) }
+func (l logLevel) show(w http.ResponseWriter, _ *http.Request) { answer(w, l.now(), nil) }
 
 // change answers PUT /loglevel: ?level=debug, and for=10m where it is to fall back then. The audit has it first.
 func (l logLevel) change(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,7 @@ func (l logLevel) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l.level.Set(level, span)
-	writeJSON(w, l.now())
+	answer(w, l.now(), nil)
 }
 
 // levelNow is the answer.

@@ -132,11 +132,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 		find = o.named
 	}
 	all, err := find(r.Context(), asked)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	writeJSON(w, map[string][]Order{"orders": all})
+	answer(w, map[string][]Order{"orders": all}, err)
 }
 
 // choose gives the orders that a query chooses.

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -25,10 +24,8 @@ const longestResolution = 64 << 10
 
 // resolve answers POST /orders:resolve.
 func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
-	decoder.DisallowUnknownFields()
 	var asked Resolution
-	if err := decoder.Decode(&asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
+	if err := decode(w, r, &asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
 		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
 		return
 	}

@@ -35,8 +35,9 @@ type Status struct {
 
 // Usage is how much of one of the limits for all callers together is used.
 type Usage struct {
-	Limit     string // "streams", "calls" or such
-	Used, Max int
+	Limit string `json:"name"` // "streams", "calls" or such
+	Used  int    `json:"used"`
+	Max   int    `json:"max"`
 }
 
 // ready answers whether calls should be sent here.
@@ -57,7 +58,7 @@ type report struct {
 	Serving     bool         `json:"serving"`
 	More        string       `json:"more,omitempty"` // how to see what is left out, for who is no operator
 	Concerns    []concern    `json:"concerns"`       // none: all is well
-	Usage       []usage      `json:"usage"`
+	Usage       []Usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
 	Gates       gates        `json:"gates"`
@@ -78,13 +79,6 @@ type concern struct {
 	Text  string `json:"text"`
 
 	nameless string // the same without names; "" where there are none
-}
-
-// usage is how much of a limit is used.
-type usage struct {
-	Limit string `json:"name"`
-	Used  int    `json:"used"`
-	Max   int    `json:"max"`
 }
 
 // watching is the hub as a whole.
@@ -154,7 +148,7 @@ func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Watching: watchingOf(hub.Stats), Usage: []usage{}, Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
+		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
 	}
 	if s.Shares {
 		r.Replicas = replicasOf(hub.Stats)
@@ -164,9 +158,6 @@ func (s Status) report(ctx context.Context) report {
 	r.Ledger = bookOf(known, hub.Time)
 	if s.Copies {
 		r.Copies = copiesOf(known.Contents, hub.Time)
-	}
-	for _, u := range s.Usage() {
-		r.Usage = append(r.Usage, usage(u))
 	}
 	for _, k := range hub.Credentials {
 		r.Keys = append(r.Keys, apiKeyOf(k, hub.Time))
