@@ -38,6 +38,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	kills := g.storm(*resultCount, *resultRounds)
 	ordering.Wait()
 	t.Logf("%d orders are placed, and %d results copied, after %v", *resultCount, g.copied(), time.Since(began).Round(time.Second))
+	g.comeBack()
 	g.awaitCopies(*resultCount, resultsWithin)
 	reads, copying := g.door.reads.Load(), time.Since(began)
 
