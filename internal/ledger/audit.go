@@ -82,11 +82,9 @@ func (t *transaction) audit(act Act) error {
 	if err != nil {
 		return err
 	}
-	written := int64(0)
-	if err := t.row(insertLine+` RETURNING audit_time`, line.values()...).Scan(&written); err != nil {
+	if err := t.row(insertLine+` RETURNING audit_time`, line.values()...).Scan(moment{&line.Time}); err != nil {
 		return err
 	}
-	line.Time = fromMicros(written)
 	t.audited = append(t.audited, line)
 	return nil
 }
@@ -122,10 +120,7 @@ func document(value any) (string, error) {
 // AuditLines are the lines after a position, the oldest first, most of them at once.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(inTurn(ctx, forReport, ""), l, func(row scanner, a *AuditLine) error {
-		written := int64(0)
-		err := row.Scan(&written, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
-		a.Time = fromMicros(written)
-		return err
+		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
 	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
 		micros(after.Time), after.ID, most)
 }

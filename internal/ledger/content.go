@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -57,10 +56,8 @@ const selectContents = `SELECT generation_id, owner, state, claims, claimed_unti
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
 func scanContent(row scanner, c *Content) error {
-	begun, copied := int64(0), int64(0)
-	err := row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, &begun, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, &copied, &c.Record)
-	c.Since, c.Time = fromMicros(begun), fromMicros(copied)
-	return err
+	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, moment{&c.Since}, &c.Problem,
+		&c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
 // keeps reports whether copies stay which an owner deletes. Those of an owner that this process does not know stay too:
@@ -80,11 +77,7 @@ func (t *transaction) followContent(before, after Order) error {
 	case after.isForwarded():
 		return nil
 	case unwanted && !before.Deleted:
-		list, err := json.Marshal([]string{after.Generation})
-		if err != nil {
-			return err
-		}
-		return doomContents(t, string(list))
+		return doomContents(t, after.Generation)
 	case !t.l.contents || !ended || unwanted || after.Erased:
 		return nil
 	}
@@ -107,11 +100,8 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 
 // AwaitsEnd reports whether the ledger has an order of a generation, and not how that has ended.
 func (l *Ledger) AwaitsEnd(ctx context.Context, generation string) (awaits bool, err error) {
-	orders := 0
-	err = l.reading(inTurnOf(ctx, forRead), func(tx *transaction) error {
-		return tx.row(`SELECT COUNT(*) FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed}`, generation).Scan(&orders)
-	})
-	return orders > 0 && err == nil, err
+	err = l.askOne(inTurnOf(ctx, forRead), []any{&awaits}, `SELECT EXISTS (SELECT 1 FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed})`, generation)
+	return awaits, err
 }
 
 // TakeContent claims a result that is to be copied, for the owner whose turn is after that of the last one.
@@ -194,22 +184,18 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) e
 // DiscardContent has the copy deleted of a generation that an owner, or where that is nil anybody, wants deleted and the
 // catalog has no more, unless the team of the copy keeps it, or may do so: see keeps.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
-	list, err := json.Marshal([]string{generation})
-	if err != nil {
-		return err
-	}
 	return l.inTransaction(inTurn(ctx, forRead, nameOf(owner)), func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
 		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keeps(owners[0]) {
 			return err
 		}
-		return doomContents(tx, string(list))
+		return doomContents(tx, generation)
 	})
 }
 
 // doomContents has copies of results deleted.
-func doomContents(tx *transaction, generations string) error {
-	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, generations)
+func doomContents(tx *transaction, generations ...string) error {
+	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, asList(generations))
 	tx.contentWanted = tx.contentWanted || rows > 0
 	return err
 }
@@ -226,11 +212,7 @@ func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, e
 		for n, c := range all {
 			ids[n] = c.Generation
 		}
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return err
-		}
-		_, err = tx.exec(`UPDATE contents SET next_time = {now} + $2 WHERE generation_id {in ids}`, string(list), ClaimTime.Microseconds())
+		_, err = tx.exec(`UPDATE contents SET next_time = {now} + $2 WHERE generation_id {in ids}`, asList(ids), ClaimTime.Microseconds())
 		return err
 	})
 	return all, err
@@ -238,27 +220,22 @@ func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, e
 
 // ForgetContent forgets a copy that was deleted.
 func (l *Ledger) ForgetContent(ctx context.Context, generation string) error {
-	return l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
-		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
-		return err
-	})
+	_, err := l.change(inTurn(ctx, forRead, ""), `DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
+	return err
 }
 
 // DoomedCount is how many copies are to be deleted.
 func (l *Ledger) DoomedCount(ctx context.Context) (count int64, err error) {
-	err = l.reading(inTurn(ctx, forRead, ""), func(tx *transaction) error {
-		return tx.row(`SELECT COUNT(*) FROM contents WHERE state = {doomed}`).Scan(&count)
-	})
+	err = l.askOne(inTurn(ctx, forRead, ""), []any{&count}, `SELECT COUNT(*) FROM contents WHERE state = {doomed}`)
 	return count, err
 }
 
 // KnownObjects are those of some objects of a store that a row names.
 func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[string]bool, err error) {
-	list, err := json.Marshal(objects)
-	if err != nil || len(objects) == 0 {
-		return nil, err
+	if len(objects) == 0 {
+		return nil, nil
 	}
-	found, err := ask(inTurn(ctx, forReport, ""), l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, string(list))
+	found, err := ask(inTurn(ctx, forReport, ""), l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, asList(objects))
 	known = make(map[string]bool, len(found))
 	for _, object := range found {
 		known[object] = true
@@ -277,12 +254,9 @@ func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error
 }
 
 // KnownStoreName is the name of the ledger in a store, "" where it has had none.
-func (l *Ledger) KnownStoreName(ctx context.Context) (string, error) {
-	names, err := ask(ctx, l, scanText, `SELECT value FROM facts WHERE name = 'store'`)
-	if err != nil || len(names) == 0 {
-		return "", err
-	}
-	return names[0], nil
+func (l *Ledger) KnownStoreName(ctx context.Context) (name string, err error) {
+	err = l.askOne(ctx, []any{&name}, `SELECT value FROM facts WHERE name = 'store'`)
+	return name, err
 }
 
 // ContentSummary is what waits to be copied, and what could not be.
@@ -292,11 +266,9 @@ type ContentSummary struct {
 }
 
 func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
-	oldest := int64(0)
-	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), 0), (SELECT COUNT(*) FROM contents WHERE state = {not copied}) FROM contents WHERE state = {waiting}`).
-		Scan(&s.Contents.Waiting, &oldest, &s.Contents.Failed)
-	if oldest > 0 {
-		s.Contents.Oldest = now.Sub(fromMicros(oldest))
-	}
+	oldest := now
+	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (SELECT COUNT(*) FROM contents WHERE state = {not copied}) FROM contents WHERE state = {waiting}`, micros(now)).
+		Scan(&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed)
+	s.Contents.Oldest = now.Sub(oldest)
 	return err
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -68,15 +67,15 @@ func erase(tx *transaction, all []Order) (erased int64, err error) {
 		ids = append(ids, o.ID)
 		owned[o.Owner] = append(owned[o.Owner], o)
 	}
-	list, err := json.Marshal(ids)
-	if err != nil || len(ids) == 0 {
-		return 0, err
+	if len(ids) == 0 {
+		return 0, nil
 	}
+	list := asList(ids)
 	// Whoever writes an event of one of them has its row too: nothing is written of it meanwhile.
-	if erased, err = tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, string(list)); err != nil {
+	if erased, err = tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, list); err != nil {
 		return 0, err
 	}
-	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, string(list)); err != nil {
+	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, list); err != nil {
 		return 0, err
 	}
 	if err := eraseContents(tx, all); err != nil {
@@ -98,11 +97,10 @@ func eraseContents(tx *transaction, all []Order) error {
 			generations = append(generations, o.Generation)
 		}
 	}
-	list, err := json.Marshal(generations)
-	if err != nil || len(generations) == 0 {
-		return err
+	if len(generations) == 0 {
+		return nil
 	}
-	return doomContents(tx, string(list))
+	return doomContents(tx, generations...)
 }
 
 // eraseEvents deletes the events of orders of one owner. What it has not been told yet stays, without what is erased.
@@ -113,17 +111,16 @@ func eraseEvents(tx *transaction, owner string, orders []Order) error {
 			placed[o.Generation], subjects = o, append(subjects, o.Generation)
 		}
 	}
-	list, err := json.Marshal(subjects)
-	if err != nil || len(subjects) == 0 {
-		return err
+	if len(subjects) == 0 {
+		return nil
 	}
 	told := tx.l.outbox != nil // else nobody ever is
 	if told {
-		if err := erasePending(tx, owner, string(list), placed); err != nil {
+		if err := erasePending(tx, owner, asList(subjects), placed); err != nil {
 			return err
 		}
 	}
-	_, err = tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2 AND (state <> {pending} OR $3 = 0)`, string(list), owner, number(told))
+	_, err := tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2 AND (state <> {pending} OR $3 = 0)`, asList(subjects), owner, number(told))
 	return err
 }
 

@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"time"
 )
 
@@ -27,11 +24,7 @@ func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []st
 	if len(told) == 0 {
 		return nil, nil
 	}
-	list, err := json.Marshal(told)
-	if err != nil {
-		return nil, err
-	}
-	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))`, string(list))
+	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))`, asList(told))
 }
 
 // AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is
@@ -57,38 +50,23 @@ func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event
 
 // Sent records that an event has arrived.
 func (l *Ledger) Sent(ctx context.Context, id string) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
-		return err
-	})
+	_, err := l.change(ctx, `UPDATE events SET state = {sent}, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
+	return err
 }
 
 // NotSent records that an attempt to send an event has failed. It is tried again later.
 func (l *Ledger) NotSent(ctx context.Context, id, problem string) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
-		waited := int64(0)
-		err := tx.row(`SELECT {now} - begin_time FROM events WHERE id = $1 AND state = {pending}`, id).Scan(&waited)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		pause := min(max(waited/resendShare, resendLeast.Microseconds()), resendAtMost.Microseconds())
-		_, err = tx.exec(`UPDATE events SET attempts = attempts + 1, problem = $1, next_time = {now} + $2 WHERE id = $3`, problem, pause, id)
-		return err
-	})
+	_, err := l.change(ctx, `UPDATE events SET attempts = attempts + 1, problem = $1, next_time = {now} + CASE WHEN {now} - begin_time < $2 THEN $3
+		WHEN {now} - begin_time > $4 THEN $5 ELSE ({now} - begin_time) / $6 END WHERE id = $7 AND state = {pending}`,
+		problem, resendShare*resendLeast.Microseconds(), resendLeast.Microseconds(), resendShare*resendAtMost.Microseconds(), resendAtMost.Microseconds(), resendShare, id)
+	return err
 }
 
 // GiveUp gives up the events of an owner whose time is over, and gives their number: those that have been tried, or all.
 // The next of their subjects may be sent then, and is tried once whatever its time.
 func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int64, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		events, err = tx.exec(`UPDATE events SET state = {given up} WHERE owner = $1 AND state = {pending} AND begin_time <= {now} - $2 AND attempts >= $3`,
-			owner, SendWithin.Microseconds(), number(!all))
-		return err
-	})
-	return events, err
+	return l.change(ctx, `UPDATE events SET state = {given up} WHERE owner = $1 AND state = {pending} AND begin_time <= {now} - $2 AND attempts >= $3`,
+		owner, SendWithin.Microseconds(), number(!all))
 }
 
 // ForgetEvents deletes some of what was sent or given up long ago, and of what nobody was ever to be told. It reports

@@ -20,13 +20,8 @@ const byName = `id IN (
 
 // Find gives the newest orders that a name may mean, with their labels: the ledger's own id, a generation, or an
 // idempotency key, which each owner may have used.
-func (l *Ledger) Find(ctx context.Context, name string, most int) (all []Order, err error) {
-	ctx = inTurn(ctx, forRead, "")
-	err = l.reading(ctx, func(tx *transaction) (err error) {
-		all, err = l.labelled(tx, byName, name, most)
-		return err
-	})
-	return all, err
+func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
+	return l.labelled(inTurn(ctx, forRead, ""), "orders", byName, name, most)
 }
 
 // Owners are all that have orders. It skips from one to the next in their index.

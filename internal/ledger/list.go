@@ -144,14 +144,7 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 }
 
 // List gives the newest orders that a filter chooses, after a position, with their labels.
-func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) (all []Order, err error) {
-	ctx = inTurn(ctx, forRead, nameOf(f.Owner))
+func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
-	err = l.reading(ctx, func(tx *transaction) error {
-		if all, err = l.ordersOf(tx, "", tables, c.String(), c.args...); err != nil {
-			return err
-		}
-		return label(tx, all)
-	})
-	return all, err
+	return l.labelled(inTurn(ctx, forRead, nameOf(f.Owner)), tables, c.String(), c.args...)
 }

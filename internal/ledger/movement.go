@@ -38,10 +38,7 @@ type Movement struct {
 // Movements are the lines of an order, from the first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
 	return ask(ctx, l, func(row scanner, m *Movement) error {
-		moved := int64(0)
-		err := row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, &moved, &m.Actor)
-		m.Time = fromMicros(moved)
-		return err
+		return row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, moment{&m.Time}, &m.Actor)
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)
 }
 

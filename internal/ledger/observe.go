@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -16,19 +15,11 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	ctx = inTurn(ctx, forRead, nameOf(owner))
 	own = make(map[string]Order, len(generations))
 	for some := range slices.Chunk(generations, ownAtOnce) { // each is a question of its own, with its own time
-		list, err := json.Marshal(some)
-		if err != nil {
-			return nil, err
-		}
-		c := &clauses{all: []string{ofGenerations}, args: []any{string(list)}}
+		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
 		if owner != nil {
 			c.add(whoseOwner, *owner)
 		}
-		var found []Order
-		err = l.reading(ctx, func(tx *transaction) (err error) {
-			found, err = l.labelled(tx, c.String(), c.args...)
-			return err
-		})
+		found, err := l.labelled(ctx, "orders", c.String(), c.args...)
 		if err != nil {
 			return nil, err
 		}
@@ -82,10 +73,7 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 
 // ObserveAll is [Ledger.Observe] for several generations in one transaction: all are recorded, or none.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
-	ids, err := json.Marshal(slices.Sorted(maps.Keys(seen)))
-	if err != nil {
-		return nil, err
-	}
+	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
 	for _, one := range seen {
 		if one.AtOnce {
@@ -94,7 +82,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	}
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
-		all, err := l.orders(tx, "", ofGenerations+" "+lock, string(ids))
+		all, err := l.orders(tx, "", ofGenerations+" "+lock, ids)
 		if err != nil {
 			return err
 		}
@@ -133,12 +121,8 @@ func lockBudgets(tx *transaction, all []Order) error {
 			starts[b.Start.UnixMicro()] = true
 		}
 	}
-	names, err := json.Marshal(slices.Sorted(maps.Keys(owners)))
-	if err != nil {
-		return err
-	}
-	times, _ := json.Marshal(slices.Sorted(maps.Keys(starts))) // of numbers
-	_, err = collect(tx, scanText, `SELECT owner FROM budgets WHERE owner {in ids} AND start_time {in times} ORDER BY owner, period, start_time {lock}`, string(names), string(times))
+	_, err := collect(tx, scanText, `SELECT owner FROM budgets WHERE owner {in ids} AND start_time {in times} ORDER BY owner, period, start_time {lock}`,
+		asList(slices.Sorted(maps.Keys(owners))), asList(slices.Sorted(maps.Keys(starts))))
 	return err
 }
 
@@ -210,21 +194,15 @@ func (l *Ledger) Followed(ctx context.Context, owners []string, most int) ([]str
 
 // GiveBackDuty gives back work that this process can't do: another may take it at once.
 func (l *Ledger) GiveBackDuty(ctx context.Context, name, holder string) error {
-	return l.inTransaction(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE duties SET claimed_until = {now} WHERE name = $1 AND holder = $2 AND claimed_until > {now}`, name, holder)
-		return err
-	})
+	_, err := l.change(ctx, `UPDATE duties SET claimed_until = {now} WHERE name = $1 AND holder = $2 AND claimed_until > {now}`, name, holder)
+	return err
 }
 
 // TakeDuty takes work on that one process does for all, or goes on with it, for so long by the database's clock. It
 // does not where another process has it.
 func (l *Ledger) TakeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		rows, err := tx.exec(`INSERT INTO duties (name, holder, claimed_until) VALUES ($1, $2, {now} + $3) ON CONFLICT (name)
-			DO UPDATE SET holder = excluded.holder, claimed_until = excluded.claimed_until
-			WHERE duties.holder = excluded.holder OR duties.claimed_until <= {now}`, name, holder, d.Microseconds())
-		taken = rows == 1
-		return err
-	})
-	return taken && err == nil, err
+	rows, err := l.change(ctx, `INSERT INTO duties (name, holder, claimed_until) VALUES ($1, $2, {now} + $3) ON CONFLICT (name)
+		DO UPDATE SET holder = excluded.holder, claimed_until = excluded.claimed_until
+		WHERE duties.holder = excluded.holder OR duties.claimed_until <= {now}`, name, holder, d.Microseconds())
+	return rows == 1 && err == nil, err
 }

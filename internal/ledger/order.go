@@ -29,13 +29,10 @@ const (
 
 // Get gives an order by its id, with its labels.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
-	err = l.reading(ctx, func(tx *transaction) error {
-		all, err := l.labelled(tx, "id = $1", id)
-		if found = len(all) == 1; found {
-			o = all[0]
-		}
-		return err
-	})
+	all, err := l.labelled(ctx, "orders", "id = $1", id)
+	if found = len(all) == 1; found {
+		o = all[0]
+	}
 	return o, found, err
 }
 
@@ -188,12 +185,7 @@ func (o *Order) insert() *statement {
 			o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
 			o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents,
 		},
-		each: func(row scanner) error {
-			written := int64(0)
-			err := row.Scan(&written)
-			o.Time = fromMicros(written)
-			return err
-		},
+		each: func(row scanner) error { return row.Scan(moment{&o.Time}) },
 	}
 }
 

@@ -53,10 +53,7 @@ type Event struct {
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, attempts, problem FROM events AS e WHERE `
 
 func scanEvent(row scanner, e *Event) error {
-	written := int64(0)
-	err := row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, &written, &e.State, &e.Attempts, &e.Problem)
-	e.Time = fromMicros(written)
-	return err
+	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
 }
 
 // eventTypes are those of states.

@@ -172,7 +172,7 @@ func (k *sharedKey) claimReads(tx *transaction, apiKey string, reads []shared.Re
 		ON CONFLICT (api_key, id) DO UPDATE SET claimed_time = excluded.claimed_time
 		WHERE shared_states.claimed_time <= excluded.seen_time AND (shared_states.seen_time >= shared_states.claimed_time AND shared_states.seen_time <= $3 AND excluded.seen_time <= $3
 			OR shared_states.claimed_time <= $4 OR shared_states.claimed_time > $3)
-		RETURNING id`, apiKey, asRows(reads), k.Now, k.Now-shared.HoldMicros)
+		RETURNING id`, apiKey, asList(reads), k.Now, k.Now-shared.HoldMicros)
 	for _, id := range ids {
 		granted[id] = true
 	}

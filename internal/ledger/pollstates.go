@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -19,12 +18,6 @@ const (
 	// a record may have megabytes, and nobody waits for long for five hundred of them.
 	sharedBytes = 4 << 20
 )
-
-// asRows is a parameter whose rows {rows} names.
-func asRows[T any](all []T) string {
-	text, _ := json.Marshal(all) // of strings and numbers
-	return string(text)
-}
 
 // Write writes what polls have found, and tells other processes of changes: in pieces, so that nobody waits for long for
 // the row of the API key. Where it fails, some of it may be written.
@@ -91,7 +84,7 @@ func newFoundRows(f shared.Found) foundRows {
 	for n := range f.Same {
 		same[n] = foundRow{ID: f.Same[n].ID, Age: age(f.Same[n].At), Etag: &f.Same[n].Etag}
 	}
-	return foundRows{at, asRows(changes), asRows(same)}
+	return foundRows{at, asList(changes), asList(same)}
 }
 
 // writePiece writes findings in one transaction. It counts back from the time at which it has the row of the API key: to
@@ -206,7 +199,7 @@ func (p *Polls) News(ctx context.Context, apiKey string, after shared.Cursor, id
 		for n, id := range ids {
 			wanted[n].ID = id
 		}
-		return tx.states(&news, `shared_states WHERE api_key = $1 AND id IN (SELECT r.id FROM {rows})`, apiKey, asRows(wanted))
+		return tx.states(&news, `shared_states WHERE api_key = $1 AND id IN (SELECT r.id FROM {rows})`, apiKey, asList(wanted))
 	})
 	return news, err
 }

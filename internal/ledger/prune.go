@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -68,16 +67,12 @@ func forget(tx *transaction, query string, args ...any) (gone int, err error) {
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return 0, err
-	}
 	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
 	if !tx.l.IsDurable() { // else nothing of the journal ever goes
 		statements = append(statements, `DELETE FROM movements WHERE order_id {in ids}`)
 	}
 	for _, statement := range statements {
-		if _, err := tx.exec(statement, string(list)); err != nil {
+		if _, err := tx.exec(statement, asList(ids)); err != nil {
 			return 0, err
 		}
 	}

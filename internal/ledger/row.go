@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -134,13 +135,15 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	return nil
 }
 
-// labelled reads the orders that a condition names, with their labels.
-func (l *Ledger) labelled(tx *transaction, condition string, args ...any) ([]Order, error) {
-	all, err := l.orders(tx, "", condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	return all, label(tx, all)
+// labelled reads the orders that a condition of some tables names, with their labels.
+func (l *Ledger) labelled(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		if all, err = l.ordersOf(tx, "", tables, condition, args...); err != nil {
+			return err
+		}
+		return label(tx, all)
+	})
+	return all, err
 }
 
 // label reads the labels of orders.

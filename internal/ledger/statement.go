@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -136,6 +137,12 @@ func (c *clauses) take() string {
 	return list
 }
 
+// asList is a list as a parameter: of texts for {ids} and {in ids}, of numbers for {in times}, of rows for {rows}.
+func asList[T any](all []T) string {
+	text, _ := json.Marshal(all) // of texts and numbers
+	return string(text)
+}
+
 // number is how both databases keep a truth.
 func number(truth bool) int {
 	if truth {
@@ -150,6 +157,19 @@ func fromMicros(micros int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(micros).UTC()
+}
+
+// moment scans a time of the book.
+type moment struct{ into *time.Time }
+
+// Scan implements [sql.Scanner].
+func (m moment) Scan(value any) error {
+	micros, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%v is no time of the book", value)
+	}
+	*m.into = fromMicros(micros)
+	return nil
 }
 
 // micros is a time as the book has it.

@@ -228,10 +228,9 @@ func (r *onlyRow) Scan(into ...any) error {
 }
 
 // now is the database's time.
-func (t *transaction) now() (time.Time, error) {
-	micros := int64(0)
-	err := t.row(`SELECT {now}`).Scan(&micros)
-	return fromMicros(micros), err
+func (t *transaction) now() (now time.Time, err error) {
+	err = t.row(`SELECT {now}`).Scan(moment{&now})
+	return now, err
 }
 
 // collecting is a query whose rows are added to a list, each by scan.
@@ -254,6 +253,22 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 
 // scanText scans a row of one text.
 func scanText(row scanner, text *string) error { return row.Scan(text) }
+
+// askOne reads the one row of a query that stands alone into some values, which stay as they are where there is none.
+func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
+	return l.reading(ctx, func(tx *transaction) error {
+		return tx.together(&statement{text: query, args: args, each: func(row scanner) error { return row.Scan(into...) }})
+	})
+}
+
+// change carries a statement out that stands alone, and gives how many rows it has changed.
+func (l *Ledger) change(ctx context.Context, text string, args ...any) (rows int64, err error) {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		rows, err = tx.exec(text, args...)
+		return err
+	})
+	return rows, err
+}
 
 // ask reads the rows of a query that stands alone.
 func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {

@@ -82,7 +82,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 	}
 	defer func() { _ = tx.Rollback() }() // it has read alone
 	v := &verification{
-		tx: &transaction{session: &sqlSession{tx, ctx, l.reads, tx}, ctx: ctx, l: l}, l: l, windows: map[window]amounts{}, rollups: map[rollup]amounts{},
+		tx: &transaction{session: &sqlSession{tx, ctx, l.reads, tx}, ctx: ctx, l: l}, l: l, budgeted: totals{}, reported: totals{},
 		differs: differs, looked: looked,
 	}
 	for _, step := range []func() error{v.orders, v.orphans, v.budgets, v.reports} {
@@ -97,34 +97,36 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 type verification struct {
 	Verified
 
-	tx      *transaction
-	l       *Ledger
-	windows map[window]amounts // what the orders add up to
-	rollups map[rollup]amounts // of those that are placed
-	since   int64              // when the journal began
-	differs func(Difference)
-	looked  func(orders int)
+	tx       *transaction
+	l        *Ledger
+	budgeted totals // what the orders add up to
+	reported totals // and those that are placed, by caller and model
+	since    int64  // when the journal began
+	differs  func(Difference)
+	looked   func(orders int)
 }
 
-// window is that of a budget.
+// window is that of a budget, and of a report by caller and model.
 type window struct {
 	owner, period string
 	start         int64
-}
-
-// rollup is that of a window, by what is reported.
-type rollup struct {
-	window
 	caller, model string
 }
 
-// amounts are what a budget or a rollup has of its orders. A budget has no failures, and a rollup's Spent is what they have
-// cost.
-type amounts struct{ Orders, Spent, Reserved, Unconfirmed, Refunded, Failed int64 }
+func compareWindows(a, b window) int {
+	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.period, b.period), cmp.Compare(a.start, b.start), cmp.Compare(a.caller, b.caller), cmp.Compare(a.model, b.model))
+}
 
-func (v *verification) report(d Difference) {
-	v.Differences++
-	v.differs(d)
+// amounts are what a budget or a report has of its orders. A budget has no failures, and Spent of a report is what they have
+// cost.
+type amounts struct{ Orders, Failed, Spent, Reserved, Unconfirmed, Refunded int64 }
+
+// totals are amounts by window.
+type totals map[window]amounts
+
+func (t totals) add(at window, o amounts) {
+	a := t[at]
+	t[at] = amounts{a.Orders + o.Orders, a.Failed + o.Failed, a.Spent + o.Spent, a.Reserved + o.Reserved, a.Unconfirmed + o.Unconfirmed, a.Refunded + o.Refunded}
 }
 
 // journaled is an order with what its journal adds up to.
@@ -174,18 +176,14 @@ func (v *verification) order(o journaled) {
 	if o.lines > 0 || o.written >= v.since {
 		v.compare(o)
 	}
+	budgeted := amounts{o.placed, 0, o.money.SpentCents(), o.money.ReservedCents, o.money.UnconfirmedCents, o.money.RefundedCents}
+	reported := budgeted
+	reported.Failed, reported.Spent = o.failed, o.cost()
 	for _, b := range (Limits{}).periods(fromMicros(o.written)) {
-		at := window{o.owner, b.Period, b.Start.UnixMicro()}
-		a := v.windows[at]
-		a.Orders, a.Spent, a.Reserved = a.Orders+o.placed, a.Spent+o.money.SpentCents(), a.Reserved+o.money.ReservedCents
-		a.Unconfirmed, a.Refunded = a.Unconfirmed+o.money.UnconfirmedCents, a.Refunded+o.money.RefundedCents
-		v.windows[at] = a
-		if o.placed == 1 {
-			by := rollup{at, o.caller, o.model}
-			r := v.rollups[by]
-			r.Orders, r.Failed, r.Spent, r.Reserved = r.Orders+1, r.Failed+o.failed, r.Spent+o.cost(), r.Reserved+o.money.ReservedCents
-			r.Unconfirmed, r.Refunded = r.Unconfirmed+o.money.UnconfirmedCents, r.Refunded+o.money.RefundedCents
-			v.rollups[by] = r
+		at := window{owner: o.owner, period: b.Period, start: b.Start.UnixMicro()}
+		v.budgeted.add(at, budgeted)
+		if at.caller, at.model = o.caller, o.model; o.placed == 1 {
+			v.reported.add(at, reported)
 		}
 	}
 }
@@ -199,120 +197,79 @@ func (o journaled) cost() int64 {
 
 // compare compares an order with its lines.
 func (v *verification) compare(o journaled) {
-	cost := o.cost()
-	for _, amount := range []struct {
-		name          string
-		book, journal int64
-	}{
-		{"what it holds", o.money.ReservedCents + max(0, o.money.UnconfirmedCents-cost), o.held},
-		{"what it has cost", cost, o.charge},
-		{"what came back", o.money.RefundedCents, o.refund},
-	} {
-		if amount.book != amount.journal {
-			v.report(Difference{Order: o.id, Owner: o.owner, Amount: amount.name, Book: amount.book, Journal: amount.journal})
-		}
+	cost, d := o.cost(), Difference{Order: o.id, Owner: o.owner}
+	v.same(d, "what it holds", o.money.ReservedCents+max(0, o.money.UnconfirmedCents-cost), o.held)
+	v.same(d, "what it has cost", cost, o.charge)
+	v.same(d, "what came back", o.money.RefundedCents, o.refund)
+}
+
+// same reports an amount that is not the same in the book and in the journal.
+func (v *verification) same(d Difference, amount string, book, journal int64) {
+	if book != journal {
+		d.Amount, d.Book, d.Journal = amount, book, journal
+		v.Differences++
+		v.differs(d)
 	}
 }
 
 // orphans are lines whose order is gone: of one that was refused nothing is held or spent.
 func (v *verification) orphans() error {
-	return v.each(`SELECT order_id, CAST(SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) AS BIGINT) AS held
+	all, err := collect(v.tx, func(row scanner, d *Difference) error { return row.Scan(&d.Order, &d.Journal) },
+		`SELECT order_id, CAST(SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) AS BIGINT) AS held
 		FROM movements WHERE NOT EXISTS (SELECT 1 FROM orders WHERE id = order_id) GROUP BY order_id
-		HAVING SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) <> 0`,
-		func(row scanner) (d Difference, err error) {
-			d.Amount = "what it holds and has cost, being gone,"
-			return d, row.Scan(&d.Order, &d.Journal)
-		})
-}
-
-// each reports a difference for each row of a query.
-func (v *verification) each(query string, scan func(scanner) (Difference, error)) error {
-	all, err := collect(v.tx, func(row scanner, d *Difference) (err error) {
-		*d, err = scan(row)
-		return err
-	}, query)
+		HAVING SUM(CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents WHEN {charge} THEN cents ELSE 0 END) <> 0`)
 	for _, d := range all {
-		v.report(d)
+		v.same(d, "what it holds and has cost, being gone,", 0, d.Journal)
 	}
 	return err
 }
 
 // budgets compares the budgets with the orders of their windows.
-func (v *verification) budgets() error {
-	if !v.l.IsDurable() {
-		return nil
-	}
+func (v *verification) budgets() (err error) {
+	v.Budgets, err = v.windows(v.budgeted, `SELECT owner, period, start_time, '', '', orders, 0, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`)
+	return err
+}
+
+// reports compares what is reported with the orders.
+func (v *verification) reports() error {
+	_, err := v.windows(v.reported, `SELECT owner, period, start_time, caller, model_id, CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(cost_cents) AS BIGINT),
+		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT) FROM rollups GROUP BY owner, period, start_time, caller, model_id`)
+	return err
+}
+
+// windows compares what stands in the book of windows with what their orders add up to, and gives how many are there. A book
+// in memory has windows of orders that it has forgotten.
+func (v *verification) windows(orders totals, query string) (count int, err error) {
 	type row struct {
 		window
 		amounts
 	}
-	all, err := collect(v.tx, func(row scanner, r *row) error {
-		return row.Scan(&r.owner, &r.period, &r.start, &r.Orders, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
-	}, `SELECT owner, period, start_time, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`)
-	for _, r := range all {
-		v.Budgets++
-		v.budget(r.window, r.amounts, v.windows[r.window])
-		delete(v.windows, r.window)
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(v.windows), compareWindows) { // which have no budget
-		v.budget(at, amounts{}, v.windows[at])
-	}
-	return err
-}
-
-func compareWindows(a, b window) int {
-	return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.period, b.period), cmp.Compare(a.start, b.start))
-}
-
-func (v *verification) budget(at window, book, orders amounts) {
-	v.compareAmounts(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start)}, "", book, orders)
-}
-
-// compareAmounts compares what stands in the book of a window with what its orders add up to.
-func (v *verification) compareAmounts(d Difference, where string, book, orders amounts) {
-	for _, amount := range []struct {
-		name          string
-		book, journal int64
-	}{
-		{"the number of orders", book.Orders, orders.Orders},
-		{"what is spent", book.Spent, orders.Spent},
-		{"what is reserved", book.Reserved, orders.Reserved},
-		{"what is unconfirmed", book.Unconfirmed, orders.Unconfirmed},
-		{"what came back", book.Refunded, orders.Refunded},
-		{"the number of failures", book.Failed, orders.Failed},
-	} {
-		if amount.book != amount.journal {
-			d.Amount, d.Book, d.Journal = amount.name+where, amount.book, amount.journal
-			v.report(d)
-		}
-	}
-}
-
-// reports compares what is reported with the orders. A book in memory reports orders that it has forgotten.
-func (v *verification) reports() error {
 	if !v.l.IsDurable() {
-		return nil
-	}
-	type row struct {
-		rollup
-		amounts
+		return 0, nil
 	}
 	all, err := collect(v.tx, func(row scanner, r *row) error {
 		return row.Scan(&r.owner, &r.period, &r.start, &r.caller, &r.model, &r.Orders, &r.Failed, &r.Spent, &r.Reserved, &r.Unconfirmed, &r.Refunded)
-	}, `SELECT owner, period, start_time, caller, model_id, CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(cost_cents) AS BIGINT),
-		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT) FROM rollups GROUP BY owner, period, start_time, caller, model_id`)
+	}, query)
 	for _, r := range all {
-		v.rolledUp(r.rollup, r.amounts, v.rollups[r.rollup])
-		delete(v.rollups, r.rollup)
+		v.window(r.window, r.amounts, orders[r.window])
+		delete(orders, r.window)
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(v.rollups), func(a, b rollup) int {
-		return cmp.Or(compareWindows(a.window, b.window), cmp.Compare(a.caller, b.caller), cmp.Compare(a.model, b.model))
-	}) { // which are not reported
-		v.rolledUp(at, amounts{}, v.rollups[at])
+	for _, at := range slices.SortedFunc(maps.Keys(orders), compareWindows) { // which are not in the book
+		v.window(at, amounts{}, orders[at])
 	}
-	return err
+	return len(all), err
 }
 
-func (v *verification) rolledUp(at rollup, book, orders amounts) {
-	v.compareAmounts(Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start)}, " in the reports of "+at.caller+" with "+at.model, book, orders)
+// window compares what stands in the book of a window with what its orders add up to.
+func (v *verification) window(at window, book, orders amounts) {
+	d, where := Difference{Owner: at.owner, Period: at.period, Start: fromMicros(at.start)}, ""
+	if at.caller+at.model != "" {
+		where = " in the reports of " + at.caller + " with " + at.model
+	}
+	v.same(d, "the number of orders"+where, book.Orders, orders.Orders)
+	v.same(d, "what is spent"+where, book.Spent, orders.Spent)
+	v.same(d, "what is reserved"+where, book.Reserved, orders.Reserved)
+	v.same(d, "what is unconfirmed"+where, book.Unconfirmed, orders.Unconfirmed)
+	v.same(d, "what came back"+where, book.Refunded, orders.Refunded)
+	v.same(d, "the number of failures"+where, book.Failed, orders.Failed)
 }
