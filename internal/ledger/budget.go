@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -114,9 +113,17 @@ func moving(o Order, to lifecycle.Money, actor string, placed int, changes strin
 // errMoved means that the row of an order is not as it was when it was read.
 var errMoved = errors.New("somebody else has moved the order")
 
-// carryOut carries a move out, behind other statements.
-func (m *move) carryOut(tx *transaction, before ...*statement) error {
-	if err := tx.together(slices.Concat(before, m.statements)...); err != nil {
+// unless has a move fail where a condition holds, in which each %s is an argument.
+func (m *move) unless(condition string, args ...any) {
+	row := m.statements[0]
+	c := &clauses{args: row.args}
+	c.add(row.text+" AND NOT "+condition, args...)
+	row.text, row.args = c.String(), c.args
+}
+
+// carryOut carries a move out.
+func (m *move) carryOut(tx *transaction) error {
+	if err := tx.together(m.statements...); err != nil {
 		return err
 	}
 	if m.statements[0].changed == 0 {

@@ -270,7 +270,8 @@ type Conclusion struct {
 	// read again. Nil is not known.
 	Written *Order
 
-	actor string // the operator whose word it is
+	actor  string // the operator whose word it is
+	unread bool   // the row was not read again: as it is written is looked at whether another order has the generation
 }
 
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
@@ -307,15 +308,8 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 // concludeWritten records the generation of an order without reading it. It fails where its row is not as it was, or the
 // generation is that of another order.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
-	step = o.Concluded(o.Claims, c.Outcome, c.Generation)
-	err = l.inGroup(ctx, budgetsOf(o.Owner, o.Time), o.IdempotencyKey, func(tx *transaction) error {
-		var others []string
-		holder := collecting(&others, scanText, `SELECT id FROM orders WHERE generation_id = $1 AND id <> $2`, c.Generation, o.ID)
-		if err := l.conclude(tx, o, step.Order, c, holder); err != nil || len(others) == 0 {
-			return err
-		}
-		return ErrGenerationTaken
-	})
+	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
+	err = l.inGroup(ctx, budgetsOf(o.Owner, o.Time), o.IdempotencyKey, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
@@ -379,8 +373,8 @@ func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// conclude writes what has become of an order, and moves its money with it. What is to be asked before goes with it.
-func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion, before ...*statement) error {
+// conclude writes what has become of an order, and moves its money with it.
+func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
 	}
@@ -402,7 +396,10 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := moving(o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
-	return m.carryOut(tx, before...)
+	if c.unread {
+		m.unless(`EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, next.Generation, o.ID)
+	}
+	return m.carryOut(tx)
 }
 
 // orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API

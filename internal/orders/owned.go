@@ -140,11 +140,12 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 		if isGone(*earlier) {
 			continue // of which nothing more is known
 		}
-		if err := o.recordWaiting(ctx, key, earlier, false); err != nil {
+		if err := o.recordWaiting(ctx, waiting{key, earlier}.alone(), false); err != nil {
 			return err
 		}
 	}
-	return o.observe(ctx, generationID, seen)
+	_, err := o.observe(ctx, generationID, seen)
+	return err
 }
 
 // NotFound records that a read under a credential has not found a generation, and gives what is recorded of it where an
@@ -172,7 +173,7 @@ func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generat
 // absent records that a read has not found a generation, and lets its watchers know when it counts as gone.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (gone bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: forwardedSum(cred)}
-	effect, err := o.observeEffect(ctx, generationID, seen)
+	effect, err := o.observe(ctx, generationID, seen)
 	if effect.Gone {
 		o.recorded.forget(sight{seen.APIKey, generationID})
 		o.Hub.Gone(ctx, cred, generationID)

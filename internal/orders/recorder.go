@@ -168,6 +168,8 @@ type waiting struct {
 	seen *ledger.Observation
 }
 
+func (w waiting) alone() map[string]waiting { return map[string]waiting{w.generationID: w} }
+
 // of gives what waits of a generation.
 func (r *Recorder) of(key sight) []*ledger.Observation {
 	r.mu.Lock()
@@ -291,7 +293,7 @@ func (r *Recorder) Record(ctx context.Context) {
 		if all := r.ready(time.Now()); len(all) > 1 && r.recordAll(ctx, all) == nil {
 			continue
 		}
-		err := r.recordWaiting(ctx, key, seen, true)
+		err := r.recordWaiting(ctx, waiting{key, seen}.alone(), true)
 		if err == nil {
 			pause, r.together = recordRetry, max(2, r.together) // many are worth a try again
 			continue
@@ -323,19 +325,25 @@ func (r *Recorder) recordRest(ctx context.Context) {
 	defer cancel()
 	for {
 		key, seen, _ := r.first(time.Now())
-		if seen == nil || r.recordWaiting(ctx, key, seen, true) != nil {
+		if seen == nil || r.recordWaiting(ctx, waiting{key, seen}.alone(), true) != nil {
 			return
 		}
 	}
 }
 
-// recordWaiting records a state that waits, at once or when nobody else has the order locked.
-func (r *Recorder) recordWaiting(ctx context.Context, key sight, seen *ledger.Observation, atOnce bool) error {
-	now := *seen
-	now.AtOnce = atOnce
-	err := r.observe(ctx, key.generationID, now)
-	if err == nil {
-		r.done(key, seen)
+// recordWaiting records states that wait, at once or when nobody else has their orders locked: all of them, or none.
+func (r *Recorder) recordWaiting(ctx context.Context, all map[string]waiting, atOnce bool) error {
+	seen := make(map[string]ledger.Observation, len(all))
+	for id, one := range all {
+		now := *one.seen
+		now.AtOnce = atOnce
+		seen[id] = now
+	}
+	_, err := r.observeAll(ctx, seen)
+	for _, one := range all {
+		if err == nil {
+			r.done(one.sight, one.seen)
+		}
 	}
 	return err
 }
@@ -344,7 +352,7 @@ func (r *Recorder) recordWaiting(ctx context.Context, key sight, seen *ledger.Ob
 func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	err := r.recordTogether(bounded, all)
+	err := r.recordWaiting(bounded, all, true)
 	if err == nil {
 		r.together = min(2*r.together, recordAtOnce)
 	} else {
@@ -353,44 +361,27 @@ func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) error 
 	return err
 }
 
-func (r *Recorder) recordTogether(ctx context.Context, all map[string]waiting) error {
-	seen := make(map[string]ledger.Observation, len(all))
-	for id, one := range all {
-		now := *one.seen
-		now.AtOnce = true
-		seen[id] = now
-	}
-	effects, err := r.Ledger.ObserveAll(ctx, seen)
-	if err != nil {
-		return err
-	}
-	for id, one := range all {
-		r.recordedOne(ctx, id, seen[id], effects[id])
-		r.done(one.sight, one.seen)
-	}
-	return nil
+// observe records a state.
+func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) (ledger.Effect, error) {
+	effects, err := r.observeAll(ctx, map[string]ledger.Observation{id: seen})
+	return effects[id], err
 }
 
-func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) error {
-	_, err := r.observeEffect(ctx, id, seen)
-	return err
-}
-
-func (r *Recorder) observeEffect(ctx context.Context, id string, seen ledger.Observation) (effect ledger.Effect, err error) {
-	if effect, err = r.Ledger.Observe(ctx, id, seen); err == nil {
-		r.recordedOne(ctx, id, seen, effect)
+// observeAll records states, and notes what they have meant for the book.
+func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
+	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
+		return nil, err
 	}
-	return effect, err
-}
-
-// recordedOne notes what a state has meant for the book.
-func (r *Recorder) recordedOne(ctx context.Context, id string, seen ledger.Observation, effect ledger.Effect) {
-	if !effect.Ordered {
-		r.unordered(sight{seen.APIKey, id}, seen)
+	for id, one := range seen {
+		effect := effects[id]
+		if !effect.Ordered {
+			r.unordered(sight{one.APIKey, id}, one)
+		}
+		if effect.ExceededCents > 0 {
+			r.dearer(ctx, effect.ExceededCents, *one.CostCents, "generation", id)
+		}
 	}
-	if effect.ExceededCents > 0 {
-		r.dearer(ctx, effect.ExceededCents, *seen.CostCents, "generation", id)
-	}
+	return effects, nil
 }
 
 // dearer tells of a charge above the quote.

@@ -152,7 +152,8 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
 	seen.AtOnce = true
-	return l.goOn(id, l.orders.observe(ctx, id, seen))
+	_, err := l.orders.observe(ctx, id, seen)
+	return l.goOn(id, err)
 }
 
 // goOn goes on after an order that the ledger has not taken, as one that somebody has locked, unless it takes none.
