@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/shared"
@@ -35,8 +34,7 @@ type PollsConfig struct {
 type Polls struct {
 	PollsConfig
 
-	mu        sync.Mutex
-	listeners map[string][]chan struct{} // by API key
+	listeners Notifier[string] // by API key
 }
 
 // NewPolls shares the polls of a book. They are told of changes while [Polls.Run] runs.
@@ -47,7 +45,7 @@ func NewPolls(c PollsConfig) *Polls {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Polls{PollsConfig: c, listeners: map[string][]chan struct{}{}}
+	return &Polls{PollsConfig: c}
 }
 
 // sharedKey is the row of an API key.

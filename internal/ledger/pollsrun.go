@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -113,34 +111,16 @@ func (l *Ledger) hearOneself(ctx context.Context, conn *pgx.Conn) error {
 
 // Changed gives a channel that has a value after a change under an API key, until stop is called.
 func (p *Polls) Changed(apiKey string) (changed <-chan struct{}, stop func()) {
-	one := make(chan struct{}, 1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listeners[apiKey] = append(p.listeners[apiKey], one)
-	return one, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.listeners[apiKey] = slices.DeleteFunc(p.listeners[apiKey], func(other chan struct{}) bool { return other == one })
-		if len(p.listeners[apiKey]) == 0 {
-			delete(p.listeners, apiKey)
-		}
-	}
+	return p.listeners.Subscribe(apiKey)
 }
 
 // Wake tells those who listen to an API key, or to any where it is "".
 func (p *Polls) Wake(apiKey string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.listeners[apiKey]
 	if apiKey == "" {
-		all = slices.Concat(slices.Collect(maps.Values(p.listeners))...)
+		p.listeners.NotifyAll()
+		return
 	}
-	for _, one := range all {
-		select {
-		case one <- struct{}{}:
-		default:
-		}
-	}
+	p.listeners.Notify(apiKey)
 }
 
 // The statements of [Polls.Forget]. An index has the states that the first one looks for; reports are few.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -31,7 +32,7 @@ type Config struct {
 type Orders struct {
 	Config
 	// Placed rings for those who may see an order when it has got its generation in this process.
-	Placed Notifier[Viewer]
+	Placed ledger.Notifier[Viewer]
 
 	placed  *recent[placedKey, placedOrder]
 	owned   *recent[ownedKey, attributed]
@@ -43,6 +44,12 @@ type Orders struct {
 
 	mu          sync.Mutex
 	submissions map[string]*submission // by the id of the order
+}
+
+// Viewer is whose orders somebody sees: an owner's, or everybody's.
+type Viewer struct {
+	Owner     string
+	Everybody bool
 }
 
 // New makes Orders. It asks nobody.

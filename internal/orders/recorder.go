@@ -58,7 +58,7 @@ type Recorder struct {
 	Ledger *ledger.Ledger
 	Logger *slog.Logger // hears of faults of the book
 	// Moved rings for an API key when money of its account may have moved: after an order and after a refund.
-	Moved Notifier[catalog.Tenant]
+	Moved ledger.Notifier[catalog.Tenant]
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}

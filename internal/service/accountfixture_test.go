@@ -16,7 +16,6 @@ import (
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -180,7 +179,7 @@ type accountTest struct {
 	*testing.T
 	service  *Service
 	catalog  *accountCatalog
-	notifier orders.Notifier[catalog.Tenant]
+	notifier ledger.Notifier[catalog.Tenant]
 	ctx      context.Context //nolint:containedctx // of all watches
 }
 

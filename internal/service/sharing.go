@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // sharing reads what many watch. Each key has one reader, while somebody watches it and as long as what it has read is as
@@ -14,7 +14,7 @@ type sharing[K comparable, T any] struct {
 	same     func(a, b T) bool
 	least    time.Duration       // from the end of a read to the next: a read may wait on its way
 	most     time.Duration       // between the beginnings of two reads, less up to a fifth, so that replicas fall out of step
-	notifier *orders.Notifier[K] // ask for a read; nil: nobody does
+	notifier *ledger.Notifier[K] // ask for a read; nil: nobody does
 	below    func(time.Duration) time.Duration
 
 	ctx  context.Context //nolint:containedctx // of all reads: none runs on a caller's context
@@ -28,7 +28,7 @@ type sharing[K comparable, T any] struct {
 // unreadFor is how long what nobody watches is kept where nothing was read: callers can invent API keys without end.
 const unreadFor = time.Second
 
-func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, notifier *orders.Notifier[K], below func(time.Duration) time.Duration) *sharing[K, T] {
+func newSharing[K comparable, T any](same func(a, b T) bool, least, most time.Duration, notifier *ledger.Notifier[K], below func(time.Duration) time.Duration) *sharing[K, T] {
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return &sharing[K, T]{same: same, least: least, most: most, notifier: notifier, below: below, ctx: ctx, stop: stop, all: map[K]*shared[T]{}}
 }

@@ -1,12 +1,6 @@
-package orders
+package ledger
 
 import "sync"
-
-// Viewer is whose orders somebody sees: an owner's, or everybody's.
-type Viewer struct {
-	Owner     string
-	Everybody bool
-}
 
 // Notifier wakes those who wait for something to happen to a key. Two notifications before somebody looks wake once.
 type Notifier[K comparable] struct {
@@ -43,9 +37,17 @@ func (n *Notifier[K]) Notify(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for wake := range n.all[key] {
-		select {
-		case wake <- struct{}{}:
-		default:
+		ring(wake)
+	}
+}
+
+// NotifyAll notifies all who have subscribed to any key.
+func (n *Notifier[K]) NotifyAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, some := range n.all {
+		for wake := range some {
+			ring(wake)
 		}
 	}
 }
