@@ -74,16 +74,16 @@ func (t *transaction) readKey(apiKey, lock string) (k sharedKey, err error) {
 		return k, err
 	}
 	k.PausedUntil = min(k.PausedUntil, k.Now+shared.PauseMicros) // a clock that was set back makes it no longer
-	k.count(replicas)
+	if json.Unmarshal([]byte(replicas), &k.replicas) != nil || k.replicas == nil {
+		k.replicas = map[string]seenReplica{}
+	}
+	k.count()
 	return k, nil
 }
 
 // count counts the replicas that were seen within the last minute. Of those that were seen before the clock was set back,
 // whoever is there claims again.
-func (k *sharedKey) count(replicas string) {
-	if json.Unmarshal([]byte(replicas), &k.replicas) != nil {
-		k.replicas = nil
-	}
+func (k *sharedKey) count() {
 	maps.DeleteFunc(k.replicas, func(_ string, r seenReplica) bool { return r.At <= k.Now-replicaSeen.Microseconds() || r.At > k.Now })
 	k.Replicas, k.Everything = len(k.replicas), false
 	for _, r := range k.replicas {
@@ -140,7 +140,7 @@ func (p *Polls) Claim(ctx context.Context, apiKey string, ask shared.Ask) (claim
 			return err
 		}
 		k.fill(ask)
-		claim = shared.Claim{Key: k.Key, Reads: map[string]bool{}}
+		claim = shared.Claim{}
 		if paused := k.PausedUntil > k.Now; !paused && k.maySweep(ask) && k.tokens >= 1 {
 			claim.Sweep, k.Swept = true, k.Now
 			k.tokens--
@@ -153,9 +153,10 @@ func (p *Polls) Claim(ctx context.Context, apiKey string, ask shared.Ask) (claim
 		if k.tokens -= float64(len(claim.Reads)); k.tokens < 1 && len(claim.Reads) < len(ask.Reads) {
 			claim.Again = k.again(ask.Rate)
 		}
-		claim.Key.Swept = k.Swept
-		claim.Key.Replicas, claim.Key.Everything, err = k.write(tx, apiKey, ask)
-		return err
+		k.replicas[ask.Replica] = seenReplica{k.Now, ask.Everything}
+		k.count()
+		claim.Key = k.Key
+		return k.write(tx, apiKey)
 	})
 	return claim, err
 }
@@ -177,19 +178,12 @@ func (k *sharedKey) claimReads(tx *transaction, apiKey string, reads []shared.Re
 	return granted, err
 }
 
-// write writes the row after a claim, with the replica that has asked.
-func (k *sharedKey) write(tx *transaction, apiKey string, ask shared.Ask) (replicas int, everything bool, err error) {
-	if k.replicas == nil {
-		k.replicas = map[string]seenReplica{}
-	}
-	k.replicas[ask.Replica] = seenReplica{k.Now, ask.Everything}
-	for _, r := range k.replicas {
-		everything = everything || r.Everything
-	}
+// write writes the row after a claim.
+func (k *sharedKey) write(tx *transaction, apiKey string) error {
 	text, err := json.Marshal(k.replicas)
 	if err != nil {
-		return 0, false, err
+		return err
 	}
 	_, err = tx.exec(`UPDATE shared_keys SET swept_time = $1, paused_until = $2, tokens = $3, owed = $4, filled_time = $5, replicas = $6 WHERE api_key = $7`, k.Swept, k.PausedUntil, k.tokens, k.owed, k.filled, string(text), apiKey)
-	return len(k.replicas), everything, err
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -133,19 +134,16 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 
 // outage tells whether the catalog answers.
 type outage struct {
-	mu       sync.Mutex
-	failures int // of orders in a row that were not answered
+	failures atomic.Int64 // of orders in a row that were not answered
 }
 
 // note learns from the end of an order.
 func (o *outage) note(lasts bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if lasts {
-		o.failures++
+	if !lasts {
+		o.failures.Store(0)
 		return
 	}
-	o.failures = 0
+	o.failures.Add(1)
 }
 
 // isOutage reports whether an error says that the catalog does not answer, and not that the gate lets nobody through.
@@ -161,15 +159,9 @@ func isOutage(err error) bool {
 	return upstream.Status == 0 || upstream.Status >= 500
 }
 
-func (o *outage) lasts() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.failures > 0
-}
+func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
 // pause is how long to wait for the next order.
 func (o *outage) pause(least time.Duration) time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return min(least<<min(o.failures, 10), outagePauseMax)
+	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }
