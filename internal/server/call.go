@@ -27,6 +27,7 @@ type call struct {
 	method          string
 	peer            string              // network address, for logs and for public methods
 	certificate     service.Certificate // the verified one of the client
+	uncertified     bool                // that certificate counts no more
 	idempotencyKeys []string            // the Idempotency-Key headers of a REST request
 	conn            *conn               // nil for a call of REST
 	cancel          func()              // ends its context

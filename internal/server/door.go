@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"maps"
@@ -19,6 +20,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -36,7 +38,9 @@ type door struct {
 	logger  *slog.Logger
 	rules   rules
 	tracing *tracing
-	proofs  *proofs
+	// certificates are those in force; nil without TLS.
+	certificates *reload.Value[*tls.Config]
+	proofs       *proofs
 	// Turns of calls, and to receive the requests of streams and, behind them, of public calls.
 	turns, reading *gate.Gate
 
@@ -90,9 +94,13 @@ func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	at := connContextOf(ctx)
 	c := &call{door: d, method: info.FullMethodName, conn: at.conn, cancel: at.take(), start: time.Now()}
 	if p, ok := peer.FromContext(ctx); ok {
-		c.peer, c.certificate = p.Addr.String(), peerCertificate(p)
+		state := tlsState(p)
+		c.peer, c.certificate, c.uncertified = p.Addr.String(), certificate(state), !d.stillVerified(state)
 	}
 	known, err := d.enter(ctx, c)
+	if c.uncertified {
+		_ = at.conn.raw.Close() // what is open there has no certificate either; a newer one needs a new connection
+	}
 	if err != nil {
 		at.conn.end(c.cancel) // the library leaves the timer of the caller's deadline behind
 		return nil, d.refuse(ctx, c, err)
@@ -131,6 +139,9 @@ func (c *call) within(ctx context.Context) context.Context {
 func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 	if _, ok := d.methods[c.method]; !ok {
 		return ctx, errUnknownMethod
+	}
+	if c.uncertified {
+		return ctx, errUncertified
 	}
 	c.working = 1
 	switch {
@@ -174,6 +185,8 @@ func (c *call) End(good bool) {
 	}
 	time.AfterFunc(forgedFor, c.attempt.leave)
 }
+
+var errUncertified = service.Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate of this connection has expired, or its authority counts no more: connect again with another")
 
 // takePlace takes a place among those of known callers.
 func (c *call) takePlace(ctx context.Context) error {

@@ -69,8 +69,11 @@ type requestKey struct{}
 // holds its place until leave, which is told why no call was made of it, where none was.
 func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error) {
 	c := &call{
-		door: l.door, method: method, peer: r.RemoteAddr, certificate: certificate(r.TLS),
+		door: l.door, method: method, peer: r.RemoteAddr, certificate: certificate(r.TLS), uncertified: !l.door.stillVerified(r.TLS),
 		idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
+	}
+	if v := visitOf(r.Context()); v != nil && c.uncertified {
+		v.Header().Set("Connection", "close") // a client that has a newer certificate may come back with it
 	}
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	ctx, err = l.door.enter(ctx, c)
@@ -174,13 +177,13 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 // metadataCall names the REST request that a call in memory is made for. Only the gRPC server in memory believes it.
 const metadataCall = "easel-rest-request"
 
-// peerCertificate is that of the verified client of a connection.
-func peerCertificate(p *peer.Peer) service.Certificate {
+// tlsState is that of a connection; nil without TLS.
+func tlsState(p *peer.Peer) *tls.ConnectionState {
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
-		return service.Certificate{}
+		return nil
 	}
-	return certificate(&info.State)
+	return &info.State
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.

@@ -60,6 +60,7 @@ func New(config Config) (*Server, error) {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
+		s.door.certificates = s.certificates
 	}
 	return s, nil
 }

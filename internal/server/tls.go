@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/reload"
 )
@@ -75,6 +77,24 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now: nothing of
+// its chain has expired, and its authority is in force.
+func (d *door) stillVerified(state *tls.ConnectionState) bool {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return true
+	}
+	now, authorities := time.Now(), d.certificates.Known().ClientCAs
+	return slices.ContainsFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
+		expired := func(c *x509.Certificate) bool { return now.After(c.NotAfter) }
+		if slices.ContainsFunc(chain, expired) {
+			return false
+		}
+		// What is in the pool needs no look at a signature.
+		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+		return err == nil
+	})
 }
 
 // newestCertificates is for a listener: each handshake takes the newest certificates.

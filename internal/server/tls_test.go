@@ -74,7 +74,10 @@ func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate,
 	if err != nil {
 		t.Fatal(err)
 	}
-	template.SerialNumber, template.NotAfter = big.NewInt(2), time.Now().AddDate(100, 0, 0)
+	template.SerialNumber = big.NewInt(2)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().AddDate(100, 0, 0)
+	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, &template, a.certificate, &private.PublicKey, a.key)
 	if err != nil {
