@@ -68,7 +68,6 @@ type Results struct {
 
 	failed  atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
 	readers *gate.Gate   // of copies
-	worker  places       // of copies that nobody waits for
 	work    sync.WaitGroup
 	freed   chan struct{} // has a value after a place was given back
 	process string        // the name of this one
@@ -82,6 +81,7 @@ type Results struct {
 	mu      sync.Mutex
 	copying map[string]chan struct{} // by generation, until the copy is made or has failed
 	prompts map[string]string        // the owners of those that a reader waits for, by generation
+	workers map[string]int           // copies that nobody waits for, by owner
 	ends    map[string]chan struct{} // by generation, until its end is in the book
 }
 
@@ -93,7 +93,7 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, worker: make(places, copiesAtOnce), readers: gate.New(gate.Config{Places: [gate.Classes]int{copyReaders}}),
+		Config: cfg, workers: map[string]int{}, readers: gate.New(gate.Config{Places: [gate.Classes]int{copyReaders}}),
 		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}

@@ -39,20 +39,6 @@ const (
 	mostType    = 255
 )
 
-// places bound how many copies are made at once.
-type places chan struct{}
-
-func (p places) take() bool {
-	select {
-	case p <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p places) give() { <-p }
-
 // Run copies what waits, until ctx ends, and ends what readers have begun meanwhile: it runs once. While the store fails, one copy at a time asks for all.
 func (r *Results) Run(ctx context.Context) {
 	if r.Store == nil {
@@ -113,18 +99,45 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// next begins a copy, and gives what ends with it; nil where there is none to make, or no place.
+// next begins a copy, and gives what ends with it; nil where there is none to make, or no place. [Results.Run] alone calls it.
 func (r *Results) next(ctx context.Context, last *string) (made chan struct{}) {
-	if ctx.Err() != nil || !r.worker.take() {
+	enough, free := r.haveEnough()
+	if ctx.Err() != nil || free == 0 {
 		return nil
 	}
-	claim, found, err := r.Ledger.TakeContent(ctx, *last)
+	claim, found, err := r.Ledger.TakeContent(ctx, *last, enough...)
 	if err != nil || !found {
-		r.worker.give()
 		return nil
 	}
 	*last = claim.Owner
-	return r.begin(ctx, claim, r.worker.give)
+	r.count(claim.Owner, 1)
+	return r.begin(ctx, claim, func() { r.count(claim.Owner, -1) })
+}
+
+// haveEnough gives the owners with as many copies on their way as there are free places: however slow theirs are, they leave
+// places for others.
+func (r *Results) haveEnough() (owners []string, free int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free = copiesAtOnce
+	for _, n := range r.workers {
+		free -= n
+	}
+	for owner, n := range r.workers {
+		if n >= free {
+			owners = append(owners, owner)
+		}
+	}
+	return owners, free
+}
+
+// count counts a copy of an owner that begins or ends.
+func (r *Results) count(owner string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.workers[owner] += n; r.workers[owner] == 0 {
+		delete(r.workers, owner)
+	}
 }
 
 // tries writes to a store that has failed, before the catalog is read for it again, and makes one copy. It reports whether

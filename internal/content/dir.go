@@ -21,6 +21,11 @@ type dir struct {
 	busy places
 }
 
+// places bound how many operations are on their way.
+type places chan struct{}
+
+func (p places) give() { <-p }
+
 // filesAtOnce bound the operations on files that are on their way. Those that hang keep their places.
 const filesAtOnce = 64
 

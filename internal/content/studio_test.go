@@ -37,6 +37,7 @@ type upstream struct {
 	kind   string // the content type, where it is not image/png
 	down   bool
 	delay  time.Duration
+	slow   string         // generations whose names begin so come a byte a second
 	opened map[string]int // reads of content, by generation
 }
 
@@ -45,6 +46,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
 	down, delay := u.down, u.delay
+	slow := isContent && u.slow != "" && strings.HasPrefix(id, u.slow)
 	if isContent {
 		u.opened[id]++
 	}
@@ -82,7 +84,20 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = fmt.Fprint(w, `{"code":"NOT_FOUND","message":"no such generation"}`)
 	}
-	return w.Result(), nil
+	answer := w.Result()
+	if slow {
+		answer.Body = drops{answer.Body}
+	}
+	return answer, nil
+}
+
+// drops is a body that comes a byte a second.
+type drops struct{ io.ReadCloser }
+
+// Read implements [io.Reader].
+func (d drops) Read(p []byte) (int, error) {
+	time.Sleep(time.Second)
+	return d.ReadCloser.Read(p[:1])
 }
 
 func (u *upstream) set(change func()) {

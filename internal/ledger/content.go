@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -104,9 +105,10 @@ func (l *Ledger) AwaitsEnd(ctx context.Context, generation string) (awaits bool,
 	return awaits, err
 }
 
-// TakeContent claims a result that is to be copied, for the owner whose turn is after that of the last one.
-func (l *Ledger) TakeContent(ctx context.Context, last string) (c Content, found bool, err error) {
-	return l.takeContent(ctx, []string{`owner > $1`, `owner <= $1`}, last)
+// TakeContent claims a result that is to be copied, for the owner whose turn is after that of the last one, and that has not
+// enough already.
+func (l *Ledger) TakeContent(ctx context.Context, last string, enough ...string) (c Content, found bool, err error) {
+	return l.takeContent(ctx, []string{`owner > $1`, `owner <= $1`}, last, enough...)
 }
 
 // TakeContentOf claims the result of a generation, if it is to be copied now and nobody does.
@@ -114,24 +116,31 @@ func (l *Ledger) TakeContentOf(ctx context.Context, generation string) (c Conten
 	return l.takeContent(ctx, []string{`generation_id = $1`}, generation)
 }
 
-func (l *Ledger) takeContent(ctx context.Context, turns []string, of string) (c Content, found bool, err error) {
+func (l *Ledger) takeContent(ctx context.Context, turns []string, of string, enough ...string) (c Content, found bool, err error) {
 	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
-		var all []Content
-		for _, turn := range turns {
-			all, err = collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, next_time LIMIT 1 {take}`, of)
-			if err != nil || len(all) > 0 {
-				break
-			}
+		c, found, err = nextContent(tx, turns, of)
+		for n := 0; n < len(enough) && found && slices.Contains(enough, c.Owner); n++ {
+			c, found, err = nextContent(tx, turns, c.Owner)
 		}
-		if found = len(all) > 0; err != nil || !found {
+		if found = found && !slices.Contains(enough, c.Owner); err != nil || !found {
 			return err
 		}
-		c = all[0]
 		c.Claims++
 		_, err = tx.exec(`UPDATE contents SET claims = $1, claimed_until = {now} + $2 WHERE generation_id = $3`, c.Claims, ClaimTime.Microseconds(), c.Generation)
 		return err
 	})
 	return c, found && err == nil, err
+}
+
+// nextContent gives the first result that is to be copied, by one turn after the other.
+func nextContent(tx *transaction, turns []string, of string) (c Content, found bool, err error) {
+	for _, turn := range turns {
+		all, err := collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, next_time LIMIT 1 {take}`, of)
+		if err != nil || len(all) > 0 {
+			return append(all, c)[0], err == nil, err
+		}
+	}
+	return c, false, nil
 }
 
 // HoldContent goes on with the claim of a result, and reports whether it is still this one's.
