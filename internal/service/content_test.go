@@ -20,12 +20,15 @@ import (
 // picture is a result of some chunks and a rest.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
+// stays is a caller that may call for ever.
+func stays() error { return nil }
+
 // copied gives the chunks of a part of a result whose body is read as read says.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
 		Info: &easelv1.ContentInfo{SizeBytes: &size}, Offset: int64(offset), Limit: int64(limit),
-		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))),
+		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))), known: stays,
 	}
 	err = c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
 		chunks = append(chunks, proto.CloneOf(chunk))
@@ -120,8 +123,25 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // U16
 
 func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
 	full := errors.New("the sink is full")
-	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on"))))}
+	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on")))), known: stays}
 	if err := c.Copy(func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
+	got, asked := 0, 0
+	c := &Content{Body: io.NopCloser(bytes.NewReader(picture)), known: func() error {
+		if asked++; asked > 2 {
+			return errCallerChanged
+		}
+		return nil
+	}}
+	err := c.Copy(func(chunk *easelv1.ContentChunk) error {
+		got += len(chunk.GetData())
+		return nil
+	})
+	if !errors.Is(err, errCallerChanged) || got != 2*chunkSize {
+		t.Errorf("after %d bytes it ends with %v", got, err)
 	}
 }

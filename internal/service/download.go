@@ -43,7 +43,8 @@ type Content struct {
 	Body          io.ReadCloser
 	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
 
-	id string // of the generation
+	id    string       // of the generation
+	known func() error // see [Service.stillKnown]
 }
 
 // Content opens a result, and waits for it first where the request says so. The result is open for as
@@ -74,11 +75,11 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	if err != nil {
 		return nil, s.noContent(ctx, id, err)
 	}
-	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id}, nil
+	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.stillKnown(ctx)}, nil
 }
 
 // Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes
-// the result; the last chunk has its size, where the whole was read.
+// the result; the last chunk has its size, where the whole was read. A caller that may no longer call gets no more.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body := io.Reader(c.Body)
 	if c.Limit > 0 {
@@ -92,6 +93,9 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 		ended := err == io.EOF //nolint:errorlint // an error that wraps one is a body that broke off
 		if ended && c.whole(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
+		}
+		if err := c.known(); err != nil {
+			return err
 		}
 		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {

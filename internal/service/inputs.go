@@ -54,6 +54,9 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 	if left := ctx.Err(); err != nil && left != nil {
 		return nil, left
 	}
+	if _, ok := errors.AsType[*gate.Refused](err); ok { // nothing is said of the inputs
+		return nil, err
+	}
 	if err != nil {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: err.Error()})
 	}

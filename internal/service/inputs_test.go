@@ -1,11 +1,16 @@
 package service
 
 import (
+	"context"
 	"encoding/json"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/easel-grpc/easel/internal/gate"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -72,5 +77,30 @@ func TestABodyWithTooManyValuesIsRefusedAsItStands(t *testing.T) {
 		if got := CheckBody([]byte(text)) == nil; got != want {
 			t.Errorf("%.40s: it is taken: %v", text, got)
 		}
+	}
+}
+
+// A server that has too much to do says so, and nothing of the inputs.
+func TestInputsAreNotBadBecauseTheyWait(t *testing.T) {
+	busy, release := &sync.WaitGroup{}, make(chan struct{})
+	var work sync.WaitGroup
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		busy.Add(1)
+		work.Go(func() {
+			_ = gate.Work(t.Context(), "another", 1<<20, func() error {
+				busy.Done()
+				<-release
+				return nil
+			})
+		})
+	}
+	busy.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := inputsBytes(ctx, nil, `{"prompt": "`+strings.Repeat("x", 1<<20)+`"}`)
+	close(release)
+	work.Wait()
+	if code := Status(err).Code(); code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
+		t.Errorf("it is told %v", err)
 	}
 }
