@@ -160,6 +160,12 @@ func (l *List) BySubject(subject Subject) (caller Caller, found bool) {
 	return l.all[n], true
 }
 
+// HasSubject reports whether a subject of an issuer is a caller.
+func (l *List) HasSubject(subject Subject) bool {
+	_, found := l.subjects[subject]
+	return found
+}
+
 // certificateKey is a name as it is compared: a DNS name in any case, a URI as it is.
 func certificateKey(name string) string {
 	if strings.Contains(name, ":") {

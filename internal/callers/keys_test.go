@@ -153,7 +153,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	server := startKeysServer(t, answerWith(keySet(t, old)))
 	v, _ := startVerifier(t, server.issuer(t))
 	for range 100 {
-		if _, err := v.Verify(next.sign(t, claims(nil), nil), unbounded{}); !errors.Is(err, ErrNoKeys) {
+		if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody, unbounded{}); !errors.Is(err, ErrNoKeys) {
 			t.Fatalf("a token that may be newer than the keys: %v", err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	answer := answerWith(keySet(t, old, next))
 	server.answer.Store(&answer)
 	signer.read(t.Context()) // as Run does then
-	if _, err := v.Verify(next.sign(t, claims(nil), nil), unbounded{}); err != nil {
+	if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody, unbounded{}); err != nil {
 		t.Errorf("when its key is there: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
@@ -190,10 +190,10 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	<-began
 	signers := *v.signers.Load()
 	<-signers[second.Name].asked
-	if _, err := v.Verify(key.sign(t, claims(nil), nil), unbounded{}); err != nil {
+	if _, err := v.Verify(key.sign(t, claims(nil), nil), anybody, unbounded{}); err != nil {
 		t.Errorf("a token of the other issuer: %v", err)
 	}
-	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil), unbounded{}); !errors.Is(err, ErrNoKeys) {
+	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil), anybody, unbounded{}); !errors.Is(err, ErrNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}
 	if signers[first.Name].due(time.Now().Add(time.Hour)) {

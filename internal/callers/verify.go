@@ -86,9 +86,10 @@ type Verifier struct {
 
 // verified is what is known of a token.
 type verified struct {
-	from  *signer
-	key   *key
-	proof Proof
+	from   *signer
+	key    *key
+	proof  Proof
+	listed bool // is its subject
 }
 
 // NewVerifier makes a verifier without issuers.
@@ -160,8 +161,9 @@ func (v *Verifier) Problems() map[string]error {
 	return all
 }
 
-// Verify gives what a token proves. Its error is ErrNoKeys where the token may be good, or that of the attempt.
-func (v *Verifier) Verify(token string, attempt Attempt) (Proof, error) {
+// Verify gives what a token proves. Its error is ErrNoKeys where the token may be good, or that of the attempt. Tokens of
+// subjects that are not listed, which an issuer may give to anybody, take no room from those that are.
+func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attempt) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
 	if known, ok := v.known(sum, now); ok {
 		return known, nil
@@ -190,7 +192,7 @@ func (v *Verifier) Verify(token string, attempt Attempt) (Proof, error) {
 		return Proof{}, err
 	}
 	proof := Proof{Subject{said.Issuer, said.Subject}, said.Expiry.Time().Add(leeway)}
-	v.remember(sum, verified{from, key, proof}, now)
+	v.remember(sum, verified{from, key, proof, listed(proof.Subject)}, now)
 	return proof, nil
 }
 
@@ -220,13 +222,15 @@ func (v *Verifier) known(sum [sha256.Size]byte, now time.Time) (Proof, bool) {
 	return one.proof, true
 }
 
-// remember remembers a verified token until it ends. Where there are too many, those that have ended go, and then any of a
-// quarter.
+// remember remembers a verified token until it ends. Where there are too many, those go that have ended and those of
+// nobody here, and then any of a quarter.
 func (v *Verifier) remember(sum [sha256.Size]byte, one verified, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.verified) >= mostVerified {
-		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.proof.Until) })
+		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.proof.Until) || !old.listed })
+	}
+	if len(v.verified) >= mostVerified {
 		for any := range v.verified {
 			if len(v.verified) < mostVerified*3/4 {
 				break

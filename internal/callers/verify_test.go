@@ -103,6 +103,9 @@ func keySet(t testing.TB, keys ...signing) []byte {
 }
 
 // unbounded is an attempt that nothing bounds.
+// anybody lists every subject.
+func anybody(Subject) bool { return true }
+
 type unbounded struct{}
 
 func (unbounded) Begin() error { return nil }
@@ -161,7 +164,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 			said := claims(changes)
 			token := key.sign(t, said, nil)
 			for range 2 { // the second time it is known
-				got, err := v.Verify(token, unbounded{})
+				got, err := v.Verify(token, anybody, unbounded{})
 				until := time.Unix(said["exp"].(int64), 0).Add(leeway)
 				if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
 					t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
@@ -232,11 +235,11 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
 		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
-		if subject, err := v.Verify(row.token, unbounded{}); subject != (Proof{}) || !errors.Is(err, row.want) {
+		if subject, err := v.Verify(row.token, anybody, unbounded{}); subject != (Proof{}) || !errors.Is(err, row.want) {
 			t.Errorf("%s names %v, with %v", what, subject, err)
 		}
 	}
-	if _, err := v.Verify(good, unbounded{}); err != nil {
+	if _, err := v.Verify(good, anybody, unbounded{}); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -246,10 +249,10 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
 	v, _ := startVerifier(t, first, second)
-	if _, err := v.Verify(there.sign(t, claims(nil), nil), unbounded{}); !errors.Is(err, errWrongSigned) {
+	if _, err := v.Verify(there.sign(t, claims(nil), nil), anybody, unbounded{}); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token by the keys of another issuer: %v", err)
 	}
-	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), unbounded{})
+	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), anybody, unbounded{})
 	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
 		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
 	}
@@ -263,7 +266,7 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 		token := old.sign(t, claims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
-			if _, err := v.Verify(token, unbounded{}); !errors.Is(err, want) {
+			if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", when, err, want)
 			}
 		}
@@ -303,17 +306,25 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 	now := time.Now()
 	sum := func(n int) [sha256.Size]byte { return sha256.Sum256([]byte(fmt.Sprint(n))) }
 	for n := range mostVerified {
-		v.remember(sum(n), verified{proof: Proof{Until: now.Add(time.Duration(n%2) * time.Hour)}}, now)
+		v.remember(sum(n), verified{proof: Proof{Until: now.Add(time.Duration(n%2) * time.Hour)}, listed: true}, now)
 	}
-	v.remember(sum(-1), verified{proof: Proof{Until: now.Add(time.Hour)}}, now.Add(time.Minute))
+	v.remember(sum(-1), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now.Add(time.Minute))
 	if n := len(v.verified); n != mostVerified/2+1 {
 		t.Errorf("%d are known when half of them have ended", n)
 	}
 	for n := range 2 * mostVerified {
-		v.remember(sum(-2-n), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
+		v.remember(sum(-2-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
 		if n := len(v.verified); n > mostVerified || n < mostVerified/2 {
 			t.Fatalf("%d are known", n)
 		}
+	}
+	callers := len(v.verified)
+	for n := range 2 * mostVerified {
+		v.remember(sum(mostVerified+n), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
+	}
+	maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, one verified) bool { return !one.listed })
+	if n := len(v.verified); n != callers {
+		t.Errorf("of the tokens of %d callers %d are known beside those of nobody", callers, n)
 	}
 }
 
@@ -326,7 +337,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
-		if _, err := v.Verify(token, unbounded{}); err != nil {
+		if _, err := v.Verify(token, anybody, unbounded{}); err != nil {
 			t.Fatal(err)
 		}
 		signer := (*v.signers.Load())[issuer.Name]
@@ -337,11 +348,11 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		age(keysAge - 2*time.Minute)
-		if _, err := v.Verify(token, unbounded{}); err != nil || v.Problems()[issuer.Name] == nil {
+		if _, err := v.Verify(token, anybody, unbounded{}); err != nil || v.Problems()[issuer.Name] == nil {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token, unbounded{}); !errors.Is(err, ErrNoKeys) {
+		if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, ErrNoKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("can't be read; the old ones stay"); n != 1 {
@@ -352,7 +363,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token, unbounded{}); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+		if _, err := v.Verify(token, anybody, unbounded{}); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
 			t.Errorf("when they are back: %v, %v", err, v.Problems())
 		}
 	})

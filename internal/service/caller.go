@@ -252,7 +252,7 @@ func (s *Service) byToken(list *callers.List, token string, attempt callers.Atte
 	if !list.HasIssuers() {
 		return call{}, errTokenUnknown
 	}
-	proof, err := s.cfg.Callers.Issuers.Verify(token, attempt)
+	proof, err := s.cfg.Callers.Issuers.Verify(token, list.HasSubject, attempt)
 	switch _, refused := status.FromError(err); {
 	case errors.Is(err, callers.ErrNoKeys):
 		return call{}, errKeysUnknown

@@ -21,7 +21,9 @@ func (r stuckReader) Write(p []byte) (int, error) {
 func TestAFewMayScrapeAtOnceAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics, freed := scrapes(newRegistry()), make(chan struct{})
-		scrape := func(w http.ResponseWriter) { metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)) }
+		scrape := func(w http.ResponseWriter) {
+			metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		}
 		for range scrapesAtOnce {
 			go scrape(stuckReader{httptest.NewRecorder(), freed})
 		}
