@@ -164,13 +164,21 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the book has so many copies.
+// awaitCopies waits until the book has so many copies. Where there are no more for a while, callers come back.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
-	for end := time.Now().Add(within); g.copied() < want; pauseFor(g.Context(), 50*time.Millisecond) {
-		if time.Now().After(end) {
-			g.Fatalf("%d of %d results are copied after %v: %s\n%s", g.copied(), want, within, g.waiting(), g.replicas[0].output.tail())
+	end, last, grown := time.Now().Add(within), 0, time.Now()
+	for copied := g.copied(); copied < want; copied = g.copied() {
+		switch {
+		case time.Now().After(end):
+			g.Fatalf("%d of %d results are copied after %v: %s\n%s", copied, want, within, g.waiting(), g.replicas[0].output.tail())
+		case copied > last:
+			last, grown = copied, time.Now()
+		case time.Since(grown) > 5*time.Second:
+			g.comeBack()
+			grown = time.Now()
 		}
+		pauseFor(g.Context(), 50*time.Millisecond)
 	}
 }
 
@@ -187,6 +195,9 @@ func (g *gallery) comeBack() {
 	for id := range strings.FieldsSeq(missing.String) {
 		asking.Go(func() error {
 			_, err := g.client().GetGeneration(g.ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+			for ; retryable(err) && g.ctx.Err() == nil; pauseFor(g.ctx, 100*time.Millisecond) {
+				_, err = g.client().GetGeneration(g.ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+			}
 			return err
 		})
 	}
