@@ -51,7 +51,6 @@ func (p *pool) session(ctx context.Context, transaction bool, do func(session) e
 		return p.overPipeline(ctx, transaction, do)
 	}
 	p.prepare(ctx)
-	ctx = p.unbroken(ctx)
 	s := &sqlSession{querier: p, pool: p, ctx: ctx}
 	if transaction {
 		tx, err := p.BeginTx(ctx, nil)
@@ -62,15 +61,6 @@ func (p *pool) session(ctx context.Context, transaction bool, do func(session) e
 		s.querier, s.tx = tx, tx
 	}
 	return do(measured{s, p})
-}
-
-// unbroken is the context of what a file of SQLite is asked. The statements of orders are short, and each that could be broken
-// off would take SQLite two more goroutines.
-func (p *pool) unbroken(ctx context.Context) context.Context {
-	if p.most == 0 || turnOf(ctx).Class != forOrder {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
 }
 
 // sqlSession sends statements one by one, prepared where the pool keeps them so.
@@ -84,7 +74,6 @@ type sqlSession struct {
 func (s *sqlSession) commit(context.Context) error { return s.tx.Commit() }
 
 func (s *sqlSession) send(ctx context.Context, statements []*statement) (err error) {
-	err, ctx = ctx.Err(), s.pool.unbroken(ctx)
 	for _, one := range statements {
 		if err == nil && one.each == nil {
 			err = s.exec(ctx, one)
