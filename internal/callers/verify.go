@@ -201,11 +201,11 @@ func (v *Verifier) verify(token *jwt.JSONWebToken, by *key, attempt Attempt) err
 	if err := attempt.Begin(); err != nil {
 		return err
 	}
+	good := false
+	defer func() { attempt.End(good) }() // also where the library panics
 	v.turns <- struct{}{}
-	good := token.Claims(by.Key) == nil
-	<-v.turns
-	attempt.End(good)
-	if !good {
+	defer func() { <-v.turns }()
+	if good = token.Claims(by.Key) == nil; !good {
 		return errWrongSigned
 	}
 	return nil

@@ -186,14 +186,18 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 		}
 	}
 	c, err := r.fromCopy(ctx, cred, row, offset, etag)
-	if _, told := errors.AsType[*catalog.Error](err); err == nil || told || ctx.Err() != nil {
+	busy := catalog.KindOf(err) == catalog.KindBusy // too many read copies: the catalog has places of its own
+	if _, told := errors.AsType[*catalog.Error](err); err == nil || told && !busy || ctx.Err() != nil {
 		return c, err
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
+	if busy && failed != nil {
+		return nil, err
+	}
 	if failed != nil && ctx.Err() == nil {
 		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "the store of results does not answer, and the catalog has not the bytes", Err: err}
 	}
-	if failed == nil {
+	if failed == nil && !busy {
 		r.rescued(ctx, row, err)
 	}
 	return c, failed

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -187,9 +188,16 @@ func TestAStoreThatLiesIsFoundOut(t *testing.T) {
 				if err != nil || !bytes.Equal(got, file) {
 					s.Fatalf("%d bytes, %v", len(got), err)
 				}
+				first := strings.TrimSuffix(s.objects()[0], "1")
+				if err := os.WriteFile(first+"3", file, 0o600); err != nil { // of a claim that has begun meanwhile
+					s.Fatal(err)
+				}
 				s.store.set(func() { s.store.lie = nil })
 				if row := s.waitForCopy("g1"); row.Claims != 2 {
 					s.Errorf("it was not copied again: %+v", row)
+				}
+				if synctest.Wait(); !slices.Equal(s.objects(), []string{first + "2", first + "3"}) {
+					s.Errorf("the store has %q", s.objects())
 				}
 				s.wantBytes("g1", file, content.FromCopy)
 			})

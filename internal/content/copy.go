@@ -409,7 +409,7 @@ func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledge
 		r.Counts.Copied.Add(1)
 		r.Counts.Bytes.Add(made.Size)
 		if claim.Claims > 1 {
-			_ = r.deleteObjects(ctx, claim.Generation, made.Object) // else what others have begun are orphans
+			_ = r.deleteObjects(ctx, claim.Generation, claim.Claims) // else what others have begun are orphans
 		}
 		return nil
 	}

@@ -32,6 +32,9 @@ const filesAtOnce = 64
 // beside does an operation on files beside its caller, who does not wait longer than a context lasts. What comes later is
 // for late.
 func beside[T any](ctx context.Context, busy places, do func() (T, error), late func(T)) (got T, err error) {
+	if ctx.Err() != nil {
+		return got, context.Cause(ctx)
+	}
 	select {
 	case busy <- struct{}{}:
 	case <-ctx.Done():
@@ -67,9 +70,12 @@ func (d dir) does(ctx context.Context, do func() error) error {
 	return err
 }
 
-// opens is [beside] for what opens a file.
-func (d dir) opens(ctx context.Context, open func() (*os.File, error)) (file, error) {
-	opened, err := beside(ctx, d.busy, open, func(late *os.File) { _ = late.Close() })
+// opens is [beside] for what opens a file. One that is opened late is closed before late is called.
+func (d dir) opens(ctx context.Context, open func() (*os.File, error), late func()) (file, error) {
+	opened, err := beside(ctx, d.busy, open, func(opened *os.File) {
+		_ = opened.Close()
+		late()
+	})
 	return file{ctx, d.busy, opened}, err
 }
 
@@ -133,7 +139,7 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) (
 			return nil, err
 		}
 		return d.root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	})
+	}, func() { _ = d.root.Remove(part) }) // else Clean does
 	if err != nil {
 		return err
 	}
@@ -212,7 +218,7 @@ func (d dir) Get(ctx context.Context, name string, offset int64) (io.ReadCloser,
 			_ = opened.Close() // the first error says more
 		}
 		return opened, err
-	})
+	}, func() {})
 	if err != nil {
 		return nil, absent(err)
 	}

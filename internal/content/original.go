@@ -72,9 +72,10 @@ const ownEtagBegins = `"copy-`
 // ownEtag is an etag that the catalog does not know.
 func ownEtag(digest string) string { return ownEtagBegins + digest[:32] + `"` }
 
-// ofCatalog is an etag as the catalog knows it.
+// ofCatalog is an etag as the catalog knows it. It has given none for what is copied without one; an etag of ours that is
+// of no copy is one of other bytes.
 func ofCatalog(row ledger.Content, etag string) string {
-	if row.Etag == "" && strings.HasPrefix(etag, ownEtagBegins) {
+	if row.Etag == "" && row.SHA256 != "" && etag == etagOf(row) {
 		return ""
 	}
 	return etag

@@ -134,3 +134,16 @@ func TestWhatAnEarlierClaimHasLeftIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// A part with the etag of a copy that is there no more is not served from other bytes.
+func TestAnEtagOfACopyThatIsGoneIsThatOfOtherBytes(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })
+		without := content.New(content.Config{Catalog: s.results.Catalog, Ledger: s.results.Ledger, Logger: s.results.Logger})
+		for name, r := range map[string]*content.Results{"with a store": s.results, "without": without} {
+			if c, err := r.Open(s.Context(), s.held, "g9", 500, `"copy-00000000000000000000000000000000"`); catalog.KindOf(err) != catalog.KindContentChanged {
+				s.Errorf("%s: it is %v, %v", name, c, err)
+			}
+		}
+	})
+}

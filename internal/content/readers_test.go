@@ -44,6 +44,7 @@ func TestUnreadCopiesOfOneTeamLeavePlacesForOthers(t *testing.T) {
 		if n := len(opened); n != 240 {
 			s.Errorf("one team has opened %d", n)
 		}
+		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		other := cred
 		other.Owner = "shop"
 		began := time.Now()
@@ -59,6 +60,11 @@ func TestUnreadCopiesOfOneTeamLeavePlacesForOthers(t *testing.T) {
 		if refused != 760 || time.Since(began) > 11*time.Second {
 			s.Errorf("%d were refused after %v", refused, time.Since(began))
 		}
+		s.upstream.set(func() { s.upstream.files["g1"] = file })
+		if c, err = s.results.Open(ctx, cred, "g1", 0, ""); err != nil || c.Source != content.FromCatalog {
+			s.Fatalf("what the catalog can serve is %v, %v", c, err)
+		}
+		_ = c.Body.Close()
 		for _, c := range opened {
 			_ = c.Body.Close()
 			_ = c.Body.Close()

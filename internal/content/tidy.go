@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -46,27 +51,37 @@ func (r *Results) deleteDoomed(ctx context.Context) {
 	}
 }
 
-// deleteSome deletes copies, and reports whether one was. Of a store that hangs it waits for one alone.
-func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) (deleted bool) {
+// deleteSome deletes copies, some at once, and reports whether one was. Of a store that hangs it waits for those alone.
+func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) bool {
+	var deleted, hangs atomic.Bool
+	deleting := errgroup.Group{}
+	deleting.SetLimit(copiesAtOnce)
 	for _, c := range all {
-		err := r.deleteAll(ctx, c.Generation)
-		if err == nil {
-			deleted = true
-			continue
+		if hangs.Load() {
+			break
 		}
-		r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return false
-		}
+		deleting.Go(func() error {
+			err := r.deleteAll(ctx, c.Generation)
+			if err == nil {
+				deleted.Store(true)
+				return nil
+			}
+			r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
+			if errors.Is(err, context.DeadlineExceeded) {
+				hangs.Store(true)
+			}
+			return nil // one does not keep the others
+		})
 	}
-	return deleted
+	_ = deleting.Wait() // each has told its own
+	return deleted.Load() && !hangs.Load()
 }
 
 // deleteAll deletes each copy of a generation that there is, what writes have left of others, and its row. Nobody writes one.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := r.deleteObjects(ctx, generation, ""); err != nil {
+	if err := r.deleteObjects(ctx, generation, 0); err != nil {
 		return err
 	}
 	if err := r.Store.Clean(ctx, r.objects(generation), time.Time{}); err != nil {
@@ -75,10 +90,12 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return r.Ledger.ForgetContent(ctx, generation)
 }
 
-// deleteObjects deletes the copies of a generation but one.
-func (r *Results) deleteObjects(ctx context.Context, generation, but string) error {
+// deleteObjects deletes the copies of a generation that claims before one have made; of 0 all. A later claim may have begun
+// meanwhile: its copy is the one that counts.
+func (r *Results) deleteObjects(ctx context.Context, generation string, before int64) error {
 	for object, err := range r.Store.List(ctx, r.objects(generation)) {
-		if err == nil && object.Name != but {
+		claim, _ := strconv.ParseInt(strings.TrimPrefix(object.Name, r.objects(generation)), 10, 64) // see object
+		if err == nil && (before == 0 || claim < before) {
 			err = r.Store.Delete(ctx, object.Name)
 		}
 		if err != nil {
@@ -107,18 +124,19 @@ func (r *Results) Sweep(ctx context.Context, before time.Time) {
 	if err := r.Store.Clean(ctx, r.Name+"/", before); err != nil {
 		r.Logger.WarnContext(ctx, "what writes have left in the store was not all deleted", "error", err)
 	}
-	deleted, err := 0, error(nil)
+	deleted, left, err := 0, 0, error(nil)
 	for object, failed := range r.orphans(ctx, before) {
-		if err = failed; err == nil {
-			err = r.Store.Delete(ctx, object.Name)
+		if failed == nil {
+			failed = r.Store.Delete(ctx, object.Name)
 		}
-		if err != nil {
-			break
+		if failed == nil {
+			deleted++
+		} else { // one does not keep the others
+			left, err = left+1, failed
 		}
-		deleted++
 	}
 	if err != nil {
-		r.Logger.WarnContext(ctx, "the store was not swept of orphans to the end", "error", err)
+		r.Logger.WarnContext(ctx, "the store was not swept of all orphans", "left", left, "error", err)
 	}
 	if deleted > 0 {
 		r.Logger.InfoContext(ctx, "copies were deleted that the book does not know", "objects", deleted)

@@ -61,12 +61,12 @@ func scanContent(row scanner, c *Content) error {
 		&c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// keeps reports whether copies stay which an owner deletes. Those of an owner that this process does not know stay too:
-// another may know that it keeps them. Without a callers file all are the anonymous owner's, whom nobody knows.
+// keeps reports whether copies stay which an owner deletes. Those of a team that is not in this process's callers file stay
+// too: another process may know that it keeps them. Without a callers file, and of anonymous callers, none stays.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
-	return team.KeepDeleted || !known && (owner != "" || len(teams) > 0)
+	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
 // followContent wants the result copied of an order that has succeeded just now, where this process has a store. Of one that

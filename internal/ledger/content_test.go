@@ -14,12 +14,12 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 		teams map[string]ledger.Team
 		want  ledger.ContentState
 	}{
-		"unknown here":             {"studio", map[string]ledger.Team{"shop": {}}, ledger.ContentWaiting},
-		"without a callers file":   {"studio", nil, ledger.ContentWaiting},
-		"known":                    {"studio", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
-		"known, and keeps":         {"studio", map[string]ledger.Team{"studio": {KeepDeleted: true}}, ledger.ContentWaiting},
-		"anonymous":                {"", nil, ledger.ContentDoomed},
-		"anonymous, once, no more": {"", map[string]ledger.Team{"studio": {}}, ledger.ContentWaiting},
+		"unknown here":           {"studio", map[string]ledger.Team{"shop": {}}, ledger.ContentWaiting},
+		"without a callers file": {"studio", nil, ledger.ContentDoomed},
+		"known":                  {"studio", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
+		"known, and keeps":       {"studio", map[string]ledger.Team{"studio": {KeepDeleted: true}}, ledger.ContentWaiting},
+		"anonymous":              {"", nil, ledger.ContentDoomed},
+		"anonymous beside teams": {"", map[string]ledger.Team{"studio": {}}, ledger.ContentDoomed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {

@@ -107,6 +107,14 @@ func (m *member) wait() error {
 	return m.err
 }
 
+// end tells whoever waits, as soon as it is known how the transaction has ended.
+func (m *member) end() {
+	if m.err == nil {
+		m.ran.publish()
+	}
+	close(m.ended)
+}
+
 // run does what the transaction is for.
 func (m *member) run(ctx context.Context, s session) (err error) {
 	defer func() {
@@ -194,12 +202,6 @@ func (g *groups) round(key string) bool {
 	}
 	g.carryOut(members)
 	members[0].l.settleLog()
-	for _, m := range members {
-		if m.err == nil {
-			m.ran.publish()
-		}
-		close(m.ended)
-	}
 	return true
 }
 
@@ -230,8 +232,12 @@ func (g *groups) take(key string) (members []*member) {
 
 // carryOut carries transactions out. What fails beside others is carried out alone: without them it may not fail.
 func (g *groups) carryOut(members []*member) {
+	until := time.Now().Add(AnswerTime)
 	for len(members) > 1 && g.size() > 1 {
-		if g.carryOutTogether(members) {
+		if g.carryOutTogether(members, until) {
+			for _, m := range members {
+				m.end()
+			}
 			return
 		}
 		var rest, failed []*member
@@ -245,30 +251,31 @@ func (g *groups) carryOut(members []*member) {
 		if len(failed) == 0 { // the database has failed all of them
 			break
 		}
-		carryOutAlone(failed)
+		carryOutAlone(failed, until)
 		members = rest
 	}
-	carryOutAlone(members)
+	carryOutAlone(members, until)
 }
 
 // carryOutAlone carries each transaction out in one of its own, side by side where the database takes several.
-func carryOutAlone(members []*member) {
+func carryOutAlone(members []*member, until time.Time) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	for _, m := range members {
 		if m.l.IsShared() && len(members) > 1 {
-			work.Go(m.carryOut)
+			work.Go(func() { m.carryOut(until) })
 		} else {
-			m.carryOut()
+			m.carryOut(until)
 		}
 	}
 }
 
-// carryOut carries a transaction out. Whoever goes does not break a file of SQLite off.
-func (m *member) carryOut() {
+// carryOut carries a transaction out. Whoever goes does not break a file of SQLite off: its group ends in time.
+func (m *member) carryOut(until time.Time) {
+	defer m.end()
 	ctx := m.ctx
 	if !m.l.IsShared() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), AnswerTime)
+		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
 		ctx = bounded
 	}
@@ -282,9 +289,9 @@ func (m *member) carryOut() {
 
 // carryOutTogether carries transactions out in one. It is over when they are committed, or that may be; else nothing was
 // recorded, and those that have failed are marked.
-func (g *groups) carryOutTogether(members []*member) (over bool) {
+func (g *groups) carryOutTogether(members []*member, until time.Time) (over bool) {
 	l := members[0].l
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(members[0].ctx), AnswerTime)
+	bounded, cancel := context.WithDeadline(context.WithoutCancel(members[0].ctx), until)
 	defer cancel()
 	ctx, breakOff := context.WithCancel(bounded)
 	defer breakOff()
@@ -298,7 +305,7 @@ func (g *groups) carryOutTogether(members []*member) (over bool) {
 	err := l.transact(ctx, func(s session) error {
 		begun := time.Now()
 		err := run(ctx, s, members)
-		if l.IsShared() {
+		if l.IsShared() && !errors.Is(err, errNothing) { // a refusal has ended it early
 			g.learn(len(members), time.Since(begun))
 		}
 		if err != nil {
@@ -316,7 +323,7 @@ func (g *groups) carryOutTogether(members []*member) (over bool) {
 		return committed(s.commit(bounded))
 	})
 	for _, m := range members {
-		if over && (err != nil || !m.failed) {
+		if over && !m.failed {
 			m.err = err
 		}
 	}

@@ -37,7 +37,7 @@ func (s *site) openCall(t *testing.T, ctx context.Context, method string) grpc.C
 // taken is how many places are taken.
 func (s *site) taken() int {
 	d := s.door
-	return d.calls[order].inUse() + d.calls[read].inUse() + d.calls[list].inUse() + d.streams.inUse() + d.generations.inUse() + d.public.inUse() + d.unprovedKeys.inUse() + d.unprovedAddresses.inUse()
+	return d.calls[order].inUse() + d.calls[read].inUse() + d.calls[list].inUse() + d.streams.inUse() + d.generations.inUse() + d.public.inUse() + d.checks.inUse() + d.unprovedKeys.inUse() + d.unprovedAddresses.inUse()
 }
 
 func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3

@@ -79,11 +79,5 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 				t.Errorf("%s: the audit is %+v, %v", name, lines, err)
 			}
 		}
-	}, func(o *options) {
-		o.copied, o.sandbox.Speed = true, usualSpeed
-		o.outbox = &ledger.Outbox{ // as of a process that knows the team
-			Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": {}} },
-			Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
-		}
-	})
+	}, func(o *options) { o.copied, o.sandbox.Speed = true, usualSpeed })
 }
