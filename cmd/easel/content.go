@@ -41,7 +41,7 @@ func (c *serveCmd) contents(ctx context.Context, client *catalog.Client, book *l
 		return content.New(cfg), nil
 	}
 	var err error
-	if cfg.Store, err = content.OpenStore(c.ContentURL); err == nil {
+	if cfg.Store, err = content.OpenStore(ctx, c.ContentURL); err == nil {
 		cfg.Name, err = book.StoreName(ctx, rand.Text())
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Dif
 	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
 		return v, err
 	}
-	store, err := content.OpenStore(c.ContentURL)
+	store, err := content.OpenStore(ctx, c.ContentURL)
 	if err != nil {
 		return v, err
 	}

@@ -112,8 +112,8 @@ const partSuffix = ".part"
 var partForm = regexp.MustCompile(`\.[A-Z2-7]{26}\.part$`)
 
 // openDir opens a directory, and does not wait for a disk that hangs.
-func openDir(name string) (Store, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+func openDir(ctx context.Context, name string) (Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	busy := make(places, filesAtOnce)
 	root, err := beside(ctx, busy, func() (*os.Root, error) {

@@ -61,23 +61,23 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// OpenStore opens a store.
-func OpenStore(address string) (Store, error) {
+// OpenStore opens a store. A directory that does not answer is given up.
+func OpenStore(ctx context.Context, address string) (Store, error) {
 	open, err := parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return open()
+	return open(ctx)
 }
 
-func parse(address string) (open func() (Store, error), err error) {
+func parse(address string) (open func(context.Context) (Store, error), err error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	if scheme == "file" && rest != "" {
-		return func() (Store, error) { return openDir(strings.TrimPrefix(rest, "//")) }, nil
+		return func(ctx context.Context) (Store, error) { return openDir(ctx, strings.TrimPrefix(rest, "//")) }, nil
 	}
 	if scheme == "s3" {
 		at, err := parseS3(address)
-		return func() (Store, error) { return openS3(at) }, err
+		return func(context.Context) (Store, error) { return openS3(at) }, err
 	}
 	return nil, fmt.Errorf("EASEL_CONTENT_URL must be %s", Form)
 }

@@ -128,7 +128,7 @@ func testStore(t *testing.T, store content.Store) {
 }
 
 func TestADirectoryIsAStore(t *testing.T) {
-	store, err := content.OpenStore("file:" + t.TempDir())
+	store, err := content.OpenStore(t.Context(), "file:"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestADirectoryIsAStore(t *testing.T) {
 // A directory of a network may hang in any operation: a pipe that nobody writes to hangs alike.
 func TestADirectoryThatHangsLetsItsReadersGo(t *testing.T) {
 	dir := t.TempDir()
-	store, err := content.OpenStore("file:" + dir)
+	store, err := content.OpenStore(t.Context(), "file:"+dir)
 	if err == nil {
 		err = syscall.Mkfifo(dir+"/pipe", 0o600)
 	}
@@ -189,7 +189,7 @@ func TestADirectoryThatHangsLetsItsReadersGo(t *testing.T) {
 func TestABucketIsAStore(t *testing.T) {
 	server := proctest.StartBucket(t)
 	core := bucketClient(t, server, "easel-results")
-	store, err := content.OpenStore(server.URL("easel-results"))
+	store, err := content.OpenStore(t.Context(), server.URL("easel-results"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestABucketIsAStore(t *testing.T) {
 		t.Errorf("uploads that are left: %q", left)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
-	if other, err := content.OpenStore(server.URL("easel-results")); err != nil {
+	if other, err := content.OpenStore(t.Context(), server.URL("easel-results")); err != nil {
 		t.Fatal(err)
 	} else if err := other.Put(t.Context(), "a/aa/y", strings.NewReader("a"), 1); err == nil || !strings.Contains(err.Error(), "403") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("with a wrong secret: %v", err)

@@ -223,7 +223,7 @@ func newStudio(t *testing.T, url string) *studio {
 		t.Fatal(err)
 	}
 	s.held = catalog.Held(func() catalog.Secret { return catalog.NewSecret("key") })
-	open, err := content.OpenStore("file:" + s.dir)
+	open, err := content.OpenStore(t.Context(), "file:"+s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

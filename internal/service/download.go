@@ -60,7 +60,7 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 		if err != nil {
 			return nil, err
 		}
-		ended = update.Generation.State.Terminal()
+		ended = update.State.Terminal()
 	}
 	return s.open(ctx, req, ended)
 }
