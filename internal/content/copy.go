@@ -208,18 +208,23 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 	if err == nil || errors.Is(err, errNotOurs) {
 		return
 	}
-	r.Counts.Failures.Add(1)
 	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
-	age, problem := time.Since(claim.Since), bookText(err.Error(), mostProblem)
+	age, problem, old := time.Since(claim.Since), bookText(err.Error(), mostProblem), claim.Problem == ledger.ContentIsOld
+	if old && catalog.IsAbsent(err) && ctx.Err() == nil { // nothing has failed
+		r.Logger.InfoContext(ctx, "the catalog has a result no more that is older than the store", "generation", claim.Generation, "owner", claim.Owner)
+		_ = r.Ledger.ContentFails(book, claim, ledger.ContentIsOld)
+		return
+	}
+	r.Counts.Failures.Add(1)
 	switch {
 	case ctx.Err() != nil: // another may go on at once
 		_ = r.Ledger.ContentNotCopied(book, claim, claim.Problem, 0)
-	case errors.Is(err, errNothing), catalog.IsAbsent(err) && (age > absentFor || claim.Problem == ledger.ContentIsOld), age > tryFor:
+	case errors.Is(err, errNothing), catalog.IsAbsent(err) && age > absentFor, age > tryFor:
 		r.Logger.ErrorContext(ctx, "a result can't be copied", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
 		_ = r.Ledger.ContentFails(book, claim, problem)
 	default:
-		if claim.Problem == "" {
+		if claim.Problem == "" || old {
 			r.Logger.WarnContext(ctx, "a result was not copied; it is tried again", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
 		}
 		_ = r.Ledger.ContentNotCopied(book, claim, problem, min(max(age/retryShare, retryLeast), retryAtMost)) // else the claim ends by itself

@@ -140,6 +140,9 @@ func TestResultsFromBeforeTheStoreAreCopied(t *testing.T) {
 		if row := s.row("lost"); row.State != ledger.ContentFailed {
 			s.Errorf("what the catalog has no more is %+v", row)
 		}
+		if summary, err := s.book.Summary(s.Context(), false); err != nil || summary.Contents.Failed != 0 || s.results.Counts.Failures.Load() != 0 {
+			s.Errorf("that counts as a failure: %+v, %v", summary.Contents, err)
+		}
 		for _, id := range []string{"deleted", "running"} {
 			if _, found, err := s.book.Content(s.Context(), id); found || err != nil {
 				s.Errorf("a copy of what is %s is wanted: %v", id, err)

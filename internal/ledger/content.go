@@ -270,13 +270,14 @@ func (l *Ledger) KnownStoreName(ctx context.Context) (name string, err error) {
 
 // ContentSummary is what waits to be copied, and what could not be.
 type ContentSummary struct {
-	Waiting, Failed int64
-	Oldest          time.Duration // of those that wait
+	Waiting int64
+	Failed  int64         // but for what the catalog had no more when there was a store
+	Oldest  time.Duration // of those that wait
 }
 
 func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
 	oldest := now
-	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (SELECT COUNT(*) FROM contents WHERE state = {not copied}) FROM contents WHERE state = {waiting}`, micros(now)).
+	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (SELECT COUNT(*) FROM contents WHERE state = {not copied} AND problem <> $2) FROM contents WHERE state = {waiting}`, micros(now), ContentIsOld).
 		Scan(&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed)
 	s.Contents.Oldest = now.Sub(oldest)
 	return err
