@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
@@ -69,6 +71,50 @@ func (s *scene) downloadByREST(ctx context.Context, size int) error {
 		err = fmt.Errorf("a download of %d bytes ended after %d", size, got)
 	}
 	return err
+}
+
+// copies measures the rate of downloads by REST of a result that is copied, and beside it that of the catalog, asked directly.
+var copies = &measurement{sides: sides{thePeer, withCopies}, measure: func(ctx context.Context, s *scene) (figures, error) {
+	if err := s.order(ctx); err != nil {
+		return nil, err
+	}
+	size := s.load(resultBytes)
+	s.catalog.finish("g0", size)
+	from := "http://" + s.address + basePath + "/generations/g0/content"
+	if s.keepsCopies {
+		from = "http://" + s.server.addrs["http"] + "/v1/generations/g0/content"
+		if err := s.awaitCopy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	bytes, begin := int64(0), time.Now()
+	for range downloadCount {
+		got, err := get(ctx, from, io.Discard)
+		if err != nil {
+			return nil, err
+		}
+		bytes += got
+	}
+	return figures{"copy-rate": float64(bytes) / 1e6 / time.Since(begin).Seconds()}, nil
+}}
+
+// awaitCopy waits until the result comes from its copy.
+func (s *scene) awaitCopy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		asked, end := context.WithCancel(ctx)
+		stream, err := s.client.DownloadGeneration(asked, &easelv1.DownloadGenerationRequest{GenerationId: "g0", WaitTimeout: durationpb.New(time.Minute)})
+		var first *easelv1.DownloadGenerationResponse
+		if err == nil {
+			first, err = stream.Recv()
+		}
+		end()
+		if err != nil || first.GetChunk().GetInfo().GetSource() == easelv1.ContentSource_CONTENT_SOURCE_COPY {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 const (

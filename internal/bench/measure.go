@@ -33,6 +33,7 @@ const (
 	heldKey    facade = "easel, held key"
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
+	withCopies facade = "easel, copies" // in a directory, with SQLite
 )
 
 // measure measures the rows, and prints those of each measurement when it is done.

@@ -99,8 +99,11 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return nil, err
 	}
 	url := "sqlite:" + filepath.Join(dir, "ledger.db")
-	if f == inPostgres {
+	switch f {
+	case inPostgres:
 		url, err = s.postgres()
+	case withCopies:
+		flags = append(flags, "--content-url", "file:"+filepath.Join(dir, "results"))
 	}
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }

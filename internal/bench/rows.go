@@ -33,6 +33,7 @@ var rows = []row{
 	{name: "end-delay", from: ends, title: "delay of an end, at as many requests, none by list", unit: "ms", limit: 0.7},
 	{name: "download-cpu", from: downloads, title: "CPU of the server for a GB of download by gRPC", unit: "s", limit: 1.3},
 	{name: "stall-memory", from: stalls, title: "live memory of a stalled download", unit: "kB", limit: 0.15, counted: true},
+	{name: "copy-rate", from: copies, title: "download of a copy by REST, of the catalog directly", unit: "MB/s", limit: 1, atLeast: true},
 	{name: "rest-rate", from: restDownloads, title: "download by REST", unit: "MB/s", limit: 2, atLeast: true},
 
 	// Orders stand beside the peer, which has no ledger.

@@ -56,6 +56,14 @@ func (s *stub) addActive(n int) {
 	}
 }
 
+// finish ends a generation, with a result of so many bytes.
+func (s *stub) finish(id string, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generations[id].ends = time.Now()
+	s.content = bytes.Repeat([]byte("a picture "), size/10+1)[:size]
+}
+
 // addResult adds g0, which has ended, with a result of so many bytes.
 func (s *stub) addResult(size int) {
 	s.add("g0", time.Nanosecond)
