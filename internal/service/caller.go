@@ -194,7 +194,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate, att
 // Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
 // errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, unbounded{})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, s.operators)
 	if err != nil {
 		return "", Status(err).Err()
 	}
@@ -203,6 +203,26 @@ func (s *Service) Operator(ctx context.Context, authorization []string) (name st
 	}
 	return "", errNoOperator
 }
+
+// operatorsAtOnce is how many signatures are verified at a time of tokens that come to the admin address: however many are
+// forged, those of callers have the processors.
+const operatorsAtOnce = 2
+
+// fewAttempts refuses an attempt beside so many others.
+type fewAttempts chan struct{}
+
+// Begin implements [callers.Attempt].
+func (f fewAttempts) Begin() error {
+	select {
+	case f <- struct{}{}:
+		return nil
+	default:
+		return Fail(easelv1.ErrorReason_OVERLOADED, "other tokens are being verified: try again")
+	}
+}
+
+// End implements [callers.Attempt].
+func (f fewAttempts) End(bool) { <-f }
 
 // unbounded is an attempt of whom nothing else bounds.
 type unbounded struct{}

@@ -70,6 +70,8 @@ type Service struct {
 	budgets  *sharing[string, []ledger.Budget] // by owner
 	own      *sharing[orders.Viewer, *orders.OwnOrders]
 
+	operators fewAttempts
+
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
 }
@@ -111,7 +113,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	s := &Service{cfg: cfg, operators: make(fewAttempts, operatorsAtOnce), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
 	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)

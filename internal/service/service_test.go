@@ -286,6 +286,21 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.operators = make(fewAttempts, operatorsAtOnce)
+	for range operatorsAtOnce { // as many are being verified
+		s.operators <- struct{}{}
+	}
+	fresh := "Bearer " + token("i", "new")
+	for authorization, want := range map[string]string{"Bearer of-ops": "", fresh: "OVERLOADED"} {
+		if _, err := s.Operator(t.Context(), []string{authorization}); err != nil && reason(err) != want || err == nil && want != "" {
+			t.Errorf("beside others an operator's token is %v, want %q", err, want)
+		}
+	}
+	<-s.operators
+	if _, err := s.Operator(t.Context(), []string{fresh}); reason(err) != "CALLER_UNKNOWN" || len(s.operators) != operatorsAtOnce-1 {
+		t.Errorf("it is %v, and %d are being verified", err, len(s.operators))
+	}
+
 	still := s.stillKnown(ctx)
 	for text, want := range map[string]bool{
 		issuers + "callers: [{name: other}, {name: poster, issuer: i, subjects: [s]}]": true, issuers + "callers: [{name: poster, issuer: i, subjects: [t]}]": false,
