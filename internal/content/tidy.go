@@ -6,10 +6,9 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -54,26 +53,26 @@ func (r *Results) deleteDoomed(ctx context.Context) {
 // deleteSome deletes copies, some at once, and reports whether one was. Of a store that hangs it waits for those alone.
 func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) bool {
 	var deleted, hangs atomic.Bool
-	deleting := errgroup.Group{}
-	deleting.SetLimit(copiesAtOnce)
+	var deleting sync.WaitGroup
+	places := make(chan struct{}, copiesAtOnce)
 	for _, c := range all {
-		if hangs.Load() {
+		if places <- struct{}{}; hangs.Load() {
 			break
 		}
-		deleting.Go(func() error {
+		deleting.Go(func() {
+			defer func() { <-places }()
 			err := r.deleteAll(ctx, c.Generation)
 			if err == nil {
 				deleted.Store(true)
-				return nil
+				return
 			}
 			r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
 			if errors.Is(err, context.DeadlineExceeded) {
 				hangs.Store(true)
 			}
-			return nil // one does not keep the others
 		})
 	}
-	_ = deleting.Wait() // each has told its own
+	deleting.Wait()
 	return deleted.Load() && !hangs.Load()
 }
 

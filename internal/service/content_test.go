@@ -20,15 +20,12 @@ import (
 // picture is a result of some chunks and a rest.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// stays is a caller that may call for ever.
-func stays() error { return nil }
-
 // copied gives the chunks of a part of a result whose body is read as read says.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
 		Info: &easelv1.ContentInfo{SizeBytes: &size}, Offset: int64(offset), Limit: int64(limit),
-		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))), known: stays,
+		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))),
 	}
 	err = c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
 		chunks = append(chunks, proto.CloneOf(chunk))
@@ -123,7 +120,7 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // U16
 
 func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
 	full := errors.New("the sink is full")
-	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on")))), known: stays}
+	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on"))))}
 	if err := c.Copy(func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
 		t.Errorf("it ends with %v", err)
 	}

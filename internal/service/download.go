@@ -44,7 +44,7 @@ type Content struct {
 	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
 
 	id    string       // of the generation
-	known func() error // see [Service.stillKnown]
+	known func() error // see [Service.stillKnown]; nil where nobody is asked
 }
 
 // Content opens a result, and waits for it first where the request says so. The result is open for as
@@ -94,8 +94,10 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 		if ended && c.whole(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
 		}
-		if err := c.known(); err != nil {
-			return err
+		if c.known != nil {
+			if err := c.known(); err != nil {
+				return err
+			}
 		}
 		// Also before an error: what the caller has and next_offset must agree.
 		if n > 0 || chunk.Info != nil || chunk.Summary != nil {

@@ -56,7 +56,7 @@ func (b *body) Close() error {
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
-	err = (&deadlineSender{stream: r, timeout: time.Minute}).content(&Content{Body: result, known: stays}, func(chunk *easelv1.ContentChunk) proto.Message {
+	err = (&deadlineSender{stream: r, timeout: time.Minute}).content(&Content{Body: result}, func(chunk *easelv1.ContentChunk) proto.Message {
 		return &easelv1.DownloadGenerationResponse{Chunk: chunk}
 	})
 	took = time.Since(began)
