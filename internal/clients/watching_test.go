@@ -25,7 +25,7 @@ func TestEveryHelperWatchesAllAndTheAccountThroughRestarts(t *testing.T) {
 		c.command = placed(t, dir, players[c.language].start)
 		c.start(t, "account")
 		c.account = c.run
-		c.start(t, "many")
+		c.start(t, "all")
 	}
 	s.orderFor(t, clients)
 
