@@ -182,7 +182,7 @@ func limits() []limit {
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestAttackOneOwnersRequestsKeepNoOtherWaiting", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 			"TestUnreadResultsOfABucketHoldUpNoOtherOwner",
 		}, nil},
-		{"readers of [copies](#copies-of-results) at once", "256, a sixteenth for owners who have fewer than 2", "a download waits 10 s, whoever has the fewest before others; then `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
+		{"readers of [copies](#copies-of-results) at once", "256, a sixteenth for owners who have fewer than 2", "a download waits 10 s, whoever has the fewest before others, and reads the catalog then; where that has not the bytes `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
 			"TestUnreadCopiesOfOneTeamLeavePlacesForOthers",
 		}, nil},
 		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
