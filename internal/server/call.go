@@ -40,7 +40,7 @@ type call struct {
 	span            *callSpan
 	otel            stats.Handler
 
-	attempt  seat     // while the signature of its token is verified
+	attempt  *seat    // while the signature of its token is verified
 	unproved bool     // its API key must be proved before anything is received
 	in       received // its request
 	out      answer   // its newest answer

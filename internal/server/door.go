@@ -171,8 +171,9 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
 
 // Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address.
-func (c *call) Begin() (err error) {
-	c.attempt, err = c.unprovedAddresses.take(host(c.peer), 1)
+func (c *call) Begin() error {
+	place, err := c.unprovedAddresses.take(host(c.peer), 1)
+	c.attempt = &place
 	return err
 }
 
@@ -181,9 +182,10 @@ func (c *call) Begin() (err error) {
 func (c *call) End(good bool) {
 	if good {
 		c.attempt.leave()
-		return
+	} else {
+		time.AfterFunc(forgedFor, c.attempt.leave)
 	}
-	time.AfterFunc(forgedFor, c.attempt.leave)
+	c.attempt = nil
 }
 
 var errUncertified = service.Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate of this connection has expired, or its authority counts no more: connect again with another")

@@ -32,10 +32,18 @@ type call struct {
 	team       callers.Team       // what the owner may spend and order; no limit without a callers file
 
 	certificate Certificate
-	// proof is what a verified token of an issuer has proved, until its end.
-	proof callers.Proof
+	// proof is what a verified token of an issuer has proved, until its end; nil without one.
+	proof *callers.Proof
 	// listed is the list of callers in force; nil without a callers file.
 	listed *callers.List
+}
+
+// proved is the end of what a token has proved; zero without one.
+func (c call) proved() (until time.Time) {
+	if c.proof != nil {
+		until = c.proof.Until
+	}
+	return until
 }
 
 // seesAccount reports whether the account's money is the caller's business: behind a callers file it is the
@@ -290,7 +298,7 @@ func (s *Service) byProof(list *callers.List, proof callers.Proof) (call, error)
 	if !known {
 		return call{}, errSubjectUnknown
 	}
-	return s.listed(list, caller, call{proof: proof}), nil
+	return s.listed(list, caller, call{proof: &proof}), nil
 }
 
 // listed is the call of a caller in a list, which is proved as proof says.
@@ -379,8 +387,8 @@ func (s *Service) now(ctx context.Context, c call) (call, error) {
 
 // again finds the caller of a call in a newer list. What a token of an issuer has proved when the call began stays proved.
 func (s *Service) again(newest *callers.List, c call, token string) (call, error) {
-	if c.proof != (callers.Proof{}) {
-		return s.byProof(newest, c.proof)
+	if c.proof != nil {
+		return s.byProof(newest, *c.proof)
 	}
 	return s.find(newest, token, c.certificate, unbounded{})
 }

@@ -147,7 +147,7 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
 	}
-	if proved := who(ctx).proof.Until; end.IsZero() || !proved.IsZero() && proved.Before(end) {
+	if proved := who(ctx).proved(); end.IsZero() || !proved.IsZero() && proved.Before(end) {
 		end = proved
 	}
 	return end

@@ -165,7 +165,7 @@ func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeou
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
 	}
-	if end := who(ctx).proof.Until; !end.IsZero() {
+	if end := who(ctx).proved(); !end.IsZero() {
 		timeout = min(timeout, time.Until(end))
 	}
 	if timeout <= 0 {
