@@ -223,14 +223,14 @@ func (v *Verifier) known(sum [sha256.Size]byte, now time.Time) (Proof, bool) {
 }
 
 // remember remembers a verified token until it ends. Where there are too many, those go that have ended and those of
-// nobody here, and then any of a quarter.
+// nobody here, and for one that is listed any of a quarter.
 func (v *Verifier) remember(sum [sha256.Size]byte, one verified, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.verified) >= mostVerified {
 		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.proof.Until) || !old.listed })
 	}
-	if len(v.verified) >= mostVerified {
+	if len(v.verified) >= mostVerified && one.listed {
 		for any := range v.verified {
 			if len(v.verified) < mostVerified*3/4 {
 				break
@@ -238,7 +238,9 @@ func (v *Verifier) remember(sum [sha256.Size]byte, one verified, now time.Time) 
 			delete(v.verified, any)
 		}
 	}
-	v.verified[sum] = one
+	if len(v.verified) < mostVerified {
+		v.verified[sum] = one
+	}
 }
 
 // signer is an issuer with its keys.

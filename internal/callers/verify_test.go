@@ -326,6 +326,13 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 	if n := len(v.verified); n != callers {
 		t.Errorf("of the tokens of %d callers %d are known beside those of nobody", callers, n)
 	}
+	for n := callers; n < mostVerified; n++ {
+		v.remember(sum(-4*mostVerified-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
+	}
+	v.remember(sum(4*mostVerified), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
+	if n := len(v.verified); n != mostVerified {
+		t.Errorf("beside a token of nobody %d of %d callers are known", n, mostVerified)
+	}
 }
 
 func TestKeysThatCannotBeReadStayForADay(t *testing.T) {

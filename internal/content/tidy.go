@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,27 +54,26 @@ func (r *Results) deleteDoomed(ctx context.Context) {
 // deleteSome deletes copies, some at once, and reports whether one was. Of a store that hangs it waits for those alone.
 func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) bool {
 	var deleted, hangs atomic.Bool
-	var deleting sync.WaitGroup
-	places := make(chan struct{}, copiesAtOnce)
-	for _, c := range all {
-		if places <- struct{}{}; hangs.Load() {
-			break
+	for some := range slices.Chunk(all, copiesAtOnce) {
+		var deleting sync.WaitGroup
+		for _, c := range some {
+			deleting.Go(func() {
+				err := r.deleteAll(ctx, c.Generation)
+				if err == nil {
+					deleted.Store(true)
+					return
+				}
+				r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
+				if errors.Is(err, context.DeadlineExceeded) {
+					hangs.Store(true)
+				}
+			})
 		}
-		deleting.Go(func() {
-			defer func() { <-places }()
-			err := r.deleteAll(ctx, c.Generation)
-			if err == nil {
-				deleted.Store(true)
-				return
-			}
-			r.Logger.WarnContext(ctx, "a copy was not deleted; it is tried again", "generation", c.Generation, "error", err)
-			if errors.Is(err, context.DeadlineExceeded) {
-				hangs.Store(true)
-			}
-		})
+		if deleting.Wait(); hangs.Load() {
+			return false
+		}
 	}
-	deleting.Wait()
-	return deleted.Load() && !hangs.Load()
+	return deleted.Load()
 }
 
 // deleteAll deletes each copy of a generation that there is, what writes have left of others, and its row. Nobody writes one.

@@ -19,6 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -202,7 +203,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate, att
 // Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
 // errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, s.operators)
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, &operatorAttempt{turns: s.operators})
 	if err != nil {
 		return "", Status(err).Err()
 	}
@@ -216,21 +217,26 @@ func (s *Service) Operator(ctx context.Context, authorization []string) (name st
 // forged, those of callers have the processors.
 const operatorsAtOnce = 2
 
-// fewAttempts refuses an attempt beside so many others.
-type fewAttempts chan struct{}
+func newOperators() *gate.Gate {
+	return gate.New(gate.Config{Places: [gate.Classes]int{operatorsAtOnce}})
+}
+
+// operatorAttempt is one that comes to the admin address. It does not wait for its turn.
+type operatorAttempt struct {
+	turns *gate.Gate
+	turn  *gate.Turn
+}
 
 // Begin implements [callers.Attempt].
-func (f fewAttempts) Begin() error {
-	select {
-	case f <- struct{}{}:
-		return nil
-	default:
-		return Fail(easelv1.ErrorReason_OVERLOADED, "other tokens are being verified: try again")
+func (a *operatorAttempt) Begin() (err error) {
+	if a.turn, err = a.turns.Try(gate.Request{}); err != nil {
+		return Status(err).Err()
 	}
+	return nil
 }
 
 // End implements [callers.Attempt].
-func (f fewAttempts) End(bool) { <-f }
+func (a *operatorAttempt) End(bool) { a.turn.End(gate.Answer{}) }
 
 // unbounded is an attempt of whom nothing else bounds.
 type unbounded struct{}

@@ -17,6 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -70,7 +71,7 @@ type Service struct {
 	budgets  *sharing[string, []ledger.Budget] // by owner
 	own      *sharing[orders.Viewer, *orders.OwnOrders]
 
-	operators fewAttempts
+	operators *gate.Gate // of attempts
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -113,7 +114,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	s := &Service{cfg: cfg, operators: make(fewAttempts, operatorsAtOnce), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	s := &Service{cfg: cfg, operators: newOperators(), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
 	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
