@@ -64,20 +64,3 @@ func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	err = conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &moved)
 	return busy == 0, err
 }
-
-// settleEvery is after how many commits the log of a file of SQLite is moved into it: some 1,000 pages.
-const settleEvery = 64
-
-// settleLog moves the log of a file of SQLite into it once in a while, beside those who write: a commit that did so would
-// wait for the disk twice more, and while somebody reads each one would.
-func (l *Ledger) settleLog() {
-	if l.lock == nil || l.commits.Add(1)%settleEvery != 0 || !l.settling.CompareAndSwap(false, true) {
-		return
-	}
-	l.work.Go(func() {
-		defer l.settling.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), AnswerTime)
-		defer cancel()
-		_, _ = l.reads.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`) // the next time tries again
-	})
-}

@@ -97,8 +97,7 @@ func init() {
 }
 
 // sqliteOptions make a file durable: the journal goes to the disk before a commit returns. What is deleted is overwritten.
-// A commit moves the log into the file only where it is large, as [Ledger.settleLog] does so beside commits.
-const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)&_pragma=wal_autocheckpoint(20000)"
+const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
 // sqliteReading is for connections that read beside the one that writes.
 const (

@@ -201,7 +201,6 @@ func (g *groups) round(key string) bool {
 		return false
 	}
 	g.carryOut(members)
-	members[0].l.settleLog()
 	return true
 }
 

@@ -28,16 +28,21 @@ func groupOf(t *testing.T, url string) *Ledger {
 	return l
 }
 
-// together carries transactions out that come while one is under way, each of which notes a fact, and gives their errors.
-func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error, in func(ctx context.Context, name string, do func(*transaction) error) error) map[string]error {
+// together carries transactions out that come while one is under way, each of which notes a fact, and gives their errors and
+// in how many groups of a file they were, with that one.
+func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error, in func(ctx context.Context, name string, do func(*transaction) error) error) (all map[string]error, groups int) {
 	t.Helper()
 	ctx, key := inTurn(t.Context(), forOrder, "studio"), ""
 	if l.IsShared() {
 		key = "studio"
 	}
+	sessions := sync.Map{} // a group of a file has one
 	begun, release, first := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		first <- l.inGroup(ctx, "studio", "", func(*transaction) error {
+		first <- l.inGroup(ctx, "studio", "", func(tx *transaction) error {
+			if !l.IsShared() {
+				sessions.Store(tx.session, true)
+			}
 			close(begun)
 			<-release
 			return nil
@@ -48,7 +53,8 @@ func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error
 		name string
 		err  error
 	}
-	ended, all := make(chan end), map[string]error{}
+	ended := make(chan end)
+	all = map[string]error{}
 	for name, step := range steps {
 		go func() {
 			defer func() {
@@ -57,6 +63,9 @@ func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error
 				}
 			}()
 			ended <- end{name, in(ctx, name, func(tx *transaction) error {
+				if !l.IsShared() {
+					sessions.Store(tx.session, true)
+				}
 				if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, '')`, name); err != nil {
 					return err
 				}
@@ -77,7 +86,8 @@ func together(t *testing.T, l *Ledger, steps map[string]func(*transaction) error
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	return all
+	sessions.Range(func(any, any) bool { groups++; return true })
+	return all, groups
 }
 
 func fine(*transaction) error { return nil }
@@ -92,9 +102,9 @@ func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
 	for name, url := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "book.db"), "PostgreSQL": proctest.Database(t)} {
 		t.Run(name, func(t *testing.T) {
 			l := groupOf(t, url)
-			ran, commits := map[string]int{}, l.commits.Load()
+			ran := map[string]int{}
 			counted := func(tx *transaction) error { ran["one"]++; return nil } // none runs beside another
-			errs := together(t, l, map[string]func(*transaction) error{
+			errs, groups := together(t, l, map[string]func(*transaction) error{
 				"one": counted, "another": fine,
 				"panics":    func(*transaction) error { panic("a mistake of ours") },
 				"refused":   func(*transaction) error { return ErrKeyTaken },
@@ -107,8 +117,8 @@ func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
 			if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" {
 				t.Errorf("%s are noted and taken back", noted)
 			}
-			if ran["one"] == 0 || l.commits.Load()-commits != 2 && !l.IsShared() {
-				t.Errorf("it ran %d times, in %d groups", ran["one"], l.commits.Load()-commits)
+			if ran["one"] == 0 || groups != 2 && !l.IsShared() {
+				t.Errorf("it ran %d times, in %d groups", ran["one"], groups)
 			}
 		})
 	}
@@ -128,7 +138,7 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 			return err
 		}
 	}
-	errs := together(t, l, steps, l.inStudio)
+	errs, _ := together(t, l, steps, l.inStudio)
 	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'refused'`); !errors.Is(errs["refused"], ErrKeyTaken) || noted != "0" {
 		t.Errorf("what is refused ends with %v, and %s are noted", errs["refused"], noted)
 	}
@@ -149,7 +159,7 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 // In a file each sees what those before it have done, and nobody is beside it. Those of an owner that are too many come next.
 func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
 	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	steps, running, seen, commits := map[string]func(*transaction) error{}, 0, map[int]bool{}, l.commits.Load()
+	steps, running, seen := map[string]func(*transaction) error{}, 0, map[int]bool{}
 	for n := range groupMost + 3 {
 		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
 			if running++; running > 1 {
@@ -162,23 +172,24 @@ func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
 			return err
 		}
 	}
-	if err := errors.Join(slices.Collect(maps.Values(together(t, l, steps, l.inStudio)))...); err != nil {
+	errs, groups := together(t, l, steps, l.inStudio)
+	if err := errors.Join(slices.Collect(maps.Values(errs))...); err != nil {
 		t.Error(err)
 	}
-	if n := l.commits.Load() - commits; n != 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
-		t.Errorf("%d transactions, and they have seen %v", n, slices.Sorted(maps.Keys(seen)))
+	if groups != 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
+		t.Errorf("%d transactions, and they have seen %v", groups, slices.Sorted(maps.Keys(seen)))
 	}
 }
 
 // What one is refused costs the others of a file nothing.
 func TestARefusalRepeatsNoOtherOfAFile(t *testing.T) {
 	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	ran, commits := 0, l.commits.Load()
+	ran := 0
 	steps := map[string]func(*transaction) error{"neighbour": func(*transaction) error { ran++; return nil }}
 	for n := range groupMost {
 		steps[fmt.Sprint("refused ", n)] = func(*transaction) error { return ErrKeyTaken }
 	}
-	errs := together(t, l, steps, func(ctx context.Context, name string, do func(*transaction) error) error {
+	errs, groups := together(t, l, steps, func(ctx context.Context, name string, do func(*transaction) error) error {
 		if name == "neighbour" {
 			ctx = inTurn(ctx, forOrder, name)
 		}
@@ -189,8 +200,8 @@ func TestARefusalRepeatsNoOtherOfAFile(t *testing.T) {
 			t.Errorf("%s ends with %v", name, err)
 		}
 	}
-	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'neighbour' OR name LIKE 'refused %'`); noted != "1" || ran != 1 || l.commits.Load()-commits != 2 {
-		t.Errorf("%s are noted in %d groups, the neighbour's %d times", noted, l.commits.Load()-commits, ran)
+	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'neighbour' OR name LIKE 'refused %'`); noted != "1" || ran != 1 || groups != 2 {
+		t.Errorf("%s are noted in %d groups, the neighbour's %d times", noted, groups, ran)
 	}
 }
 
@@ -302,7 +313,7 @@ func TestWhoLeavesAGroupEndsAlone(t *testing.T) {
 		}
 		_ = locked.Rollback()
 	}()
-	errs := together(t, l, map[string]func(*transaction) error{"stays": fine, "leaves": fine}, func(ctx context.Context, name string, do func(*transaction) error) error {
+	errs, _ := together(t, l, map[string]func(*transaction) error{"stays": fine, "leaves": fine}, func(ctx context.Context, name string, do func(*transaction) error) error {
 		if name == "stays" {
 			return l.inStudio(ctx, name, do)
 		}

@@ -70,9 +70,7 @@ type Ledger struct {
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
 
-	commits  atomic.Int64 // to a file of SQLite
-	settling atomic.Bool  // its log is moved into it
-	work     sync.WaitGroup
+	work sync.WaitGroup
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
