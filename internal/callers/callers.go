@@ -174,8 +174,13 @@ func certificateKey(name string) string {
 	return strings.ToLower(name)
 }
 
-// Team gives the team whose orders belong to an owner; one without a name where the owner is a caller.
-func (l *List) Team(owner string) Team { return l.owners[owner] }
+// Team gives the team whose orders belong to an owner; one without a name where the owner is a caller. A nil list has none.
+func (l *List) Team(owner string) Team {
+	if l == nil {
+		return Team{}
+	}
+	return l.owners[owner]
+}
 
 // Dropped are the owners of this list that a newer one does not have.
 func (l *List) Dropped(newer *List) (owners []string) {

@@ -28,7 +28,7 @@ func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest)
 		}
 		now.account, now.observed = account, account.ObserveTime
 	}
-	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(who(ctx).team))
+	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(who(ctx).team()))
 	if err != nil {
 		return nil, err
 	}

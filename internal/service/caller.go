@@ -30,7 +30,6 @@ type call struct {
 	caller     string             // name of a known caller; "" where the caller forwards its own API key
 	operator   bool               // sees every owner's orders
 	everybody  bool               // nobody here has a name: it sees and changes what is anybody's
-	team       callers.Team       // what the owner may spend and order; no limit without a callers file
 
 	certificate Certificate
 	// proof is what a verified token of an issuer has proved, until its end; nil without one.
@@ -46,6 +45,9 @@ func (c call) proved() (until time.Time) {
 	}
 	return until
 }
+
+// team is what the owner of the call may spend and order; no limit without a callers file.
+func (c call) team() callers.Team { return c.listed.Team(c.credential.Owner) }
 
 // seesAccount reports whether the account's money is the caller's business: behind a callers file it is the
 // operators'.
@@ -309,8 +311,7 @@ func (s *Service) byProof(list *callers.List, proof callers.Proof) (call, error)
 
 // listed is the call of a caller in a list, which is proved as proof says.
 func (s *Service) listed(list *callers.List, caller callers.Caller, proof call) call {
-	proof.credential, proof.caller, proof.operator = s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator
-	proof.team, proof.listed = caller.Team, list
+	proof.credential, proof.caller, proof.operator, proof.listed = s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator, list
 	return proof
 }
 
@@ -367,7 +368,7 @@ func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms,
 	c := who(ctx)
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, c)
-		return orders.Terms{Limits: LimitsOf(now.team), Total: LimitsOf(now.listed.Total()), Refused: !now.team.Allows(model)}, err
+		return orders.Terms{Limits: LimitsOf(now.team()), Total: LimitsOf(now.listed.Total()), Refused: !now.team().Allows(model)}, err
 	}
 }
 
