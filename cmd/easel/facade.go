@@ -53,7 +53,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	gates := gate.NewSet(gate.Config{})
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
-	upstream, err := c.catalog(telemetry.UpstreamTransport(transport, observed.Logger), gates, observed.Logger)
+	upstream, err := c.catalog(transport, gates, observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,8 @@ func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 
 // catalog makes the client of the catalog.
 func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger *slog.Logger) (*catalog.Client, error) {
-	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, ContentHosts: c.ContentHosts, Transport: transport, Gates: gates})
+	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, logger) }
+	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, ContentHosts: c.ContentHosts, Transport: transport, Trace: trace, Gates: gates})
 	if err != nil {
 		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
 	}

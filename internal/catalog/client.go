@@ -26,6 +26,9 @@ type Config struct {
 	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
 	// /generations/{id}", after which a tracing transport can name its spans.
 	Transport http.RoundTripper
+	// Trace wraps what sends requests: Transport, and what follows redirects, of whose addresses it sees the host alone, as
+	// the rest may be a secret. Nil means untraced.
+	Trace func(http.RoundTripper) http.RoundTripper
 	// AttemptTimeout bounds one request including its JSON body; of a content request,
 	// the wait for the header. 0 means 15 s.
 	AttemptTimeout time.Duration
@@ -44,6 +47,9 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransportPools(NewTransport())
 	}
+	if cfg.Trace == nil {
+		cfg.Trace = untraced
+	}
 	if cfg.Gates == nil {
 		cfg.Gates = gate.NewSet(gate.Config{})
 	}
@@ -51,6 +57,9 @@ func (cfg Config) withDefaults() Config {
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
 	return cfg
 }
+
+// untraced traces nothing.
+func untraced(base http.RoundTripper) http.RoundTripper { return base }
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
 // called at the same time.
@@ -78,8 +87,8 @@ func New(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	upstream := retrier{
 		requester: requester{
-			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
+			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
+			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,7 +22,16 @@ type elsewhere struct {
 	hosts   []string // that are followed, as an address names them
 	proxies []string // on the way to them, as they are dialled
 	pool    *pool
+	traced  http.RoundTripper // which sends by RoundTrip
 }
+
+// hop is a request to another host, for an API key that does not leave.
+type hop struct {
+	request       *http.Request
+	authorization string
+}
+
+type hopKey struct{}
 
 // mostHops is how many redirects one answer may lead over.
 const mostHops = 3
@@ -39,7 +49,7 @@ func CheckContentHost(host string) error {
 }
 
 // newElsewhere follows to some hosts alone. An address of a network that is not public is used where it is named itself.
-func newElsewhere(hosts []string, from *http.Transport) *elsewhere {
+func newElsewhere(hosts []string, from *http.Transport, trace func(http.RoundTripper) http.RoundTripper) *elsewhere {
 	e := &elsewhere{}
 	for _, host := range hosts {
 		e.hosts = append(e.hosts, strings.ToLower(host))
@@ -59,7 +69,7 @@ func newElsewhere(hosts []string, from *http.Transport) *elsewhere {
 		}
 		return conn, err
 	}
-	e.pool = newPool(from)
+	e.pool, e.traced = newPool(from), trace(e)
 	return e
 }
 
@@ -120,13 +130,7 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 // may be asked again. Errors do not repeat the address, which may be a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range mostHops {
-		req := (&http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}).WithContext(ctx)
-		for _, header := range []http.Header{r.header, sameHeader} {
-			for name, values := range header {
-				req.Header[name] = values
-			}
-		}
-		resp, err := e.pool.send(req, authorization)
+		resp, err := e.send(ctx, authorization, r, to)
 		switch {
 		case errors.Is(err, errNoConnection):
 			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no connection to the host that has the result is free"}
@@ -147,4 +151,19 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 		to = next
 	}
 	return nil, &Error{Kind: KindRedirect, Op: opContent, Message: "the result lies behind too many redirects"}
+}
+
+// send sends a request to another host. What traces it is shown the host alone.
+func (e *elsewhere) send(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
+	req := &http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}
+	maps.Copy(req.Header, r.header)
+	maps.Copy(req.Header, sameHeader)
+	shown := &http.Request{Method: req.Method, URL: &url.URL{Scheme: to.Scheme, Host: to.Host}, Host: to.Host, Header: http.Header{}, Pattern: r.op}
+	return e.traced.RoundTrip(shown.WithContext(context.WithValue(ctx, hopKey{}, hop{req, authorization})))
+}
+
+// RoundTrip implements [http.RoundTripper] for what traces: it sends the request that is not shown, as it is.
+func (e *elsewhere) RoundTrip(shown *http.Request) (*http.Response, error) {
+	h, _ := shown.Context().Value(hopKey{}).(hop) // send has put it there
+	return e.pool.send(h.request.WithContext(shown.Context()), h.authorization)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestAHostNeverLeadsToAnAddressThatIsNotPublic(t *testing.T) {
-	e := newElsewhere([]string{"bucket.example", "10.0.0.9"}, NewTransport())
+	e := newElsewhere([]string{"bucket.example", "10.0.0.9"}, NewTransport(), untraced)
 	for address, hidden := range map[string]bool{
 		"93.184.215.14": false, "2606:2800:21f::1": false, "2001:4860:4860::8888": false,
 		"127.0.0.1": true, "10.1.2.3": true, "169.254.169.254": true, "100.100.100.200": true, "198.18.0.1": true,
@@ -65,7 +65,7 @@ func TestWhateverIsDialledForAHostIsCheckedButItsProxy(t *testing.T) {
 			if to, err := url.Parse(test.proxy); test.proxy != "" && err == nil {
 				transport.Proxy = http.ProxyURL(to)
 			}
-			e := newElsewhere([]string{test.host}, transport)
+			e := newElsewhere([]string{test.host}, transport, untraced)
 			_, err := e.get(t.Context(), "Bearer key", &request{op: opContent}, &url.URL{Scheme: "https", Host: test.host, Path: "/file"})
 			if hidden := KindOf(err) == KindRedirect; hidden != test.hidden || dialled != test.dials {
 				t.Errorf("%s is dialled, and hidden: %v (%v)", dialled, hidden, err)
@@ -130,7 +130,7 @@ func startSlowBucket(t *testing.T, places int) (*slowBucket, *Client) {
 	transport := NewTransport()
 	transport.MaxConnsPerHost = places
 	transport.TLSClientConfig = &tls.Config{RootCAs: b.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, MinVersion: tls.VersionTLS12}
-	client.upstream.elsewhere = newElsewhere([]string{strings.TrimPrefix(b.URL, "https://")}, transport)
+	client.upstream.elsewhere = newElsewhere([]string{strings.TrimPrefix(b.URL, "https://")}, transport, untraced)
 	t.Cleanup(client.upstream.elsewhere.pool.CloseIdleConnections)
 	return b, client
 }
