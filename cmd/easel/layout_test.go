@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/ledger/lifecycle": {}, // pure
 	"internal/ledger/shared":    {}, // pure
 
-	"internal/content":               {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
+	"internal/content":               {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials", "golang.org/x/sys/unix"},
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},

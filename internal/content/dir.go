@@ -86,8 +86,11 @@ type file struct {
 	file *os.File
 }
 
-// Read implements [io.Reader].
+// Read implements [io.Reader]. What is in memory of the file comes at once; its disk may hang.
 func (f file) Read(p []byte) (int, error) {
+	if n := readCached(f.file, p); n > 0 && f.ctx.Err() == nil {
+		return n, nil
+	}
 	return beside(f.ctx, f.busy, func() (int, error) { return f.file.Read(p) }, nil)
 }
 
@@ -254,52 +257,41 @@ func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return d.walk(ctx, path.Dir(prefix), func(name string) bool { return strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, partSuffix) })
 }
 
-// walk gives the files below a directory that are chosen.
+// walk gives the files below a directory that are chosen, of one directory after the other.
 func (d dir) walk(ctx context.Context, below string, chosen func(name string) bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the walk that is left early
-		found, failed := make(chan Object), make(chan error, 1)
-		go func() { failed <- d.find(ctx, below, chosen, found) }()
-		for {
-			select {
-			case object := <-found:
-				if !yield(object, nil) {
-					return
-				}
-				continue
-			case err := <-failed:
-				if err != nil {
-					yield(Object{}, err)
-				}
-			case <-ctx.Done():
-				yield(Object{}, context.Cause(ctx))
-			}
+		found, err := beside(ctx, d.busy, func() ([]fs.FileInfo, error) { return d.read(below) }, nil)
+		if err = gone(err); err != nil {
+			yield(Object{}, err)
 			return
+		}
+		for _, info := range found {
+			switch name := path.Join(below, info.Name()); {
+			case info.IsDir():
+				for object, err := range d.walk(ctx, name, chosen) {
+					if !yield(object, err) || err != nil {
+						return
+					}
+				}
+			case chosen(name) && !yield(Object{name, info.Size(), info.ModTime()}, nil):
+				return
+			}
 		}
 	}
 }
 
-// find passes the files below a directory on that are chosen.
-func (d dir) find(ctx context.Context, below string, chosen func(name string) bool, found chan<- Object) error {
-	return fs.WalkDir(d.root.FS(), below, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
+// read reads a directory, but for what another deletes meanwhile.
+func (d dir) read(name string) (found []fs.FileInfo, err error) {
+	entries, err := fs.ReadDir(d.root.FS(), name)
+	for _, entry := range entries {
+		info, failed := entry.Info()
+		if failed == nil {
+			found = append(found, info)
+		} else if err == nil {
+			err = gone(failed)
 		}
-		if err != nil || entry.IsDir() || !chosen(name) {
-			return gone(err)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return gone(err)
-		}
-		select {
-		case found <- Object{name, info.Size(), info.ModTime()}:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	}
+	return found, err
 }
 
 // gone is an error but that of a file that another has deleted meanwhile.
@@ -310,16 +302,16 @@ func gone(err error) error {
 	return err
 }
 
-// Clean implements [Store].
-func (d dir) Clean(ctx context.Context, prefix string, before time.Time) error {
+// Clean implements [Store]. What can't be deleted does not keep the others.
+func (d dir) Clean(ctx context.Context, prefix string, before time.Time) (failed error) {
 	isPart := func(name string) bool { return strings.HasPrefix(name, prefix) && partForm.MatchString(name) }
 	for part, err := range d.walk(ctx, path.Dir(prefix), isPart) {
 		if err == nil && (before.IsZero() || part.Time.Before(before)) {
 			err = d.Delete(ctx, part.Name)
 		}
 		if err != nil {
-			return err
+			failed = err
 		}
 	}
-	return nil
+	return failed
 }

@@ -117,15 +117,25 @@ func (r *Results) enter(ctx context.Context, cred catalog.Credential) (*gate.Tur
 
 // Read implements [io.Reader].
 func (b *copyReader) Read(p []byte) (int, error) {
+	data, err := b.Next(len(p))
+	return copy(p, data), err
+}
+
+// Next gives the next bytes, at most so many, without a copy of them: they stay until the call after. The last ones come
+// with [io.EOF].
+func (b *copyReader) Next(most int) ([]byte, error) {
 	if len(b.left) == 0 && b.err == nil {
 		b.err = b.next()
 	}
 	if len(b.left) == 0 {
-		return 0, b.err
+		return nil, b.err
 	}
-	n := copy(p, b.left)
-	b.left, b.at = b.left[n:], b.at+int64(n)
-	return n, nil
+	data := b.left[:min(len(b.left), most)]
+	b.left, b.at = b.left[len(data):], b.at+int64(len(data))
+	if b.at == b.row.Size {
+		return data, io.EOF
+	}
+	return data, nil
 }
 
 // Close implements [io.Closer].

@@ -159,20 +159,18 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// Clean implements [Store]: it aborts uploads that were not completed.
-func (s s3) Clean(ctx context.Context, prefix string, before time.Time) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// Clean implements [Store]: it aborts uploads that were not completed. What can't be aborted does not keep the others.
+func (s s3) Clean(ctx context.Context, prefix string, before time.Time) (failed error) {
 	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix+prefix, true) {
 		err := upload.Err
 		if err == nil && (before.IsZero() || upload.Initiated.Before(before)) {
 			err = s.core.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
 		}
 		if err != nil && !errors.Is(said(err), ErrAbsent) {
-			return said(err)
+			failed = said(err)
 		}
 	}
-	return nil
+	return failed
 }
 
 // said is an error of the bucket, of which it says the code: the rest may repeat what was sent.

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"io"
+	"math"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -81,15 +83,11 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 // Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes
 // the result; the last chunk has its size, where the whole was read. A caller that may no longer call gets no more.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
-	body := io.Reader(c.Body)
-	if c.Limit > 0 {
-		body = io.LimitReader(body, c.Limit)
-	}
-	chunk, data := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, make([]byte, chunkSize)
+	chunk, read := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, c.chunks()
 	for {
-		n, err := fill(body, data)
-		chunk.Data = data[:n]
-		next := chunk.Offset + int64(n)
+		data, err := read()
+		chunk.Data = data
+		next := chunk.Offset + int64(len(data))
 		ended := err == io.EOF //nolint:errorlint // an error that wraps one is a body that broke off
 		if ended && c.whole(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
@@ -100,7 +98,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 			}
 		}
 		// Also before an error: what the caller has and next_offset must agree.
-		if n > 0 || chunk.Info != nil || chunk.Summary != nil {
+		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err
 			}
@@ -112,6 +110,30 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 			return aboutGeneration(err, c.id)
 		}
 		chunk = &easelv1.ContentChunk{Offset: next}
+	}
+}
+
+// chunks gives what reads the next chunk. A body that has its bytes in memory gives those; each other is read into a buffer.
+func (c *Content) chunks() func() ([]byte, error) {
+	if body, ok := c.Body.(interface {
+		Next(most int) ([]byte, error)
+	}); ok {
+		left := cmp.Or(c.Limit, math.MaxInt64)
+		return func() ([]byte, error) {
+			data, err := body.Next(int(min(chunkSize, left)))
+			if left -= int64(len(data)); left == 0 {
+				err = io.EOF
+			}
+			return data, err
+		}
+	}
+	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
+	if c.Limit > 0 {
+		body = io.LimitReader(body, c.Limit)
+	}
+	return func() ([]byte, error) {
+		n, err := fill(body, buffer)
+		return buffer[:n], err
 	}
 }
 
