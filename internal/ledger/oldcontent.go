@@ -23,6 +23,11 @@ func scanOldContent(row scanner, o *oldContent) error {
 	return err
 }
 
+// oldContents are the next orders after a position, each with whether its result is to be wanted.
+const oldContents = `SELECT id, order_time, generation_id, owner, status = {succeeded} AND deleted = 0 AND gone = 0 AND erased = 0
+	AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.generation_id = orders.generation_id)
+	FROM orders WHERE (order_time, id) > ($1, $2) AND state = {placed} AND namespace <> api_key ORDER BY order_time, id LIMIT $3`
+
 // WantOldContents goes through some orders after a position, and wants the results copied, at most so many, of those that
 // ended before there was a store. While others are to be copied it does nothing. It gives where to go on, and whether there
 // is more.
@@ -33,9 +38,7 @@ func (l *Ledger) WantOldContents(ctx context.Context, after Position, most int) 
 		if err := tx.row(`SELECT COUNT(*) FROM (SELECT 1 FROM contents WHERE state = {waiting} AND next_time <= (SELECT {now}) LIMIT 1) AS due`).Scan(&due); err != nil || due > 0 {
 			return err
 		}
-		all, err := collect(tx, scanOldContent, `SELECT id, order_time, generation_id, owner, status = {succeeded} AND deleted = 0 AND gone = 0 AND erased = 0
-			AND NOT EXISTS (SELECT 1 FROM contents WHERE contents.generation_id = orders.generation_id)
-			FROM orders WHERE (order_time, id) > ($1, $2) AND state = {placed} AND namespace <> api_key ORDER BY order_time, id LIMIT $3`, micros(after.Time), after.ID, walkedAtOnce)
+		all, err := collect(tx, scanOldContent, oldContents, micros(after.Time), after.ID, walkedAtOnce)
 		if err != nil {
 			return err
 		}

@@ -90,6 +90,10 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 				t.Errorf("%s: the plan of %+v is %s", name, f, plan)
 			}
 		}
+		plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+l.dialect.words.Replace(oldContents), 9, "ord_9", 10)
+		if !strings.Contains(plan, "orders_time ") || strings.Contains(plan, "SCAN orders") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s: the plan of results from before a store is %s", name, plan)
+		}
 	}
 }
 
