@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -86,12 +85,35 @@ func (b *bench) identify() error {
 	if b.easel != built {
 		return nil // of another one nobody knows the source
 	}
-	newer, err := exec.Command("find", "cmd", "internal", "clients/go", "gen", "-name", "*.go", "!", "-name", "*_test.go",
-		"!", "-path", "internal/bench/*", "!", "-path", "internal/tools/*", "-newer", built, "-print", "-quit").Output()
-	if err == nil && len(newer) > 0 {
-		err = fmt.Errorf("%s is older than %s: make build makes it anew", built, bytes.TrimSpace(newer))
+	return notOlder(built)
+}
+
+// notOlder compares a program with its source.
+func notOlder(program string) error {
+	made, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	files, err := sources()
+	for _, name := range files {
+		file, err := os.Stat(name)
+		if err == nil && file.ModTime().After(made.ModTime()) {
+			err = fmt.Errorf("%s is older than %s: make build makes it anew", program, name)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return err
+}
+
+// sources are the files that the program is made of: the modules' lists, code, and what is embedded.
+func sources() ([]string, error) {
+	all, err := exec.Command("go", "list", "-deps", "-f", `{{$p := .}}{{with .Module}}{{if .Main}}{{.GoMod}}
+{{range $p.GoFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{range $p.EmbedFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{end}}{{end}}`, "./cmd/easel").Output()
+	return append(strings.Fields(string(all)), "go.sum"), err
 }
 
 // load scales a number of streams, calls or bytes.
