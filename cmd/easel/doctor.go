@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -88,18 +89,22 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
 
-// verdict is the end of the command: the first check that did not go well.
+// verdict is the end of the command: the first check that did not go well, and what to do about it where the findings do
+// not say it.
 func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
-	kind, text, fix := report.Failure()
-	if text == "" {
+	bad := slices.IndexFunc(report.Checks, func(c doctor.Check) bool { return !c.OK })
+	if bad < 0 {
 		return ctx.Err()
 	}
-	p := &cli.Problem{Exit: cli.ExitFailure, Text: text, Cure: fix}
-	switch kind {
+	check := report.Checks[bad]
+	p := &cli.Problem{Exit: cli.ExitFailure, Text: "the catalog can't be read in full: " + check.Name + " (" + check.Route + ")"}
+	switch check.Kind {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
-		p.Exit = cli.ExitCredential
+		p.Exit, p.Text, p.Cure = cli.ExitCredential, "the catalog rejects the API key", "Check EASEL_API_KEY or --upstream-key-file, and that it is an API key of this catalog."
 	case catalog.KindUnavailable, catalog.KindRateLimited:
-		p.Exit = cli.ExitRetry
+		p.Exit, p.Text, p.Cure = cli.ExitRetry, "the catalog did not answer: "+check.Error, "Is this its base address? See --upstream-url."
+	case catalog.KindContract, catalog.KindRedirect:
+		p.Cure = "Is this the base address of a catalog? See --upstream-url."
 	}
 	return p
 }

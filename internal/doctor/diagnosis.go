@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // Finding is one thing that an answer of the catalog shows: under which name the rules
@@ -25,6 +27,22 @@ type Fix struct {
 	Table string `json:"table"`          // the variable in [catalog.RulesFile]
 	Line  string `json:"line,omitempty"` // what to add to it, as Go
 	Note  string `json:"note,omitempty"` // what to think about before, "" where it is plain
+}
+
+// String is the finding for a person, with the lines that would cure it.
+func (f Finding) String() string {
+	said := slices.DeleteFunc([]string{f.Where, f.Value, f.Fault}, func(text string) bool { return text == "" })
+	text := fmt.Sprintf("    %-18s  %s", f.Part, terminal.OneLine(strings.Join(said, ": ")))
+	if f.Count > 1 {
+		text += fmt.Sprintf(" (%d times)", f.Count)
+	}
+	for _, c := range f.Fixes {
+		text += "\n      cure: in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
+		if c.Note != "" {
+			text += " (" + c.Note + ")"
+		}
+	}
+	return text + "\n"
 }
 
 // part is a part of a record, and what is said where it is not found.
@@ -132,6 +150,40 @@ func (d *diagnosis) list() {
 	}
 }
 
+// wrapped looks for the first part below wrappers that the rules do not know. Nil where it is in no object of the body.
+func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
+	for _, o := range objects(d.body, nil) {
+		fixes := toAdd(o.path, wrappers)
+		if _, ok := d.parts[0].Find(o.Record); !ok {
+			names := d.parts[0].candidates(o.Record, nil)
+			if len(names) == 0 {
+				continue
+			}
+			fixes = append(fixes, Fix{Table: d.parts[0].Table, Line: quote(names[0])})
+		}
+		if len(fixes) > 0 && (best == nil || len(fixes) < len(best)) {
+			best = fixes
+		}
+	}
+	return best
+}
+
+// arrays are the names to add for the array that may be the list: one of records that look right, else one of objects.
+func (d *diagnosis) arrays() (best []Fix) {
+	for _, o := range objects(d.body, nil) {
+		for _, m := range o.Sent().Members() {
+			items, _ := m.Value.Items()
+			first, isObject := catalog.NewRecord(append(items, catalog.JSON("0"))[0])
+			if fixes := toAdd(append(slices.Clone(o.path), m.Name), d.form.Lists); isObject && d.form.Fits(first) {
+				return fixes
+			} else if isObject && best == nil {
+				best = fixes
+			}
+		}
+	}
+	return best
+}
+
 // inspect looks for the parts of a record, and for what may be one under another name.
 func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	if d.otherUnit(r, in) {
@@ -163,14 +215,13 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
 		return false
 	}
-	if by, ok := d.rules.Unit.Find(r); ok {
-		if unit, _ := catalog.AsWord(by.Value); !catalog.IsCentUnit(unit) {
-			fix := Fix{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}
-			d.add(Finding{Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents", Fixes: []Fix{fix}})
-			return true
-		}
+	by, found := d.rules.Unit.Find(r)
+	if unit, _ := catalog.AsWord(by.Value); found && !catalog.IsCentUnit(unit) {
+		fix := Fix{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}
+		d.add(Finding{Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents", Fixes: []Fix{fix}})
+		return true
 	}
-	by, _ := d.rules.Currency.Find(r)
+	by, _ = d.rules.Currency.Find(r)
 	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"})
 	return true
 }
@@ -242,4 +293,44 @@ func (d *diagnosis) add(f Finding) {
 	}
 	f.Count = 1
 	d.found = append(d.found, f)
+}
+
+// toAdd are the names of a path that a table does not have.
+func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
+	for _, name := range path {
+		if !slices.Contains(known.Names, catalog.Fold(name)) {
+			fixes = append(fixes, Fix{Table: known.Table, Line: quote(name)})
+		}
+	}
+	return fixes
+}
+
+// object is an object of the body, and the names that lead to it.
+type object struct {
+	*catalog.Record
+	path []string
+}
+
+// objects are those of a value that the rules can be made to reach.
+func objects(v catalog.JSON, path []string) (all []object) {
+	r, ok := catalog.NewRecord(v)
+	if !ok || len(path) > 2 {
+		return nil
+	}
+	all = []object{{r, path}}
+	for _, m := range v.Members() {
+		all = append(all, objects(m.Value, append(slices.Clone(path), m.Name))...)
+	}
+	return all
+}
+
+// shape says of which type a value is, and never what it is.
+func shape(v catalog.JSON) string {
+	shapes := map[byte]string{'n': "null", 't': "true or false", 'f': "true or false", '"': "a text", '[': "a list", '{': "an object"}
+	return cmp.Or(shapes[v[0]], "a number, which must be whole and small enough")
+}
+
+// quote writes a name as Go, not too long. Names come from outside.
+func quote(name string) string {
+	return fmt.Sprintf("%q", strings.ToValidUTF8(name[:min(len(name), 64)], ""))
 }

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -36,6 +38,47 @@ type Config struct {
 	Inputs        json.RawMessage // to price; nil makes them up from what the model says
 }
 
+// Report is what an examination has shown.
+type Report struct {
+	Checks    []Check `json:"checks"`
+	OK        bool    `json:"ok"`
+	RulesFile string  `json:"rulesFile"`
+	Upstream  string  `json:"upstream"`
+	Ledger    string  `json:"ledger,omitempty"`
+}
+
+// Check is one question, and what came of it.
+type Check struct {
+	Name     string       `json:"name"`
+	Route    string       `json:"route"`
+	OK       bool         `json:"ok"`
+	Skipped  bool         `json:"skipped,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	Findings []Finding    `json:"findings,omitempty"`
+	Kind     catalog.Kind `json:"-"` // of the error
+}
+
+// Text is the report for a person; brief leaves out what could be read.
+func (r *Report) Text(brief bool) string {
+	var text strings.Builder
+	if !brief {
+		fmt.Fprintln(&text, r.Upstream)
+		fmt.Fprintln(&text, "the ledger of the settings, which is not opened here, is", r.Ledger)
+	}
+	for _, c := range r.Checks {
+		if !brief || !c.OK {
+			mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
+			fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
+		}
+		for _, f := range c.Findings {
+			if f.Fault != "" || !brief {
+				fmt.Fprint(&text, f)
+			}
+		}
+	}
+	return text.String()
+}
+
 // Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	network := catalog.NewTransport()
@@ -45,20 +88,20 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &examination{Config: cfg, ctx: ctx, client: client, transport: transport}
+	report := &Report{OK: true, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL, Ledger: cfg.Ledger}
+	d := &examination{Config: cfg, Report: report, ctx: ctx, client: client, transport: transport}
 	d.examine()
-	failed := slices.ContainsFunc(d.checks, func(c Check) bool { return !c.OK })
-	return &Report{Checks: d.checks, OK: !failed, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL, Ledger: cfg.Ledger}, nil
+	return report, nil
 }
 
 // examination looks at a catalog.
 type examination struct {
 	Config
+	*Report
 	ctx       context.Context
 	client    *catalog.Client
 	transport *readOnlyTransport
 	fields    []catalog.InputField // of the model
-	checks    []Check
 }
 
 // examine asks one thing after the other, unless the catalog does not let it look at all.
@@ -78,16 +121,16 @@ func (d *examination) examine() {
 		if d.Model != "" || question.route != routeModel && question.route != routeQuote {
 			err = question.ask()
 		}
-		c := Check{Name: question.name, Route: question.route, kind: catalog.KindOf(err), Skipped: errors.Is(err, errNoModel)}
+		c := Check{Name: question.name, Route: question.route, Kind: catalog.KindOf(err), Skipped: errors.Is(err, errNoModel)}
 		if err != nil {
 			c.Error = terminal.OneLine(err.Error())
 		}
 		if d.transport.body != nil {
-			c.Findings = Diagnose(question.route, d.transport.body, d.Credential)
+			c.Findings = Diagnose(question.route, d.transport.body.Bytes(), d.Credential)
 		}
 		c.OK = c.Skipped || err == nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
-		d.checks = append(d.checks, c)
-		if c.kind == catalog.KindCredentialRejected || c.kind == catalog.KindUnavailable || d.ctx.Err() != nil {
+		d.Checks, d.OK = append(d.Checks, c), d.OK && c.OK
+		if c.Kind == catalog.KindCredentialRejected || c.Kind == catalog.KindUnavailable || d.ctx.Err() != nil {
 			return
 		}
 	}
@@ -123,37 +166,35 @@ func (d *examination) quote() error {
 
 // sampleInputs are inputs that a model should take: a value for each that it needs.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
-	const prompt = "a calm sea at dusk"
 	inputs := map[string]any{}
 	for _, f := range fields {
 		switch needed := f.Required != nil && *f.Required && f.Default == nil || f.Required == nil && f.Name == "prompt"; {
-		case !needed:
-		case len(f.Allowed) > 0:
+		case needed && len(f.Allowed) > 0:
 			inputs[f.Name] = f.Allowed[0]
-		case f.Minimum != nil:
+		case needed && f.Minimum != nil:
 			inputs[f.Name] = *f.Minimum
-		default:
-			inputs[f.Name] = map[catalog.FieldType]any{
-				catalog.FieldUnknown: prompt, catalog.FieldString: prompt, catalog.FieldInteger: 1, catalog.FieldNumber: 1,
-				catalog.FieldBoolean: false, catalog.FieldObject: map[string]any{}, catalog.FieldArray: []any{},
-			}[f.Type]
+		case needed:
+			inputs[f.Name] = json.RawMessage(cmp.Or(samples[f.Type], samples[catalog.FieldString]))
 		}
 	}
 	if len(fields) == 0 {
-		inputs["prompt"] = prompt
+		inputs["prompt"] = json.RawMessage(samples[catalog.FieldString])
 	}
 	text, _ := json.Marshal(inputs) // values that came from JSON
 	return text
 }
 
-// readOnlyTransport lets nothing through that could cost or change anything, and keeps the bodies
-// of answers.
-type readOnlyTransport struct {
-	next http.RoundTripper
-	body []byte // of the last 2xx, nil where the last answer was another
+// samples are values of the types, as JSON.
+var samples = map[catalog.FieldType]string{
+	catalog.FieldString: `"a calm sea at dusk"`, catalog.FieldInteger: "1", catalog.FieldNumber: "1",
+	catalog.FieldBoolean: "false", catalog.FieldObject: "{}", catalog.FieldArray: "[]",
 }
 
-const maxLook = 8 << 20 // bytes of a body; the catalog's client reads no more
+// readOnlyTransport lets nothing through that could cost or change anything, and keeps what is read of an answer.
+type readOnlyTransport struct {
+	next http.RoundTripper
+	body *bytes.Buffer // of the last 2xx, nil where the last answer was another
+}
 
 // RoundTrip implements http.RoundTripper.
 func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -162,14 +203,12 @@ func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s could cost or change something, so it does not leave", r.Pattern)
 	}
 	resp, err := l.next.RoundTrip(r)
-	if err != nil || resp.StatusCode/100 != 2 {
-		return resp, err
+	if err == nil && resp.StatusCode/100 == 2 {
+		l.body = &bytes.Buffer{}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(resp.Body, l.body), resp.Body}
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLook+1))
-	_ = resp.Body.Close() // it was only read
-	if err != nil {
-		return nil, err
-	}
-	l.body, resp.Body = body, io.NopCloser(bytes.NewReader(body))
-	return resp, nil
+	return resp, err
 }
