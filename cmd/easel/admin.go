@@ -71,7 +71,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	if key = strings.TrimSpace(key); key == "" {
 		return request, nil
 	}
-	if host, _, _ := net.SplitHostPort(addr); !cli.IsLoopback(host) && !f.AllowPlaintext {
+	if host, _, _ := net.SplitHostPort(addr); !isLoopback(host) && !f.AllowPlaintext {
 		return nil, &cli.Problem{
 			Exit: cli.ExitUsage, Text: "the key would leave in the clear for " + addr,
 			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true where something else encrypts.",

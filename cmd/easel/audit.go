@@ -27,17 +27,6 @@ type auditCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json: a line each."`
 }
 
-// Help says what stands there.
-func (*auditCmd) Help() string {
-	return `Shows who has changed what beside orders, the oldest line first, through the admin address of a server: each start of a server with its settings, each change of the callers file or of an issuer's keys that came into force, and what operators have done. Lines are only ever added: the database refuses to change one. It needs the token of an operator, where the server has a callers file.
-
-Examples:
-
-  easel audit
-  easel audit --since 2027-01-31T12:00:00Z -o json
-`
-}
-
 // Run shows the lines.
 func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	since, err := sinceOf(c.Since)

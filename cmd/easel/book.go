@@ -21,16 +21,6 @@ type ledgerCmd struct {
 
 type ledgerVerifyCmd struct{ ledgerFlags }
 
-// Help says what is compared.
-func (*ledgerVerifyCmd) Help() string {
-	return `Adds up the journal, whose lines are only ever added, and compares it with each order, and the orders with the budgets of each owner and window. It reads one state of the whole book beside the servers that use it and changes nothing. It names each difference in a line of its own, and ends with 1 where there is one.
-
-Examples:
-
-  easel ledger verify --ledger-url sqlite:/var/lib/easel/ledger.db
-`
-}
-
 // Run verifies a ledger.
 func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
@@ -58,18 +48,6 @@ type ledgerBackupCmd struct {
 	File string `arg:"" name:"file" help:"The new file."`
 }
 
-// Help says what the file is.
-func (*ledgerBackupCmd) Help() string {
-	return `Writes a ledger of SQLite into a new file, as it is at one moment. The server goes on meanwhile. The file is readable by its user alone, and its journal is added up before it gets its name: with a difference the command ends with 1. To restore, end the server, move the file to where EASEL_LEDGER_URL has it, without the -wal and -shm files that are there, and start the server again: docs/operating.md says what an older book means for orders.
-
-A ledger of PostgreSQL has backups of its own: pg_dump, or a base backup with its log.
-
-Examples:
-
-  easel ledger backup --ledger-url sqlite:/var/lib/easel/ledger.db /backup/ledger-2027-01-31.db
-`
-}
-
 // Run writes a backup.
 func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
@@ -82,18 +60,6 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 type ledgerCopyCmd struct {
 	From string `arg:"" name:"from" help:"The ledger that is copied, as EASEL_LEDGER_URL names it. It stays as it is."`
 	To   string `arg:"" name:"to" help:"The new ledger: a file that there is not, or an empty database."`
-}
-
-// Help says how a ledger is moved.
-func (*ledgerCopyCmd) Help() string {
-	return `Copies a ledger of SQLite or PostgreSQL into a new one of either. Nobody may use them meanwhile: end the servers first, as what they would write is not in the copy. Where a copy was broken off, the same command goes on with it; no server starts on a part. In the end each row is compared, and the journal of the copy is added up.
-
-Start the servers on the copy, and never again on what was copied: an order that only one of the two books has could be charged twice. The password of PostgreSQL may stand in a file that PGPASSFILE names.
-
-Examples:
-
-  easel ledger copy sqlite:/var/lib/easel/ledger.db postgres://easel@db.example/easel
-`
 }
 
 // Run copies a ledger.
@@ -115,16 +81,6 @@ func thisUser() ledger.By {
 }
 
 type ledgerMigrateCmd struct{ ledgerFlags }
-
-// Help says when it is needed.
-func (*ledgerMigrateCmd) Help() string {
-	return `Brings the schema of a ledger up to date. A server does that at its start; where the user that it has in the database may not change tables, this command does it before, as the user that owns them. Servers of the release before go on meanwhile; a file of SQLite must not be in use.
-
-Examples:
-
-  easel ledger migrate --ledger-url postgres://owner@db.example/easel
-`
-}
 
 // Run migrates a ledger.
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {

@@ -19,16 +19,6 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Help says what is read, and how it ends.
-func (*callersCheckCmd) Help() string {
-	return `Reads the file that EASEL_CALLERS_FILE of easel serve names, and the files of secrets and keys that it names, and asks nobody. It ends with 0 where easel serve would take the file, and with 2 where not. What stands in the file is never printed: a token may stand there by mistake.
-
-Examples:
-
-  easel callers check callers.yaml
-`
-}
-
 // Run prints each fault of the file, as editors and CI find them.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
@@ -83,18 +73,6 @@ func withoutLimit(list *callers.List) string {
 type callersTokenCmd struct {
 	Name string `arg:"" help:"Name of the caller."`
 	Team string `placeholder:"TEAM" help:"Its team, which the callers file has. Without it the caller owns its orders itself, and has no budget unless its line gets one."`
-}
-
-// Help says what becomes of the two lines.
-func (*callersTokenCmd) Help() string {
-	return `Makes a random service token for a caller, and prints it with its line for the callers file. The token goes to the caller, which sends it as "authorization: Bearer <token>". It is kept nowhere, and never printed again: the file has its hash alone.
-
-To change the token of a caller without a gap, add the new hash beside the old one, and take the old one out when the caller has changed over. A service that Kubernetes, SPIFFE or OpenID Connect gives a token needs none from here: see issuers in docs/operating.md.
-
-Examples:
-
-  easel callers token poster-service --team studio
-`
 }
 
 // Run prints the token and its line.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed" // help.txt
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -28,6 +29,9 @@ type commands struct {
 	cli.Commands
 }
 
+//go:embed help.txt
+var longHelp string // says more of the commands above
+
 // grammar is the command line of this program.
 func grammar() cli.Grammar {
 	return cli.Grammar{
@@ -35,6 +39,7 @@ func grammar() cli.Grammar {
 		Options: []kong.Option{
 			kong.Description("Paid renders over gRPC: order once, watch instead of polling, get the bytes whole."),
 			kong.ExplicitGroups(groups()),
+			cli.LongHelp(longHelp),
 			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath},
 		},
 	}

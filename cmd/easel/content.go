@@ -74,16 +74,6 @@ type contentVerifyCmd struct {
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }
 
-// Help says what is compared.
-func (*contentVerifyCmd) Help() string {
-	return `Compares each copy that the ledger knows with the store: whether it is there, with its size, and with --bytes its SHA-256. Then it looks in the store for what the ledger does not know, which servers delete within a day. It reads beside the servers and changes nothing. It names each difference in a line of its own, and ends with 1 where there is one.
-
-Examples:
-
-  easel content verify --ledger-url sqlite:/var/lib/easel/ledger.db --content-url file:/var/lib/easel/results --bytes
-`
-}
-
 // Run compares the book and the store.
 func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	goclient "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 type demoCmd struct {
@@ -46,7 +51,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 		func(ctx context.Context) error {
 			select {
 			case s := <-listening:
-				return cli.Demo{Addr: s.GRPCAddr(), Key: key, Prompt: c.Prompt, Out: c.Out}.Run(ctx, p)
+				return c.show(ctx, p, s.GRPCAddr(), key)
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -55,4 +60,85 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 		err = ctx.Err() // an interrupted demo has not shown it all
 	}
 	return err
+}
+
+// show types the commands that a person would, from the quote to the file, against the real port, and does the sum at
+// the end.
+func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) error {
+	client, err := goclient.New(ctx, goclient.WithAddress(addr), goclient.WithAPIKey(key))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // nothing runs on it any more
+	started, out := time.Now(), p.Console()
+	out.Print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
+	out.Print("It all runs on this machine; the client calls " + addr + ".")
+	before, err := balance(ctx, client)
+	if err != nil {
+		return err
+	}
+	picture := []string{"studio/landscape", "prompt=" + c.Prompt, "size=1600x1000", "steps=30"}
+	order := append([]string{"generate", "--idempotency-key", "demo-1", "--max-cost", "0.50"}, picture...)
+	for _, step := range []struct {
+		about string
+		words []string
+	}{
+		{"What is there?", []string{"models"}},
+		{"What would a picture cost?", append([]string{"quote"}, picture...)},
+		{"Order it, watch it, and fetch it:", append(order, "--out", c.Out, "--force")},
+		{"The same idempotency key again: one render, one charge.", order},
+		{"A text comes with the last state:", []string{"generate", "studio/haiku", "prompt=" + c.Prompt, "--watch"}},
+	} {
+		out.PrintText("\n" + out.OutStyle.Paint(terminal.Bold, step.about) + "\n$ " + terminal.OneLine(cli.ShellLine(step.words)))
+		if exit := typed(ctx, p, step.words, addr, key); exit != cli.ExitOK {
+			return &cli.Problem{Exit: exit, Text: "the demo ends here"}
+		}
+	}
+	sum, err := sumUp(ctx, client, before)
+	if err != nil {
+		return err
+	}
+	out.PrintText(fmt.Sprintf("\n%s\n\nEverything is as it should be, after %v.", sum, time.Since(started).Round(100*time.Millisecond)))
+	out.Print("Next: " + p.Self() + " dev keeps it running and says how to call it.")
+	return out.Err()
+}
+
+// typed runs a command against the facade. What it says beside its result is a part of the show.
+func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
+	return cli.Run(ctx, words, &cli.Program{
+		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,
+		Lookup: func(name string) (string, bool) {
+			if ours, ok := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}[name]; ok {
+				return ours, true
+			}
+			value, ok := p.Lookup(name)
+			return value, ok && !strings.HasPrefix(name, "EASEL_")
+		},
+	})
+}
+
+// sumUp compares what was there, less what was charged, with what is left.
+func sumUp(ctx context.Context, client *goclient.Client, before int64) (string, error) {
+	rows, err := client.Usage(ctx, goclient.UsageQuery{})
+	if err != nil {
+		return "", err
+	}
+	after, err := balance(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	orders, cost := int64(0), int64(0)
+	for _, row := range rows {
+		orders, cost = orders+row.GetOrderCount(), cost+row.GetCostCents()
+	}
+	text := fmt.Sprintf("%s - %s for %d orders = %s", cli.Money(before, ""), cli.Money(cost, ""), orders, cli.Money(after, ""))
+	if orders != 2 || before-cost != after {
+		return "", &cli.Problem{Exit: cli.ExitFailure, Text: "the demo found a mismatch: " + text}
+	}
+	return text, nil
+}
+
+func balance(ctx context.Context, client *goclient.Client) (int64, error) {
+	answer, err := client.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
+	return answer.GetAccount().GetBalanceCents(), err
 }

@@ -30,18 +30,6 @@ type devCmd struct {
 	ownCallers bool // the callers file was made for --events
 }
 
-// Help implements kong.HelpProvider.
-func (*devCmd) Help() string {
-	return `Examples:
-
-  easel dev
-  easel dev --db studio.db --balance 20.00      # keeps keys, money and renders
-  easel dev --callers callers.yaml              # teams, tokens and budgets
-  easel dev --events http://127.0.0.1:9000/     # tells a receiver of ends, refunds and deletions
-  easel dev --failure-rate 0.3 --speed 5        # to see how a service copes
-`
-}
-
 // Faults are the settings that make no sense.
 func (c *devCmd) Faults() []string {
 	list := cli.FaultList(c.sandboxFlags.Faults())

@@ -27,21 +27,6 @@ type doctorCmd struct {
 	Quiet   bool          `group:"output" short:"q" help:"Only what could not be read."`
 }
 
-// Help says what it does, and what it never does.
-func (*doctorCmd) Help() string {
-	return `Reads a catalog directly, without a server between, and says how it spells what its specification leaves open: which shapes were met, what could not be read, and which line of the reading rules would cure it.
-
-It asks for the account, the models, one model, a quote and the list. All of it is free, and nothing else is sent: an order or a deletion can't leave. The key and values of records are never printed.
-
-It ends with 0 where all of it could be read, with 1 where not, and with 5 or 6 where the catalog did not let it look.
-
-Examples:
-
-  EASEL_API_KEY=... easel doctor --upstream-url https://catalog.example/api/v1/api/catalog
-  easel doctor --model studio/landscape prompt="a calm sea" -o json
-`
-}
-
 // AfterApply makes errors follow the format of the output.
 func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser wants this signature
 	p.JSONErrors = c.Output == "json"

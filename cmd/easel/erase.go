@@ -25,19 +25,6 @@ type eraseCmd struct {
 	Delete     bool   `help:"Delete the renders in the catalog too, of which no money can move any more."`
 }
 
-// Help says what is erased, and what stays.
-func (*eraseCmd) Help() string {
-	return `Erases what names content of orders, through the admin address of a server: their labels, what the catalog has said of the render, and events. Nothing of it is written again. What guards against a second charge stays: the idempotency key, digests, the id of the render; so do amounts and the journal of money. What is given together must all match. An order of unknown outcome is left: resolve it first. With --delete so is one whose render can't be deleted.
-
-Replicas forget what they share of polls within an hour of the end of a render. Backups of the ledger, and what PostgreSQL keeps in its log, are not reached.
-
-Examples:
-
-  easel erase --generation gen_8M2 --delete
-  easel erase --owner studio --label customer=4711
-`
-}
-
 // Run erases step by step.
 func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked, err := c.erasure()

@@ -54,17 +54,6 @@ type eventsListCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
-// Help says what is listed.
-func (*eventsListCmd) Help() string {
-	return `Lists the newest 1000 events, through the admin address of a server: docs/operating.md. It needs the token of an operator.
-
-Examples:
-
-  easel events list --given-up
-  easel events list --team studio --since 2h
-`
-}
-
 // Run lists events.
 func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked, err := c.query(c.Team)
@@ -80,17 +69,6 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 type eventsReplayCmd struct {
 	eventFlags
 	Team string `required:"" placeholder:"TEAM" help:"The team."`
-}
-
-// Help says what becomes of them.
-func (*eventsReplayCmd) Help() string {
-	return `Sends the events of a team once more that were written since a time, with the ids that they had: a receiver that has some of them already knows them by that. Events are kept for seven days.
-
-Examples:
-
-  easel events replay --team studio --since 48h --given-up
-  easel events replay --team studio --since 2027-01-31T12:00:00Z
-`
 }
 
 // Run lets events be sent again.

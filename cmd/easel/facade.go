@@ -267,7 +267,7 @@ func (c *serveCmd) frontend(services *service.Service, operators admin.Config, l
 // and no Host keep it out.
 func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 	host, _, _ := net.SplitHostPort(c.HTTPAddr) // it has been checked
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !cli.IsLoopback(host) {
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !isLoopback(host) {
 		logger.Warn("anybody may call under any host name, a web page by DNS rebinding too: EASEL_HTTP_ALLOWED_HOSTS lists the hosts that are answered")
 	}
 }

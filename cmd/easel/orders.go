@@ -34,20 +34,6 @@ type ordersListCmd struct {
 	Output   string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
-// Help says what is listed.
-func (*ordersListCmd) Help() string {
-	return `Lists the newest 1000 orders of the ledger, of all owners, through the admin address of a server. It needs the token of an operator, where the server has a callers file. Without --unknown and --reserved they are those that have placed a render. What is given together must all be true.
-
-An order of unknown outcome is sent again by itself, within EASEL_RESEND_WINDOW and under the API key of its first attempt: UNTIL says how long. CLAIMS counts the processes that have had the right to send it, one after the other. Without UNTIL nobody sends it any more: it is for easel orders resolve. PROBLEM is what its last attempt has met: a catalog that refuses a repeat may have the order all the same.
-
-Examples:
-
-  easel orders list --unknown
-  easel orders list --reserved --owner studio
-  easel orders list --unowned --output json
-`
-}
-
 // Run lists orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Owner: c.Owner, Unowned: c.Unowned}
@@ -80,18 +66,6 @@ type ordersGetCmd struct {
 	adminFlags
 	Name   string `arg:"" name:"name" help:"The id of an order, as easel orders list has it, the id of its render, or its idempotency key."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
-}
-
-// Help says what is shown.
-func (*ordersGetCmd) Help() string {
-	return `Shows what the ledger has of an order, and each line that the journal of money has of it, through the admin address of a server. An idempotency key may be that of several owners: all are shown.
-
-Examples:
-
-  easel orders get ord_4VKX
-  easel orders get gen_8M2
-  easel orders get poster-2027-01-31 --output json
-`
 }
 
 // Run shows orders.
@@ -171,17 +145,6 @@ type ordersResolveCmd struct {
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
 	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its money is free again, and its idempotency key too."`
 	Force   bool   `help:"Record the generation of --placed without asking the catalog for it."`
-}
-
-// Help says when it is needed.
-func (*ordersResolveCmd) Help() string {
-	return `Records what became of an order that nobody sends again any more: EASEL_RESEND_WINDOW is over, or its API key is no longer in force. Until then it is refused. Look at the catalog first: an order that is called refused and exists was paid for, and is nobody's. The server asks the catalog for the generation of --placed, and for its model. What was said wrongly can be corrected by saying it again.
-
-Examples:
-
-  easel orders resolve ord_4VKX --placed gen_8M2
-  easel orders resolve ord_4VKX --refused
-`
 }
 
 // Run resolves an order.

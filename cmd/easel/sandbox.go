@@ -123,7 +123,7 @@ func (c *sandboxCmd) Faults() []string {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
-	} else if c.Admin && !cli.IsLoopback(host) {
+	} else if c.Admin && !isLoopback(host) {
 		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it asks for no key")
 	}
 	return faults

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -78,13 +79,6 @@ type tuningFlags struct {
 	unknown []cli.UnknownVariable // variables that are no settings, to be told by the logger
 }
 
-// Help is the end of the command's help.
-func (*serveCmd) Help() string {
-	return "Every setting is a flag and an environment variable of the same name; the flag wins. " +
-		"HTTPS_PROXY and NO_PROXY lead to a catalog over https, as everywhere. " +
-		"Traces and metrics are exported as the OTEL_* variables of OpenTelemetry say."
-}
-
 // Faults are all settings that can't work, one sentence each.
 func (c *serveCmd) Faults() []string {
 	list := &cli.FaultList{}
@@ -135,7 +129,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		host, _, err := net.SplitHostPort(*a.addr)
 		if err != nil {
 			list.AddError(a.name, err)
-		} else if a.public && c.unguarded() && host != "" && !cli.IsLoopback(host) {
+		} else if a.public && c.unguarded() && host != "" && !isLoopback(host) {
 			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
 				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 		}
@@ -148,7 +142,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 func (c *serveCmd) beyondLoopbackInClear() bool {
 	for _, a := range c.addresses() {
 		host, _, err := net.SplitHostPort(*a.addr)
-		if a.public && err == nil && !cli.IsLoopback(host) && c.TLSCertFile == "" {
+		if a.public && err == nil && !isLoopback(host) && c.TLSCertFile == "" {
 			return true
 		}
 	}
@@ -250,4 +244,10 @@ func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 // Run serves until it is told to stop.
 func (c *serveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return runFacade(ctx, p.Stderr, c, nil)
+}
+
+// isLoopback reports whether a host is this machine and nothing else. No host is every address.
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

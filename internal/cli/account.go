@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -14,42 +15,27 @@ type accountCmd struct {
 	Watch bool `help:"Go on, and tell each change of the balance or of a budget, until interrupted."`
 }
 
-// Help implements kong.HelpProvider.
-func (*accountCmd) Help() string {
-	return `Shows the balance, and the budgets of your team where it has any. Behind a server that knows its callers the balance is for operators.
-
-With --watch each change is a line, and with -o json an account. The balance is told some seconds after orders and refunds, and within a minute where somebody else has spent; budgets are told within seconds. Lost connections are made again.
-
-Examples:
-
-  easel account
-  easel account --watch
-  easel account --watch -o json | jq .balanceCents
-`
-}
-
 // Run shows the balance of the key, and the budgets.
-func (c *accountCmd) Run(ctx context.Context, p *Program) error {
+func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	if c.Watch {
-		return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error { return s.watchAccount(ctx) })
+		return s.watchAccount(ctx)
 	}
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
-		if err != nil {
-			return err
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, questionLimit))
+	defer cancel()
+	answer, err := s.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
+	if err != nil {
+		return err
+	}
+	balance := balanceOf(answer.Account)
+	return s.answer(answer.Account, balance, func() {
+		if answer.Account.BalanceCents == nil {
+			balance = "not shown: it is for operators, or the catalog does not tell it"
 		}
-		balance := balanceOf(answer.Account)
-		s.answer(answer.Account, balance, func() {
-			fields := [][2]string{
-				{"balance", balanceText(answer.Account, balance)},
-				{"observed", formatTime(answer.Account.ObserveTime)},
-			}
-			for _, b := range answer.Account.Budgets {
-				fields = append(fields, [2]string{budgetWord(b) + " budget", budgetText(b, answer.Account.CurrencyCode, s.OutStyle)})
-			}
-			s.Fields(fields)
-		})
-		return nil
+		fields := [][2]string{{"balance", balance}, {"observed", formatTime(answer.Account.ObserveTime)}}
+		for _, b := range answer.Account.Budgets {
+			fields = append(fields, [2]string{budgetWord(b) + " budget", budgetText(b, answer.Account.CurrencyCode, s.OutStyle)})
+		}
+		s.Fields(fields)
 	})
 }
 
@@ -60,21 +46,10 @@ func balanceOf(a *easelv1.Account) string {
 	return Money(a.GetBalanceCents(), a.CurrencyCode)
 }
 
-// balanceText says more of a balance that is not there.
-func balanceText(a *easelv1.Account, balance string) string {
-	if a.BalanceCents == nil {
-		return "not shown: it is for operators, or the catalog does not tell it"
-	}
-	return balance
-}
-
 // budgetWord is the time that a budget is for.
 func budgetWord(b *easelv1.Budget) string {
 	return strings.ToLower(strings.TrimPrefix(b.Window.String(), "BUDGET_WINDOW_"))
 }
-
-// budgetWidth is that of the bar of a budget.
-const budgetWidth = 20
 
 // budgetText draws how much of a budget is gone, and says until when.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
@@ -89,7 +64,7 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 	case share >= 0.8:
 		colour = terminal.Yellow
 	}
-	return look.Bar(share, budgetWidth) + " " + look.Paint(colour, goneOf(b, currency)) + ", until " + formatTime(b.ResetTime)
+	return look.Bar(share, 20) + " " + look.Paint(colour, goneOf(b, currency)) + ", until " + formatTime(b.ResetTime)
 }
 
 // goneOf is how much of a budget is gone.
@@ -103,7 +78,7 @@ func goneOf(b *easelv1.Budget, currency string) string {
 
 // watchAccount tells each change of the account until ctx ends.
 func (s *session) watchAccount(ctx context.Context) error {
-	v, told := newWatchView(s, s.OutStyle, s.Print), false
+	v, seen := newWatchView(s, s.OutStyle, s.Print), false
 	defer v.listen("WatchAccount", "")()
 	for account, err := range s.WatchAccount(ctx) {
 		switch {
@@ -113,14 +88,14 @@ func (s *session) watchAccount(ctx context.Context) error {
 			v.tell(balanceOf(account.Raw))
 		case err == nil:
 			v.tell(v.clock() + "  " + accountLine(account.Raw))
-		case errors.Is(ctx.Err(), context.DeadlineExceeded) && told:
+		case errors.Is(ctx.Err(), context.DeadlineExceeded) && seen:
 			return nil // --timeout says how long to watch
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return &Problem{Exit: ExitRetry, Text: "the account was not read when --timeout ran out"}
 		default:
 			return err
 		}
-		told = true
+		seen = true
 	}
 	return nil
 }

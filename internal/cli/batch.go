@@ -14,8 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -35,10 +37,8 @@ type batch struct {
 	started      time.Time
 	saving       chan struct{} // held by a download
 	tasks        []*task
-
-	mu      sync.Mutex
-	done    int
-	refused error // what would meet every other order too: no money, no valid key
+	done         atomic.Int64
+	refused      atomic.Bool // one was, by what would meet every other too: no money, no valid key
 }
 
 // task is one order of a batch.
@@ -56,7 +56,7 @@ type orderResult struct {
 	OrderOutcome   string          `json:"orderOutcome"` // as the contract has it, or "placed"
 	Generation     json.RawMessage `json:"generation,omitempty"`
 	Path           string          `json:"path,omitempty"`
-	Error          *failureBody    `json:"error,omitempty"`
+	Error          *failure        `json:"error,omitempty"`
 
 	generation *easelv1.Generation // nil where no generation is known
 	fate       string              // of such an order
@@ -117,10 +117,7 @@ func (c *generateCmd) lines(ctx context.Context, s *session) ([]orderLine, error
 // run takes every order to its end. They leave in their order, a few at a time.
 func (b *batch) run(ctx context.Context) {
 	defer b.ticking(func() {
-		b.mu.Lock()
-		line := fmt.Sprintf("%d of %d done  %s", b.done, len(b.tasks), formatDuration(time.Since(b.started)))
-		b.mu.Unlock()
-		b.ShowLive(line)
+		b.ShowLive(fmt.Sprintf("%d of %d done  %s", b.done.Load(), len(b.tasks), formatDuration(time.Since(b.started))))
 	})()
 	var all sync.WaitGroup
 	slots := make(chan struct{}, placing)
@@ -132,7 +129,7 @@ func (b *batch) run(ctx context.Context) {
 			if t.err == nil && (b.flags.Watch || b.flags.Out != "") {
 				t.err = b.stay(ctx, t)
 			}
-			b.change(func() { b.done++ })
+			b.done.Add(1)
 			b.tellResult(ctx, t)
 		})
 	}
@@ -140,9 +137,8 @@ func (b *batch) run(ctx context.Context) {
 }
 
 // order sends an order until there is an answer that another try would not change.
-func (b *batch) order(ctx context.Context, t *task) (err error) {
-	b.change(func() { err = cmp.Or(ctx.Err(), b.refused) })
-	if err != nil {
+func (b *batch) order(ctx context.Context, t *task) error {
+	if ctx.Err() != nil || b.refused.Load() {
 		t.fate, t.OrderOutcome = "not sent", "not_placed_by_this_call"
 		return cmp.Or(ctx.Err(), errNotSent)
 	}
@@ -154,7 +150,7 @@ func (b *batch) order(ctx context.Context, t *task) (err error) {
 		return nil
 	}
 	if e := baseOf(err); e != nil && slices.Contains([]int{ExitMoney, ExitCredential}, exitOf(e)) {
-		b.change(func() { b.refused = err }) // it would meet the next order, too
+		b.refused.Store(true)
 	}
 	known := b.flags.refused(err, t.IdempotencyKey, maybe)
 	switch {
@@ -203,13 +199,6 @@ func (b *batch) isSaved(g *easelv1.Generation, path string) bool {
 	return err == nil && info.Mode().Type() == fs.FileMode(0) && info.Size() == size
 }
 
-// change changes what the batch knows.
-func (b *batch) change(what func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	what()
-}
-
 // verdict is the end of the command: the first order that did not end well, and how to go on.
 func (b *batch) verdict(ctx context.Context) error {
 	well, first := 0, (*task)(nil)
@@ -253,7 +242,7 @@ func (b *batch) goOn() (cure, command string) {
 		if isNeverResent(t.err) {
 			return lookFirst, ""
 		}
-		if e := baseOf(t.err); e != nil && cures[e.Reason] == rejectedCure {
+		if easel.ReasonOf(t.err) == "UPSTREAM_CREDENTIAL_REJECTED" {
 			return listFirst + " " + cure, ""
 		}
 	}
@@ -267,7 +256,7 @@ func (b *batch) tellKeys() {
 		b.Tell(jsonLine(map[string]any{"idempotency_key": b.key, "orders": len(b.tasks), "first_idempotency_key": first, "last_idempotency_key": last.IdempotencyKey}))
 		return
 	}
-	b.hint(fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key))
+	b.Hint(fmt.Sprintf("idempotency keys %s to -%s (after a crash, give %s to --idempotency-key)", first, last.name, b.key))
 }
 
 // tellResult prints what an order came to, when it comes to it.
@@ -279,12 +268,11 @@ func (b *batch) tellResult(ctx context.Context, t *task) {
 			t.Generation = json.RawMessage(compactJSON(g))
 		}
 		if t.err != nil {
-			t.Error = &failureBody{}
-			*t.Error = bodyOf(ctx, t.err)
+			t.Error = new(explain(ctx, t.err))
 		}
 		b.Print(jsonLine(t.orderResult))
 	case g == nil:
-		b.Tell(fmt.Sprintf("#%d  %s  %s", t.Order, b.ErrStyle.Paint(terminal.Red, t.fate), explain(ctx, t.err).line))
+		b.Tell(fmt.Sprintf("#%d  %s  %s", t.Order, b.ErrStyle.Paint(terminal.Red, t.fate), explain(ctx, t.err).line()))
 	case !b.quiet:
 		b.Print(b.resultLine(ctx, t))
 		if g.GetText() != nil && t.Path == "" {
@@ -300,7 +288,7 @@ func (b *batch) tellResult(ctx context.Context, t *task) {
 func (b *batch) resultLine(ctx context.Context, t *task) string {
 	g, result := t.generation, cmp.Or(t.Path, resultSummary(t.generation))
 	if t.err != nil && (!g.Terminal || g.State == easelv1.State_STATE_SUCCEEDED) {
-		result = b.OutStyle.Paint(terminal.Red, explain(ctx, t.err).line)
+		result = b.OutStyle.Paint(terminal.Red, explain(ctx, t.err).line())
 	}
 	state := b.OutStyle.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
 	return fmt.Sprintf("#%d  %s  %s  %s", t.Order, terminal.OneLine(g.GenerationId), state, joinNonEmpty(costText(g), afterText(g), result))

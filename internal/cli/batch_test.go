@@ -229,7 +229,7 @@ func TestSeveralOrdersAsJSONAreALineEach(t *testing.T) {
 		First  string `json:"first_idempotency_key"`
 		Orders int    `json:"orders"`
 	}
-	var end struct{ Error failureBody }
+	var end struct{ Error failure }
 	if json.Unmarshal([]byte(lines[0]), &keys) != nil || keys.Orders != 3 || keys.First != keys.Key+"-1" {
 		t.Errorf("the keys are told as %s", lines[0])
 	}

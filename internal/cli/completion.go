@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"embed"
 	"io"
 	"slices"
 	"strings"
@@ -14,53 +15,18 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help says where the script goes.
-func (*completionCmd) Help() string {
-	return `Prints a script that makes the shell complete commands, flags and their values.
-
-Examples:
-
-  source <(easel completion bash)                             # for this shell; in ~/.bashrc for all
-  easel completion zsh > "${fpath[1]}/_easel"                 # then start a new shell
-  easel completion fish > ~/.config/fish/completions/easel.fish
-`
-}
-
 // completionScripts hand the words over and take the suggestions as they are. Without any, the shell offers files.
-var completionScripts = map[string]string{
-	"bash": `_easel() {
-  local line
-  COMPREPLY=()
-  while IFS= read -r line; do
-    COMPREPLY+=("${line%%$'\t'*}")
-  done < <("${COMP_WORDS[0]}" complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-complete -o default -F _easel easel
-`,
-	"zsh": `#compdef easel
-_easel() {
-  local -a lines
-  lines=("${(@f)$("${words[1]}" complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if [[ -n ${lines[1]} ]]; then compadd -- ${lines%%$'\t'*}; else _files; fi
-}
-if [[ $funcstack[1] == _easel ]]; then _easel; else compdef _easel easel; fi
-`,
-	"fish": `function __easel_complete
-    set -l words (commandline -opc)
-    set -l lines ($words[1] complete-words $words[2..-1] (commandline -ct) 2>/dev/null)
-    if test (count $lines) -gt 0
-        printf '%s\n' $lines
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c easel -f -a '(__easel_complete)'
-`,
-}
+//
+//go:embed completion
+var completionScripts embed.FS
 
 // Run prints the script.
 func (c *completionCmd) Run(p *Program) error {
-	_, err := io.WriteString(p.Stdout, completionScripts[c.Shell])
+	script, err := completionScripts.ReadFile("completion/easel." + c.Shell)
+	if err != nil {
+		return err
+	}
+	_, err = p.Stdout.Write(script)
 	return err
 }
 

@@ -28,40 +28,25 @@ type downloadCmd struct {
 	Wait  time.Duration `placeholder:"TIME" help:"How long to wait for a render that is not finished, up to 10m."`
 }
 
-// Help implements kong.HelpProvider.
-func (*downloadCmd) Help() string {
-	return `A file that is there is whole and checked. After a lost connection the download goes on where it was.
-
-Examples:
-
-  easel download gen_1
-  easel download gen_1 --wait 10m --out pictures/
-  easel download gen_1 --out - | display
-`
-}
-
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run writes the result to a file.
-func (c *downloadCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		wait := c.Wait
-		if wait == 0 {
-			wait = -1
-		}
-		file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
-		if noFile := (*easel.NoContentError)(nil); errors.As(err, &noFile) && noFile.Metadata["state"] != easelv1.State_STATE_FAILED.String() {
-			file, err = c.text(ctx, s, err)
-		}
-		if err == nil && c.Out != standardOutput {
-			s.printSaved(file)
-		}
-		return err
-	})
+func (c *downloadCmd) Run(ctx context.Context, s *session) error {
+	wait := c.Wait
+	if wait == 0 {
+		wait = -1
+	}
+	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
+	if noFile := (*easel.NoContentError)(nil); errors.As(err, &noFile) && noFile.Metadata["state"] != easelv1.State_STATE_FAILED.String() {
+		file, err = c.text(ctx, s, err)
+	}
+	if err == nil && c.Out != standardOutput {
+		s.printSaved(file)
+	}
+	return err
 }
 
-// text writes the text of a generation that has no file, and gives the error that says so
-// where it has no text either.
+// text writes the text of a generation that has no file, and gives the error that says so where it has no text either.
 func (c *downloadCmd) text(ctx context.Context, s *session, noFile error) (saved, error) {
 	answer, err := s.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}})
 	if err != nil {
@@ -158,13 +143,11 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 		s.aside("the download broke off (" + messageOf(r.Err) + "), going on in " + formatDuration(r.Delay))
 	})()
 	content, err := s.Fetch(ctx, id, path, options)
-	if there := (*fs.PathError)(nil); errors.Is(err, fs.ErrExist) && errors.As(err, &there) {
-		path = there.Path
+	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
+		_ = errors.As(err, &there) // it names the file
+		return saved{}, isThere(there.Path)
 	}
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return saved{}, isThere(path)
-	case err != nil:
+	if err != nil {
 		return saved{}, err
 	}
 	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256}, nil

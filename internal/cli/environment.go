@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -81,11 +80,10 @@ func (e *environment) describe(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// settingPrefix is how all variables of settings begin.
-const settingPrefix = "EASEL_"
-
-// apiKeyVariable is read from the environment and is no flag.
-const apiKeyVariable = "EASEL_API_KEY"
+const (
+	settingPrefix  = "EASEL_"        // begins the name of every setting
+	apiKeyVariable = "EASEL_API_KEY" // is no flag
+)
 
 // UnknownVariable is a variable that looks like a setting and is none: most likely it is misspelt. What
 // it holds is told to nobody, because it may be a key.
@@ -135,13 +133,9 @@ var ofKubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(
 // warnOfUnknown warns of them: by the logger of a command that has one, else in a line each, which
 // is JSON where errors are.
 func (p *Program) warnOfUnknown(line *kong.Context, unknown []UnknownVariable) {
-	if node := line.Selected(); node != nil && node.Target.CanAddr() {
-		if c, ok := node.Target.Addr().Interface().(interface {
-			LogLater(unknown []UnknownVariable)
-		}); ok {
-			c.LogLater(unknown)
-			return
-		}
+	if c, ok := commandOf(line).(interface{ LogLater([]UnknownVariable) }); ok {
+		c.LogLater(unknown)
+		return
 	}
 	for _, s := range unknown {
 		if p.JSONErrors {
@@ -170,11 +164,4 @@ func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)
 	}
-}
-
-// IsLoopback reports whether a host is this machine and nothing else. No host is every
-// address.
-func IsLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }

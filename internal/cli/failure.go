@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	_ "embed" // exit-codes.txt
 	"errors"
 	"io"
 	"strconv"
@@ -15,14 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failure is an error taken apart for its reader.
+// failure is an error taken apart for its reader, and as JSON for a program.
 type failure struct {
-	failureBody
-	line string // what has failed, in one line
-}
-
-// failureBody is a failure for a program.
-type failureBody struct {
 	Code              string            `json:"code,omitempty"`   // of gRPC, "" where the error is our own
 	Reason            string            `json:"reason,omitempty"` // of the contract
 	Message           string            `json:"message"`
@@ -45,13 +41,8 @@ type badField struct {
 
 // explain takes err apart. The context is that of the whole program.
 func explain(ctx context.Context, err error) failure {
-	body := bodyOf(ctx, err)
-	return failure{body, body.line()}
-}
-
-func bodyOf(ctx context.Context, err error) failureBody {
 	if order := (orderError{}); errors.As(err, &order) {
-		return order.body(bodyOf(ctx, order.err))
+		return order.advised(explain(ctx, order.err))
 	}
 	e := baseOf(err)
 	body := detailsOf(e)
@@ -61,7 +52,7 @@ func bodyOf(ctx context.Context, err error) failureBody {
 	}
 	switch {
 	case interrupted(ctx):
-		return failureBody{ExitCode: ExitInterrupted, Message: "interrupted"}
+		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
 		body.Code, body.ExitCode, body.Message, body.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
 		if e != nil && e.Code != codes.DeadlineExceeded {
@@ -86,7 +77,7 @@ func baseOf(err error) *easel.Error {
 }
 
 // detailsOf is what the server says beside its message.
-func detailsOf(e *easel.Error) (body failureBody) {
+func detailsOf(e *easel.Error) (body failure) {
 	if e == nil {
 		return body
 	}
@@ -121,11 +112,10 @@ func messageOf(err error) string {
 	return terminal.OneLine(plainMessage(text))
 }
 
-// write prints the failure for a person: one line that says what, one that says what to do.
-// On a terminal, which has a width, they are wrapped between words, and the command to copy
-// gets a line of its own.
+// write prints the failure for a person: one line that says what, one that says what to do. On a terminal, which has a
+// width, they are wrapped between words, and the command to copy gets a line of its own.
 func (f failure) write(w io.Writer, width int) {
-	lines := terminal.Wrap("easel: "+f.line, width, 7)
+	lines := terminal.Wrap("easel: "+f.line(), width, 7)
 	cure, command := terminal.OneLine(f.Cure), ""
 	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
 		cure, command = before+":", "         easel "+after
@@ -140,7 +130,7 @@ func (f failure) write(w io.Writer, width int) {
 }
 
 // line says what has failed.
-func (f failureBody) line() string {
+func (f failure) line() string {
 	line := f.Message
 	if !strings.Contains(line, f.Resource) {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
@@ -162,11 +152,6 @@ func (f failureBody) line() string {
 	return terminal.OneLine(line)
 }
 
-// writeJSON prints the failure for a program.
-func (f failure) writeJSON(w io.Writer) {
-	writeJSONLine(w, map[string]failureBody{"error": f.failureBody})
-}
-
 func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }
 
 // Exit codes. They are part of the interface: scripts decide by them.
@@ -182,17 +167,8 @@ const (
 	ExitInterrupted      = 130
 )
 
-const exitCodes = `Exit codes:
-    0   ok
-    1   any other failure
-    2   the command line, a setting or an input is wrong
-    3   there is no such render or model
-    4   refused for money: balance, budget, daily cap, or the limit of --max-cost
-    5   no key, a wrong key, or not allowed
-    6   not now: server or catalog unavailable, rate limited, or time ran out; try again
-    7   the render failed or was refunded
-  130   interrupted
-`
+//go:embed exit-codes.txt
+var exitCodes string
 
 type exitCodesCmd struct{}
 
@@ -225,57 +201,49 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
+// remedies are how a command ends after a failed call and what helps, by the reason or by the code. A reason without an
+// exit code has that of its code.
+var remedies = map[string]struct {
+	exit int
+	cure string
+}{
+	"INSUFFICIENT_BALANCE":         {ExitMoney, "Top up the account, then send the same order again with its --idempotency-key."},
+	"PRICE_ABOVE_LIMIT":            {ExitMoney, "Raise --max-cost, and send the same order again."},
+	"API_KEY_DAILY_CAP":            {ExitMoney, "Wait for the next day, then send the same order again with its --idempotency-key."},
+	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and when the next one begins."},
+	"IDEMPOTENCY_KEY_REUSED":       {ExitUsage, ""},
+	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
+	"MODEL_NOT_ALLOWED":            {0, "The operator says which models a team may order from."},
+	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."},
+	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
+	"MODEL_NOT_FOUND":              {0, "easel models lists what there is."},
+	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},
+	"GENERATION_ACTIVE":            {0, "--force deletes it all the same; its price may not come back."},
+
+	"INVALID_ARGUMENT":   {ExitUsage, ""},
+	"OUT_OF_RANGE":       {ExitUsage, ""},
+	"NOT_FOUND":          {ExitNotFound, ""},
+	"UNAUTHENTICATED":    {ExitCredential, "Check EASEL_API_KEY or --api-key-file."},
+	"PERMISSION_DENIED":  {ExitCredential, ""},
+	"UNAVAILABLE":        {ExitRetry, "Is the server running there, with TLS or without? See --addr."},
+	"RESOURCE_EXHAUSTED": {ExitRetry, ""},
+	"ABORTED":            {ExitRetry, ""},
+	"DEADLINE_EXCEEDED":  {ExitRetry, ""},
+	"CANCELLED":          {ExitInterrupted, ""},
+	"UNIMPLEMENTED":      {ExitFailure, "Is this the gRPC address of Easel? See --addr."},
+}
+
 // exitOf gives the exit code of a failed call.
 func exitOf(e *easel.Error) int {
-	switch e.Reason {
-	case "INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "API_KEY_DAILY_CAP", "BUDGET_EXCEEDED":
-		return ExitMoney
-	case "IDEMPOTENCY_KEY_REUSED":
-		return ExitUsage
-	case "CONTENT_NOT_READY":
-		return ExitRetry
-	}
-	switch e.Code {
-	case codes.InvalidArgument, codes.OutOfRange:
-		return ExitUsage
-	case codes.NotFound:
-		return ExitNotFound
-	case codes.Unauthenticated, codes.PermissionDenied:
-		return ExitCredential
-	case codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded:
-		return ExitRetry
-	case codes.Canceled:
-		return ExitInterrupted
-	}
-	return ExitFailure
+	return cmp.Or(remedies[e.Reason].exit, remedies[codeName(e.Code)].exit, ExitFailure)
 }
-
-// cures are what helps after a reason, or after a code without one.
-var cures = map[string]string{
-	"INSUFFICIENT_BALANCE":         "Top up the account, then send the same order again with its --idempotency-key.",
-	"PRICE_ABOVE_LIMIT":            "Raise --max-cost, and send the same order again.",
-	"API_KEY_DAILY_CAP":            "Wait for the next day, then send the same order again with its --idempotency-key.",
-	"BUDGET_EXCEEDED":              "easel account shows the budgets, and when the next one begins.",
-	"MODEL_NOT_ALLOWED":            "The operator says which models a team may order from.",
-	"UPSTREAM_CREDENTIAL_REJECTED": rejectedCure,
-	"CALLER_UNKNOWN":               "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file.",
-	"MODEL_NOT_FOUND":              "easel models lists what there is.",
-	"GENERATION_ACTIVE":            "--force deletes it all the same; its price may not come back.",
-	"CONTENT_NOT_READY":            "easel download --wait 10m waits for the result.",
-	"GENERATION_NOT_FOUND":         "easel list shows the renders of this API key.",
-	"UNAUTHENTICATED":              "Check EASEL_API_KEY or --api-key-file.",
-	"UNAVAILABLE":                  "Is the server running there, with TLS or without? See --addr.",
-	"UNIMPLEMENTED":                "Is this the gRPC address of Easel? See --addr.",
-}
-
-const rejectedCure = "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."
 
 // cureOf says what helps, where that is known.
 func cureOf(e *easel.Error) string {
-	if cure := cures[e.Reason]; cure != "" || e.Reason != "" && e.Code == codes.Unavailable {
+	if cure := remedies[e.Reason].cure; cure != "" || e.Reason != "" && e.Code == codes.Unavailable {
 		return cure
 	}
-	return cures[codeName(e.Code)]
+	return remedies[codeName(e.Code)].cure
 }
 
 // interrupted reports whether the program was told to stop. The error of a call says only

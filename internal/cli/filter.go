@@ -1,22 +1,25 @@
 package cli
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	easel "github.com/easel-grpc/easel/clients/go"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // filterFlags choose renders by what does not change.
 type filterFlags struct {
-	Model string     `placeholder:"MODEL" help:"Only renders of this model."`
-	Label labelWords `sep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
-	Owner string     `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
+	Model string `placeholder:"MODEL" help:"Only renders of this model."`
+	Label labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
+	Owner string `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
 // filter is that of a watch.
 func (f *filterFlags) filter() easel.Filter {
-	return easel.Filter{Model: f.Model, Labels: f.Label.values(), Owner: f.Owner}
+	return easel.Filter{Model: f.Model, Labels: f.Label, Owner: f.Owner}
 }
 
 func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
@@ -26,12 +29,36 @@ func (f *filterFlags) words() (words []string) {
 	if f.Model != "" {
 		words = append(words, "--model", f.Model)
 	}
-	labels := f.Label.values()
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		words = append(words, "--label", name+"="+labels[name])
+	for _, name := range slices.Sorted(maps.Keys(f.Label)) {
+		words = append(words, "--label", name+"="+f.Label[name])
 	}
 	if f.Owner != "" {
 		words = append(words, "--owner", f.Owner)
 	}
 	return words
+}
+
+// labels are those of orders by their names, on a command line each as NAME=VALUE.
+type labels map[string]string
+
+// UnmarshalText takes one more. The parser has made the map.
+func (l *labels) UnmarshalText(text []byte) error {
+	name, value, ok := strings.Cut(string(text), "=")
+	if !ok || name == "" {
+		return fmt.Errorf("%q is not NAME=VALUE", text)
+	}
+	if _, given := (*l)[name]; given {
+		return fmt.Errorf("%s is given twice", name)
+	}
+	(*l)[name] = value
+	return nil
+}
+
+// labelsText writes labels for people, by name.
+func labelsText(labels map[string]string) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		words = append(words, terminal.OneLine(name+"="+labels[name]))
+	}
+	return strings.Join(words, ", ")
 }

@@ -19,43 +19,21 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string     `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
-	MaxCost        Amount     `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
-	Label          labelWords `sep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
-	Watch          bool       `help:"Stay until the render is finished."`
-	Out            string     `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
-	Force          bool       `help:"Let --out overwrite a file."`
-	Count          int        `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
-	FromStdin      bool       `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
-}
-
-// Help implements kong.HelpProvider.
-func (*generateCmd) Help() string {
-	return `Every order has an idempotency key, which is told before anything is sent. After a crash, give it to --idempotency-key: what was ordered is not ordered again. Inputs are compared with what the model says of itself before any money moves.
-
-Ctrl-C ends the command and not the render, which stays paid; it says how to pick it up. A second Ctrl-C ends it at once.
-
-Several orders (--count, --from-stdin) go their own ways, at most 1000. Of --count 10, order 7 has the key KEY-7; the key of a line is made of what it says, so that lines may come and go before the rest is picked up. --max-cost holds for each, and --out names a directory. Each order is a line when it is finished. Where the balance or the key is refused, no further order is sent.
-
-Examples:
-
-  easel generate studio/landscape prompt="a calm sea" --max-cost 0.50 --out sea.png
-  easel generate studio/haiku prompt=@theme.txt --watch --label campaign=spring
-  easel generate studio/landscape prompt="a calm sea" --count 4 --out pictures/
-  easel generate studio/landscape size=640x400 --from-stdin --out pictures/ < orders.txt
-
-where a line of orders.txt is one of:
-
-  prompt="snow on hills" seed=7
-  {"prompt": "fog", "size": "640x400"}   (without inputs on the command line)
-`
+	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
+	MaxCost        Amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
+	Label          labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
+	Watch          bool   `help:"Stay until the render is finished."`
+	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
+	Force          bool   `help:"Let --out overwrite a file."`
+	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
+	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
 }
 
 // several reports whether the command is a batch.
 func (c *generateCmd) several() bool { return c.Count > 1 || c.FromStdin }
 
 func (c *generateCmd) Faults() []string {
-	faults := FaultList(append(c.faultsOfOut(c.Out), c.Label.faults()...))
+	faults := FaultList(c.faultsOfOut(c.Out))
 	faults.Require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
 	if c.several() {
 		faults.Require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
@@ -68,27 +46,25 @@ func (c *generateCmd) Faults() []string {
 }
 
 // Run orders a generation, and stays with it where that is asked for.
-func (c *generateCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		if c.Out != "" && c.Out != standardOutput {
-			if err := mayReceive(c.Out, c.Force); err != nil {
-				return c.notSent(err)
-			}
+func (c *generateCmd) Run(ctx context.Context, p *Program, s *session) error {
+	if c.Out != "" && c.Out != standardOutput {
+		if err := mayReceive(c.Out, c.Force); err != nil {
+			return c.notSent(err)
 		}
-		if c.several() {
-			return c.runSeveral(ctx, p, s)
-		}
-		g, err := c.order(ctx, s)
-		if err != nil {
-			return err
-		}
-		if !c.Watch && c.Out == "" {
-			s.printGeneration(g, terminal.OneLine(g.GenerationId))
-			s.tellNext(g)
-			return nil
-		}
-		return c.stay(ctx, s, g)
-	})
+	}
+	if c.several() {
+		return c.runSeveral(ctx, p, s)
+	}
+	g, err := c.order(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !c.Watch && c.Out == "" {
+		s.printGeneration(g, terminal.OneLine(g.GenerationId))
+		s.tellNext(g)
+		return nil
+	}
+	return c.stay(ctx, s, g)
 }
 
 // tellNext names the command that goes on with a render that was ordered.
@@ -105,7 +81,6 @@ func (s *session) tellNext(g *easelv1.Generation) {
 
 // order places the order: its name is told before anything is sent.
 func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generation, error) {
-	program := ctx
 	if c.Timeout == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, orderLimit)
@@ -129,14 +104,11 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	if err == nil {
 		return g, nil
 	}
-	if unknown := unclear(program, err, key); unknown != nil && (maybe || !sentNothing(err)) {
-		return nil, unknown
-	}
 	return nil, c.refused(err, key, maybe)
 }
 
 func (c *generateCmd) orderOf(inputs, key string) easel.Order {
-	return easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label.values()}
+	return easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label}
 }
 
 const (
@@ -151,11 +123,11 @@ const (
 // reports whether a try before the last may have been taken.
 func (s *session) place(ctx context.Context, order easel.Order) (g *easelv1.Generation, maybe bool, err error) {
 	var before atomic.Bool
-	told := ""
+	said := ""
 	defer s.onRetry("CreateGeneration", order.Key, func(r easel.Retry) {
 		before.Store(before.Load() || !sentNothing(r.Err))
-		if why := troubleOf(r.Err); told != why { // while the reason stays the same, once is enough
-			told = why
+		if why := troubleOf(r.Err); said != why { // while the reason stays the same, once is enough
+			said = why
 			known := "the outcome is not known yet"
 			if !before.Load() {
 				known = "this try has ordered nothing" // an earlier one under the key may have
@@ -232,27 +204,24 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid says how to get a result that has been ordered and did not arrive. Ordering again
-// would be paid for again.
+// paid says how to get a result that has been ordered and did not arrive. Ordering again would be paid for again.
 func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err
 	}
-	f := explain(ctx, err)
-	if g.GetText() != nil {
-		cure := "The order stands. Its text is shown by: " + s.commandLine("get", g.GenerationId)
-		return &Problem{Exit: f.ExitCode, Text: f.Message, Cure: cure, Err: err, generationID: g.GenerationId}
-	}
-	words := []string{"download", g.GenerationId}
-	cure := "The order stands, and is paid."
+	words, cure := []string{"download", g.GenerationId}, "The order stands, and is paid. Fetch its result with: "
 	if !g.Terminal {
-		cure = "The render goes on at the catalog, and stays paid."
+		cure = "The render goes on at the catalog, and stays paid. Fetch its result with: "
 		words = append(words, "--wait", "10m")
 	}
 	words = append(words, "--out", c.Out)
 	if c.Force {
 		words = append(words, "--force")
 	}
-	cure += " Fetch its result with: " + s.commandLine(words...)
+	if g.GetText() != nil {
+		words, cure = []string{"get", g.GenerationId}, "The order stands. Its text is shown by: "
+	}
+	f := explain(ctx, err)
+	cure += s.commandLine(words...)
 	return &Problem{Exit: f.ExitCode, Text: f.Message, Cure: cure, Err: err, generationID: g.GenerationId}
 }

@@ -14,39 +14,28 @@ import (
 )
 
 type getCmd struct {
-	callFlags
+	questionFlags
 	Fresh bool   `help:"Read the catalog, even where the server knows a recent state."`
 	ID    string `arg:"" name:"id" help:"The render."`
 }
 
-// Help implements kong.HelpProvider.
-func (*getCmd) Help() string {
-	return `Examples:
-
-  easel get gen_1
-  easel get gen_1 --fresh -o json
-`
-}
-
 // Run shows one generation.
-func (c *getCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
-		if c.Fresh {
-			request.MaxStaleness = &durationpb.Duration{}
-		}
-		answer, err := s.Generations.GetGeneration(ctx, request)
-		if err != nil {
-			return err
-		}
-		s.printGeneration(answer.Generation, stateWord(answer.Generation))
-		return nil
-	})
+func (c *getCmd) Run(ctx context.Context, s *session) error {
+	request := &easelv1.GetGenerationRequest{GenerationId: c.ID}
+	if c.Fresh {
+		request.MaxStaleness = &durationpb.Duration{}
+	}
+	answer, err := s.Generations.GetGeneration(ctx, request)
+	if err != nil {
+		return err
+	}
+	s.printGeneration(answer.Generation, stateWord(answer.Generation))
+	return nil
 }
 
 // printGeneration shows all of a generation that a person asks for.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	s.answer(g, brief, func() {
+	_ = s.answer(g, brief, func() { // the end of the command has its error
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
@@ -55,7 +44,10 @@ func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 }
 
 func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
-	cost, inputs := costText(g), ""
+	cost, inputs, result := costText(g), "", ""
+	if g.State == easelv1.State_STATE_SUCCEEDED {
+		result = resultSummary(g)
+	}
 	if cost != "" && g.State == easelv1.State_STATE_REFUNDED {
 		cost += ", given back"
 	}
@@ -80,43 +72,23 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 		{"inputs", inputs},
 		{"ordered", formatTime(g.CreateTime)},
 		{"finished", joinNonEmpty(formatTime(g.TerminalTime), afterText(g))},
-		{"result", resultText(g)},
+		{"result", result},
 	}
-}
-
-func resultText(g *easelv1.Generation) string {
-	if g.State == easelv1.State_STATE_SUCCEEDED {
-		return resultSummary(g)
-	}
-	return ""
 }
 
 type listCmd struct {
-	callFlags
+	questionFlags
 	filterFlags
 	Limit int      `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
 	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted ones are shown only where they are asked for."`
 }
-
-// Help implements kong.HelpProvider.
-func (*listCmd) Help() string {
-	return `Examples:
-
-  easel list --limit 5
-  easel list -q | xargs easel watch
-  easel list --state failed,refunded --label campaign=spring
-`
-}
-
-// Faults tells labels that are none.
-func (c *listCmd) Faults() []string { return append(c.callFlags.Faults(), c.Label.faults()...) }
 
 // filter chooses what is listed; nil is everything.
 func (c *listCmd) filter() *easelv1.GenerationFilter {
 	if c.isZero() && len(c.State) == 0 {
 		return nil
 	}
-	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label.values()}
+	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label}
 	for _, word := range c.State {
 		f.States = append(f.States, easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
 	}
@@ -124,33 +96,25 @@ func (c *listCmd) filter() *easelv1.GenerationFilter {
 }
 
 // Run lists the recent generations.
-func (c *listCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		all, err := s.recent(ctx, c.filter(), c.Limit)
-		if err != nil {
-			return err
+func (c *listCmd) Run(ctx context.Context, s *session) error {
+	all, err := s.recent(ctx, c.filter(), c.Limit)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.json:
+		s.printJSON(all)
+	case s.quiet:
+		for _, g := range all.Generations {
+			s.Print(terminal.OneLine(g.GenerationId))
 		}
-		switch {
-		case s.json:
-			s.printJSON(all)
-		case s.quiet:
-			for _, g := range all.Generations {
-				s.Print(terminal.OneLine(g.GenerationId))
-			}
-		case len(all.Generations) == 0:
-			s.Tell(nothingListed[c.filter() != nil])
-		default:
-			s.printGenerations(all.Generations)
-		}
-		return nil
-	})
+	case len(all.Generations) == 0:
+		s.Tell(map[bool]string{false: "There are no renders yet.", true: "There are no such renders."}[c.filter() != nil])
+	default:
+		s.printGenerations(all.Generations)
+	}
+	return nil
 }
-
-// nothingListed says why a list is empty: there is a filter, or there is none.
-var nothingListed = map[bool]string{false: "There are no renders yet.", true: "There are no such renders."}
-
-// longestPage is the most that a server gives in one answer.
-const longestPage = 1000
 
 // recent reads pages until there are enough generations or no more. Its token is that of the
 // page that follows: never more is asked for than is wanted.
@@ -159,7 +123,7 @@ func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, 
 	for {
 		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken, Filter: filter}
 		if limit > 0 {
-			request.PageSize = int32(min(limit-len(all.Generations), longestPage))
+			request.PageSize = int32(min(limit-len(all.Generations), 1000)) // a server gives no more in one answer
 		}
 		answer, err := s.Generations.ListGenerations(ctx, request)
 		if err != nil {
@@ -189,34 +153,23 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 }
 
 type deleteCmd struct {
-	callFlags
+	questionFlags
 	ID           string `arg:"" name:"id" help:"The render."`
 	Force        bool   `help:"Delete it even where it is not finished. Its price may not come back."`
 	AllowMissing bool   `help:"Do not fail where it is not there."`
 }
 
-// Help implements kong.HelpProvider.
-func (*deleteCmd) Help() string {
-	return `Examples:
-
-  easel delete gen_1
-`
-}
-
 // Run deletes one generation.
-func (c *deleteCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.Generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
-			GenerationId: c.ID, AllowMissing: c.AllowMissing, Force: c.Force,
-		})
-		if err != nil {
-			return err
-		}
-		done := "deleted " + terminal.OneLine(c.ID)
-		if c.AllowMissing { // the answer does not tell whether it ever was there
-			done = terminal.OneLine(c.ID) + " is not in the catalog"
-		}
-		s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })
-		return nil
+func (c *deleteCmd) Run(ctx context.Context, s *session) error {
+	answer, err := s.Generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{
+		GenerationId: c.ID, AllowMissing: c.AllowMissing, Force: c.Force,
 	})
+	if err != nil {
+		return err
+	}
+	done := "deleted " + terminal.OneLine(c.ID)
+	if c.AllowMissing { // the answer does not tell whether it ever was there
+		done = terminal.OneLine(c.ID) + " is not in the catalog"
+	}
+	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })
 }

@@ -26,8 +26,7 @@ type inputFlags struct {
 	NoCheck    bool     `help:"Do not compare key=value with what the model says: each is passed on as JSON where it reads as such, else as text."`
 }
 
-// text gives the inputs as the text of one JSON object. Nothing has been ordered yet
-// when it fails.
+// text gives the inputs as the text of one JSON object. Nothing has been ordered yet when it fails.
 func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	if f.InputsJSON != "" {
 		if len(f.Inputs) > 0 {
@@ -89,7 +88,7 @@ func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 			return "", badUsage(fmt.Sprintf("%q is not of the form key=value", argument), "")
 		}
 		if seen[name] {
-			return "", badInput(name, "is given twice")
+			return "", badInput(name, "is given twice", "")
 		}
 		seen[name] = true
 		value, err := fileInput(name, value)
@@ -111,22 +110,18 @@ func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 	return "{" + object.String() + "}", nil
 }
 
-func badInput(name, why string) error {
-	return badUsage("inputs."+terminal.OneLine(name)+" "+why, "")
+// badInput is the error of an input. One that does not fit what the model says has a cure.
+func badInput(name, why, cure string) error {
+	return badUsage("inputs."+terminal.OneLine(name)+" "+why, cure)
 }
 
 // noCheckCure is for inputs that the catalog may take although the model does not say so.
 const noCheckCure = "Where the model says too little of itself, --no-check sends the inputs as they are."
 
-// refusedInput is the error of an input that does not fit what the model says.
-func refusedInput(name, why string) error {
-	return badUsage("inputs."+terminal.OneLine(name)+" "+why, noCheckCure)
-}
-
 // typedInput is one value as JSON.
 func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	if !utf8.ValidString(value) || !utf8.ValidString(name) {
-		return "", badInput(name, "is not valid UTF-8")
+		return "", badInput(name, "is not valid UTF-8", "")
 	}
 	kind := easelv1.InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED
 	var described *easelv1.InputField
@@ -139,10 +134,10 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	}
 	text, fits := literal(kind, value)
 	if !fits {
-		return "", refusedInput(name, fmt.Sprintf("must be %s, not %s", kinds[kind].phrase, jsonString(value)))
+		return "", badInput(name, fmt.Sprintf("must be %s, not %s", kinds[kind].phrase, jsonString(value)), noCheckCure)
 	}
 	if described != nil && !allowed(described, text) {
-		return "", refusedInput(name, "must be "+allowedPhrase(described)+", not "+terminal.OneLine(text))
+		return "", badInput(name, "must be "+allowedPhrase(described)+", not "+terminal.OneLine(text), noCheckCure)
 	}
 	return text, nil
 }
@@ -161,7 +156,7 @@ func fieldOf(model *easelv1.Model, name string) (*easelv1.InputField, error) {
 	} else {
 		why += ", which"
 	}
-	return nil, refusedInput(name, why+" takes "+strings.Join(names, ", "))
+	return nil, badInput(name, why+" takes "+strings.Join(names, ", "), noCheckCure)
 }
 
 // kinds are how a value of each kind is called and told. One that is not listed is a text.
@@ -201,36 +196,24 @@ func jsonString(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// maxInputFile is the most that an input takes from a file, in bytes: no server takes
-// more for all inputs together.
+// maxInputFile is the most that an input takes from a file, in bytes: no server takes more for all inputs together.
 const maxInputFile = 1 << 20
 
-// fileInput gives the value of an argument. One that begins with @ names a file, whose
-// text it is, less a line break at the end; one that begins with @@ is itself without
-// the first.
+// fileInput gives the value of an argument. One that begins with @ names a file, whose text it is, less a line break at
+// the end; one that begins with @@ is itself without the first.
 func fileInput(name, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	text, err := readInput(path)
-	if err != nil {
-		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", terminal.OneLine(path), reasonOf(err)))
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), nil
-}
-
-func readInput(path string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, maxInputFile+1))
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err == nil && len(text) > maxInputFile {
 		err = errors.New("it is larger than 1 MiB")
 	}
-	return string(text), err
+	if err != nil {
+		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", terminal.OneLine(path), reasonOf(err)), "")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
 // What is refused here the catalog would refuse too, but only after the way there. Where
@@ -283,4 +266,26 @@ func allowedPhrase(field *easelv1.InputField) string {
 		return "one of " + strings.Join(allowedWords(field), ", ")
 	}
 	return allowedText(field)
+}
+
+// closest is the word of a list that somebody may have meant, or nothing where none has nearly the same letters: for a
+// third of its length they may differ.
+func closest(word string, list []string) string {
+	best, least := "", 0
+	for _, candidate := range list {
+		more, differ := map[rune]int{}, 0 // letters of the word than of the candidate
+		for _, letter := range strings.ToLower(word) {
+			more[letter]++
+		}
+		for _, letter := range strings.ToLower(candidate) {
+			more[letter]--
+		}
+		for _, n := range more {
+			differ += max(n, -n)
+		}
+		if differ <= max(len(candidate)/3, 1) && (best == "" || differ < least) {
+			best, least = candidate, differ
+		}
+	}
+	return best
 }

@@ -13,22 +13,19 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-type modelsCmd struct{ callFlags }
+type modelsCmd struct{ questionFlags }
 
 // Run lists the models, all pages of them.
-func (c *modelsCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		all, err := s.allModels(ctx)
-		if err != nil {
-			return err
-		}
-		var ids []string
-		for _, m := range all.Models {
-			ids = append(ids, terminal.OneLine(m.ModelId))
-		}
-		s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
-		return nil
-	})
+func (c *modelsCmd) Run(ctx context.Context, s *session) error {
+	all, err := s.allModels(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, m := range all.Models {
+		ids = append(ids, terminal.OneLine(m.ModelId))
+	}
+	return s.answer(all, strings.Join(ids, "\n"), func() { s.printModels(all.Models) })
 }
 
 func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, error) {
@@ -61,37 +58,25 @@ func outputWord(kind easelv1.OutputKind) string {
 }
 
 type modelCmd struct {
-	callFlags
+	questionFlags
 	Model string `arg:"" help:"The model, as easel models lists it."`
 }
 
-// Help implements kong.HelpProvider.
-func (*modelCmd) Help() string {
-	return `Examples:
-
-  easel model studio/landscape
-  easel model studio/landscape -o json
-`
-}
-
 // Run shows one model and its inputs.
-func (c *modelCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := s.Models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
-		if err != nil {
-			return err
-		}
-		m := answer.Model
-		s.answer(m, terminal.OneLine(m.ModelId), func() {
-			s.Fields([][2]string{
-				{"model", terminal.OneLine(m.ModelId)},
-				{"name", terminal.OneLine(m.DisplayName)},
-				{"makes", outputWord(m.OutputKind)},
-				{"about", terminal.OneLine(m.Description)},
-			})
-			s.printInputs(m.InputFields)
+func (c *modelCmd) Run(ctx context.Context, s *session) error {
+	answer, err := s.Models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
+	if err != nil {
+		return err
+	}
+	m := answer.Model
+	return s.answer(m, terminal.OneLine(m.ModelId), func() {
+		s.Fields([][2]string{
+			{"model", terminal.OneLine(m.ModelId)},
+			{"name", terminal.OneLine(m.DisplayName)},
+			{"makes", outputWord(m.OutputKind)},
+			{"about", terminal.OneLine(m.Description)},
 		})
-		return nil
+		s.printInputs(m.InputFields)
 	})
 }
 
@@ -159,43 +144,29 @@ func allowedWords(f *easelv1.InputField) (values []string) {
 }
 
 type quoteCmd struct {
-	callFlags
+	questionFlags
 	inputFlags
 }
 
-// Help implements kong.HelpProvider.
-func (*quoteCmd) Help() string {
-	return `With -q it prints the price in cents and nothing else.
-
-Examples:
-
-  easel quote studio/landscape prompt="a calm sea" size=640x400
-  easel quote studio/haiku --inputs-json '{"prompt": "rain"}' -o json
-`
-}
-
 // Run prices inputs.
-func (c *quoteCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		inputs, err := c.text(ctx, s)
-		if err != nil {
-			return err
+func (c *quoteCmd) Run(ctx context.Context, s *session) error {
+	inputs, err := c.text(ctx, s)
+	if err != nil {
+		return err
+	}
+	answer, err := s.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
+	if err != nil {
+		return err
+	}
+	q := answer.Quote
+	return s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
+		fields := [][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}}
+		if q.BalanceCents != nil {
+			fields = append(fields, [2]string{"balance", Money(q.GetBalanceCents(), q.CurrencyCode)})
 		}
-		answer, err := s.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: c.Model, InputsJson: inputs})
-		if err != nil {
-			return err
+		if q.Affordable != nil && !q.GetAffordable() {
+			fields = append(fields, [2]string{"missing", Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
 		}
-		q := answer.Quote
-		s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
-			fields := [][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}}
-			if q.BalanceCents != nil {
-				fields = append(fields, [2]string{"balance", Money(q.GetBalanceCents(), q.CurrencyCode)})
-			}
-			if q.Affordable != nil && !q.GetAffordable() {
-				fields = append(fields, [2]string{"missing", Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)})
-			}
-			s.Fields(fields)
-		})
-		return nil
+		s.Fields(fields)
 	})
 }

@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"strings"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 )
 
-// orderError is an error that ended an order, with what is known of the order, so that nobody wonders
-// whether there is something to pay. No other advice is given with it than what can't lead to a
-// second order.
+// orderError is an error that ended an order, with what is known of the order, so that nobody wonders whether there is
+// something to pay. No other advice is given with it than what can't lead to a second order.
 type orderError struct {
 	err   error
 	known string
@@ -22,8 +20,8 @@ func (u orderError) Error() string { return u.err.Error() }
 // Unwrap gives the error within.
 func (u orderError) Unwrap() error { return u.err }
 
-// body puts what is known of the order before what helps.
-func (u orderError) body(body failureBody) failureBody {
+// advised puts what is known of the order before what helps.
+func (u orderError) advised(body failure) failure {
 	switch {
 	case u.known == nothingOrdered && body.Reason == "PRICE_ABOVE_LIMIT": // else they would be a second order
 		body.Cure += " Or choose cheaper inputs: easel quote shows their price."
@@ -77,21 +75,7 @@ func (c *generateCmd) refused(err error, key string, maybe bool) orderError {
 	return orderError{err, mayBeOrdered(key)}
 }
 
-// unclear explains an order that ended without an answer: it may have been taken. Of one that was
-// answered it gives nil.
-func unclear(program context.Context, err error, key string) error {
-	advice := mayBeOrdered(key)
-	switch {
-	case interrupted(program):
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted while ordering", Cure: advice, Err: err}
-	case errors.As(err, new(*easel.TimeoutError)):
-		return &Problem{Exit: ExitRetry, Text: "the time ran out while ordering", Cure: advice, Err: err}
-	}
-	return nil
-}
-
-// isNeverResent reports whether an order may have been taken, and is not sent again: the server asks for no
-// other try.
+// isNeverResent reports whether an order may have been taken, and is not sent again: the server asks for no other try.
 func isNeverResent(err error) bool {
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	return errors.As(err, &unknown) && unknown.RetryAfter == 0
@@ -103,9 +87,8 @@ func sentNothing(err error) bool {
 	return e != nil && (e.OrderOutcome == easel.OutcomeNotPlacedByThisCall || e.OrderOutcome == easel.OutcomeNotPlaced)
 }
 
-// turnedAway reports whether an order was refused, by the server or by the catalog. That is certain
-// only of a key that was never used before: of any other an earlier try may have been taken, whatever
-// is said of the next.
+// turnedAway reports whether an order was refused, by the server or by the catalog. That is certain only of a key that
+// was never used before: of any other an earlier try may have been taken, whatever is said of the next.
 func turnedAway(err error) bool {
 	e := baseOf(err)
 	return e != nil && e.Reason != "" && !easel.IsRetryable(err) && !errors.As(err, new(*easel.StoppedError)) && !errors.As(err, new(*easel.TimeoutError)) &&

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func indented(line string) string {
 }
 
 // answer prints the result of a command in the form that was asked for.
-func (s *session) answer(m proto.Message, brief string, table func()) {
+func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
 		s.printJSON(m)
@@ -61,6 +62,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) {
 	default:
 		table()
 	}
+	return s.Err()
 }
 
 // Money writes cents as an amount: 1234 is "12.34 EUR".
@@ -78,27 +80,24 @@ type Amount struct{ Cents *int64 }
 
 // UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
 func (a *Amount) UnmarshalText(text []byte) error {
+	const forms = "write 0.50 for euros with both decimals, or 50c for cents"
 	if strings.HasPrefix(string(text), "-") {
-		return fmt.Errorf("%q is below zero: write 0.50 for euros with both decimals, or 50c for cents", text)
+		return fmt.Errorf("%q is below zero: "+forms, text)
 	}
-	digits, isCents := strings.CutSuffix(string(text), "c")
-	if !isCents {
-		whole, fraction, found := strings.Cut(digits, ".")
-		if whole != "" && strings.Trim(digits, "0123456789") == "" {
-			return fmt.Errorf("%q is no amount: write %s.00 for euros, or %sc for cents", text, text, text)
-		}
-		if !found || len(fraction) != 2 || whole == "" {
-			return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
-		}
-		digits = whole + fraction
+	if len(text) > 0 && strings.Trim(string(text), "0123456789") == "" {
+		return fmt.Errorf("%q is no amount: write %[1]s.00 for euros, or %[1]sc for cents", text)
 	}
-	cents, err := strconv.ParseUint(digits, 10, 63)
+	parts := amountForm.FindStringSubmatch(string(text))
+	cents, err := strconv.ParseUint(strings.Join(parts[min(len(parts), 1):], ""), 10, 63)
 	if err != nil {
-		return fmt.Errorf("%q is no amount: write 0.50 for euros with both decimals, or 50c for cents", text)
+		return fmt.Errorf("%q is no amount: "+forms, text)
 	}
 	a.Cents = new(int64(cents))
 	return nil
 }
+
+// amountForm matches 0.50 and 50c.
+var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
 // formatBytes writes a number of bytes for people.
 func formatBytes(bytes int64) string {
@@ -138,9 +137,6 @@ func formatTime(t *timestamppb.Timestamp) string {
 
 // stateWord is a state as it is spoken: "queued".
 func stateWord(g *easelv1.Generation) string {
-	if g.State == easelv1.State_STATE_UNRECOGNIZED {
-		return "unrecognized"
-	}
 	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
 }
 

@@ -28,9 +28,8 @@ type orderLine struct {
 	inputs string // one JSON object
 }
 
-// readOrders reads one order from each line: a JSON object, or key=value words as a shell
-// has them, which common ones come before. Empty lines and those that begin with # are no
-// orders. Nothing is ordered before all lines are read.
+// readOrders reads one order from each line: a JSON object, or key=value words as a shell has them, which common ones
+// come before. Empty lines and those that begin with # are no orders. Nothing is ordered before all lines are read.
 func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderLine, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxOrderLine)
@@ -42,8 +41,11 @@ func readOrders(from io.Reader, model *easelv1.Model, common []string) ([]orderL
 			continue
 		}
 		inputs, err := readOrder(line, model, common)
+		if own := (*Problem)(nil); errors.As(err, &own) {
+			own.Text = fmt.Sprintf("line %d: %s", number, own.Text)
+		}
 		if err != nil {
-			return nil, atLine(number, err)
+			return nil, err
 		}
 		seen[line]++
 		if orders = append(orders, orderLine{number, nameOf(line, seen[line]), inputs}); len(orders) > maxOrders {
@@ -81,14 +83,6 @@ func readOrder(line string, model *easelv1.Model, common []string) (string, erro
 		return "", badUsage(err.Error(), "")
 	}
 	return TypedInputs(model, append(common[:len(common):len(common)], words...))
-}
-
-// atLine says which line is wrong.
-func atLine(number int, err error) error {
-	if own := (*Problem)(nil); errors.As(err, &own) {
-		return &Problem{Exit: own.Exit, Text: fmt.Sprintf("line %d: %s", number, own.Text), Cure: own.Cure}
-	}
-	return fmt.Errorf("line %d: %w", number, err)
 }
 
 // splitWords splits a line at blanks. Quotes of either kind hold a word together, and a

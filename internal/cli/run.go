@@ -6,13 +6,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	_ "embed" // help.txt
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -79,10 +82,7 @@ func (p *Program) env(name string) string {
 
 // Self is how this program is called again from the same place.
 func (p *Program) Self() string {
-	if p.Name == "" {
-		return "easel"
-	}
-	return terminal.ShellQuote(p.Name)
+	return terminal.ShellQuote(cmp.Or(p.Name, "easel"))
 }
 
 // Run does what args say and returns the exit code. It is the one place that prints an error.
@@ -96,7 +96,7 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	}
 	f := explain(ctx, err)
 	if p.JSONErrors {
-		f.writeJSON(p.Stderr)
+		writeJSONLine(p.Stderr, map[string]failure{"error": f})
 	} else {
 		console := p.Console()
 		f.write(p.Stderr, console.WidthOf(console.ErrStyle))
@@ -104,8 +104,7 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	return f.ExitCode
 }
 
-// commandFirst turns "easel help generate" into "easel generate --help", and "easel --version" into
-// "easel version".
+// commandFirst turns "easel help generate" into "easel generate --help", and "easel --version" into "easel version".
 func commandFirst(args []string) []string {
 	switch {
 	case args[0] == "--version":
@@ -155,7 +154,10 @@ func (p *Program) do(ctx context.Context, args []string) error {
 		return usage(line, err)
 	}
 	unknown := env.unknownVariables()
-	faults := append(append(env.faults, emptyFlags(line, env)...), settingFaults(line)...)
+	faults := append(env.faults, emptyFlags(line, env)...)
+	if c, ok := commandOf(line).(interface{ Faults() []string }); ok {
+		faults = append(faults, c.Faults()...)
+	}
 	if len(faults) > 0 {
 		for _, s := range unknown { // what is missing may be there under another name
 			faults = append(faults, s.String())
@@ -164,23 +166,46 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	p.warnOfUnknown(line, unknown)
 	p.connectionFlags = connectionFlagsOf(line)
-	line.BindTo(ctx, (*context.Context)(nil))
-	return line.Run()
+	return p.run(ctx, line)
 }
 
-// settingFaults asks the command that was named what is wrong with its settings.
-func settingFaults(line *kong.Context) []string {
+// commandOf is the command that was named, with its flags. It is nil where none was.
+func commandOf(line *kong.Context) any {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
-		if c, ok := node.Target.Addr().Interface().(interface{ Faults() []string }); ok {
-			return c.Faults()
-		}
+		return node.Target.Addr().Interface()
 	}
 	return nil
 }
 
-// emptyFlags finds flags that were given without a text, most likely by a variable of the shell
-// that is not set: an order must not get a new key because of that. A flag that is a setting,
-// too, may be empty, as its variable may.
+// run does what a command line says. A command that calls a server has a session, for as long as it may take.
+func (p *Program) run(ctx context.Context, line *kong.Context) error {
+	var s *session
+	c, calls := commandOf(line).(interface {
+		open(ctx context.Context, p *Program) (*session, error)
+		limit() time.Duration
+	})
+	if calls {
+		var err error
+		if s, err = c.open(ctx, p); err != nil {
+			return err
+		}
+		defer func() { _ = s.Close() }() // and whatever still runs on it
+		if limit := c.limit(); limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+	}
+	line.Bind(s)
+	line.BindTo(ctx, (*context.Context)(nil))
+	if err := line.Run(); err != nil || s == nil {
+		return err
+	}
+	return s.Err()
+}
+
+// emptyFlags finds flags that were given without a text, most likely by a variable of the shell that is not set: an
+// order must not get a new key because of that. A flag that is a setting, too, may be empty, as its variable may.
 func emptyFlags(line *kong.Context, env *environment) (faults []string) {
 	for _, path := range line.Path {
 		if path.Flag == nil || path.Resolved || env.names[path.Flag.Value] != "" {
@@ -216,6 +241,27 @@ func flagsLast(node *kong.Node, args []string) []string {
 		}
 	}
 	return args
+}
+
+//go:embed help.txt
+var longHelp string
+
+// LongHelp says more of commands below their help: of the client's, and of those in text. There each section begins with
+// "# " and the command.
+func LongHelp(text string) kong.Option {
+	sections := map[string]string{}
+	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {
+		command, text, _ := strings.Cut(section, "\n")
+		sections[command] = text
+	}
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
+			if command, ok := node.(*kong.Command); ok && command.Detail == "" {
+				command.Detail = sections[command.Path()]
+			}
+			return next(nil)
+		})
+	})
 }
 
 // printHelp prints the usual help, and below that of the whole program its exit codes.

@@ -71,39 +71,30 @@ type session struct {
 	message func(easel.Message) // is told of each message of a watch
 }
 
+// limit is the longest time for the command, 0 where it has none.
+func (c *callFlags) limit() time.Duration { return c.Timeout }
+
+// questionFlags are those of a command that asks one question.
+type questionFlags struct{ callFlags }
+
+func (c *questionFlags) limit() time.Duration { return cmp.Or(c.Timeout, questionLimit) }
+
+// The longest times for a question and for placing an order, where --timeout names none.
 const (
-	unlimited     = time.Duration(0)
 	questionLimit = 30 * time.Second
 	orderLimit    = 2 * time.Minute
 )
 
-// call connects and does the work of a command within its time.
-func (c *callFlags) call(ctx context.Context, p *Program, limit time.Duration, do func(context.Context, *session) error) error {
+// open makes the client. Nothing is sent before the first call. A read is asked again where the server says so: whoever
+// has mistyped an address should not have to wait.
+func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, commandLine: p.commandLine,
 		message: func(easel.Message) {},
 	}
-	if err := s.connect(ctx, p, c.connection); err != nil {
-		return err
-	}
-	defer func() { _ = s.Close() }() // and whatever still runs on it
-	if limit = cmp.Or(c.Timeout, limit); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	if err := do(ctx, s); err != nil {
-		return err
-	}
-	return s.Err()
-}
-
-// connect makes the client. Nothing is sent before the first call. A read is asked again where the server says so: whoever
-// has mistyped an address should not have to wait.
-func (s *session) connect(ctx context.Context, p *Program, c connection) error {
 	key, err := c.Key(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithHeartbeatInterval(15 * time.Second),
@@ -121,15 +112,15 @@ func (s *session) connect(ctx context.Context, p *Program, c connection) error {
 	}
 	config, err := c.tls()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if config != nil {
 		options = append(options, easel.WithTLS(config))
 	}
 	if s.Client, err = easel.New(ctx, options...); err != nil {
-		return badUsage(strings.TrimPrefix(err.Error(), "easel: "), "See --addr and --api-key-file.")
+		return nil, badUsage(strings.TrimPrefix(err.Error(), "easel: "), "See --addr and --api-key-file.")
 	}
-	return nil
+	return s, nil
 }
 
 // onRetry tells somebody of each attempt that fails, until its result is called.
@@ -156,21 +147,15 @@ func (s *session) aside(text string) {
 
 // remark tells something on the way that a person or a program may need later, with a value by its name.
 func (s *session) remark(name, value, text string) {
-	switch {
-	case s.json && name == "":
-		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s}`, jsonString(text))))
-	case s.json:
-		s.Tell(terminal.Sanitize(fmt.Sprintf(`{"note":%s,%s:%s}`, jsonString(text), jsonString(name), jsonString(value))))
-	default:
-		s.hint(text)
+	if !s.json {
+		s.Hint(text)
+		return
 	}
-}
-
-// hint tells something beside the results in lines that fit the terminal.
-func (s *session) hint(text string) {
-	for _, line := range terminal.Wrap(text, s.WidthOf(s.ErrStyle), 4) {
-		s.Tell(s.ErrStyle.Paint(terminal.Dim, line))
+	note := map[string]string{"note": text}
+	if name != "" {
+		note[name] = value
 	}
+	s.Tell(jsonLine(note))
 }
 
 // Key finds the key. No key is no fault, because the server may hold one.
@@ -219,18 +204,19 @@ func (c connection) tls() (*tls.Config, error) {
 
 // commandLine is a command line that reaches the same server in the same way.
 func (p *Program) commandLine(words ...string) string {
-	return shellLine(words) + p.connectionFlags
+	return ShellLine(words) + p.connectionFlags
 }
 
 // retryCommand is the command line of this run, with the key that was made up for it.
 func (p *Program) retryCommand(madeUp bool, key string) string {
 	if madeUp {
-		return shellLine(p.args) + " --idempotency-key " + key
+		return ShellLine(p.args) + " --idempotency-key " + key
 	}
-	return shellLine(p.args)
+	return ShellLine(p.args)
 }
 
-func shellLine(words []string) string {
+// ShellLine is a command line of this program, as a shell takes it.
+func ShellLine(words []string) string {
 	line := "easel"
 	for _, word := range words {
 		line += " " + terminal.ShellQuote(word)
@@ -256,32 +242,19 @@ func connectionFlagsOf(line *kong.Context) string {
 
 // Health is the command that asks whether a server serves.
 type Health struct {
-	callFlags
+	questionFlags
 	Service string `placeholder:"NAME" help:"Ask for one service, such as easel.v1.GenerationService, instead of the whole server."`
 }
 
-// Help implements kong.HelpProvider.
-func (*Health) Help() string {
-	return `Asks grpc.health.v1, for which no key is needed. It ends with 0 where the server serves, with 3 where it knows no such service, and with 6 where it does not serve or is not there, so that it does for a probe.
-
-Examples:
-
-  easel health -q --timeout 2s
-  easel health --addr easel.example:443 --service easel.v1.GenerationService
-`
-}
-
 // Run asks a server whether it serves.
-func (c *Health) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		answer, err := grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
-		if err != nil {
-			return err
-		}
-		s.answer(answer, answer.Status.String(), func() { s.Print(answer.Status.String()) })
-		if answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-			return &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
-		}
-		return nil
-	})
+func (c *Health) Run(ctx context.Context, s *session) error {
+	answer, err := grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
+	if err != nil {
+		return err
+	}
+	err = s.answer(answer, answer.Status.String(), func() { s.Print(answer.Status.String()) })
+	if err == nil && answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		err = &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
+	}
+	return err
 }

@@ -15,48 +15,32 @@ import (
 )
 
 type usageCmd struct {
-	callFlags
+	questionFlags
 	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; several with commas between them. Without it one row has all."`
 	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339) on. Without it from the first day of this month."`
 	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Without it up to now."`
 	CSV   bool    `name:"csv" group:"output" help:"Comma-separated values with a head, amounts in cents."`
 }
 
-// Help implements kong.HelpProvider.
-func (*usageCmd) Help() string {
-	return `Counts what was ordered through the server, as far as its ledger remembers. A caller sees the orders of its team, an operator those of all. All of an order stands in the row of the day of the order, a later refund too; days and months are UTC.
-
-COST is what renders have charged, and REFUNDED what of it came back. RESERVED is held for orders of which it is not known yet what they cost: their quoted price. An order without a budget and without --max-cost has no quote, and nothing is held for it. UNCONFIRMED counts as spent without proof: of renders that have ended without a result, and of which no refund was seen. UNKNOWN counts orders of which it is not known whether they were taken.
-
-Examples:
-
-  easel usage
-  easel usage --by owner,day --since 2026-11-01 --until 2026-11-30
-  easel usage --by label=campaign --csv > campaigns.csv
-`
-}
-
 // Faults tells formats that exclude each other, and times that do.
 func (c *usageCmd) Faults() []string {
-	faults := FaultList(c.callFlags.Faults())
+	faults := FaultList(c.questionFlags.Faults())
 	faults.Require(!c.CSV || c.Output != "json" && !c.Quiet, "--csv can't be used together with -o json or -q")
 	faults.Require(c.Since.start.IsZero() || c.Until.end.IsZero() || c.Since.start.Before(c.Until.end), "--since must be before --until")
 	return faults
 }
 
 // Run counts usage.
-func (c *usageCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, questionLimit, func(ctx context.Context, s *session) error {
-		rows, err := s.Usage(ctx, c.query(time.Now()))
-		if err != nil {
-			return err
-		}
-		if c.CSV {
-			return c.writeCSV(s, rows)
-		}
-		s.answer(&easelv1.ListUsageResponse{Rows: rows}, spentText(rows), func() { c.print(s, rows) })
-		return nil
-	})
+func (c *usageCmd) Run(ctx context.Context, s *session) error {
+	rows, err := s.Usage(ctx, c.query(time.Now()))
+	if err != nil {
+		return err
+	}
+	if c.CSV {
+		return c.writeCSV(s, rows)
+	}
+	sum := sumOf(rows) // what all has cost, less what came back, is the result in brief
+	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(sum[3]-sum[4], ""), func() { c.print(s, rows) })
 }
 
 func (c *usageCmd) query(now time.Time) easel.UsageQuery {
@@ -120,12 +104,6 @@ func amountsOf(numbers []int64) (amounts []string) {
 		amounts = append(amounts, text)
 	}
 	return amounts
-}
-
-// spentText is what all rows have cost, less what came back.
-func spentText(rows []*easelv1.UsageRow) string {
-	sum := sumOf(rows)
-	return Money(sum[3]-sum[4], "")
 }
 
 func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {

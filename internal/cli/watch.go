@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	easel "github.com/easel-grpc/easel/clients/go"
@@ -18,53 +19,32 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the API key, new ones as they appear, until interrupted."`
 }
 
-// Help implements kong.HelpProvider.
-func (*watchCmd) Help() string {
-	return `With -o json each message of the watch is a line. Ending a watch never touches a render.
-
-Examples:
-
-  easel watch gen_1
-  easel watch                  # every render of the API key, until interrupted
-  easel watch --label campaign=spring
-  easel watch gen_1 gen_2 -o json
-`
-}
-
-// Faults tells labels that are none.
-func (c *watchCmd) Faults() []string { return append(c.callFlags.Faults(), c.Label.faults()...) }
-
 // Run tells each change until every named generation has reached the goal.
-func (c *watchCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
-		v.raw = s.json
-		renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
-		switch {
-		case len(c.IDs) == 0:
-			v.holds, renders = true, s.WatchAll(ctx, easel.Matching(filter))
-		case len(c.IDs) == 1 && c.isZero():
-			id = c.IDs[0]
-			renders = s.Watch(ctx, id, c.options()...)
-		}
-		if err := v.follow(renders, id); err != nil {
-			return s.stillGoing(ctx, err, c.words(), c.IDs...)
-		}
-		return v.worst()
-	})
+func (c *watchCmd) Run(ctx context.Context, s *session) error {
+	v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
+	v.raw = s.json
+	renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
+	switch {
+	case len(c.IDs) == 0:
+		v.holds, renders = true, s.WatchAll(ctx, easel.Matching(filter))
+	case len(c.IDs) == 1 && c.isZero():
+		id = c.IDs[0]
+		renders = s.Watch(ctx, id, c.options()...)
+	}
+	if err := v.follow(renders, id); err != nil {
+		return s.stillGoing(ctx, err, c.words(), c.IDs...)
+	}
+	return v.worst()
 }
 
-// ticking redraws the live line until its result is called. Without a terminal nothing
-// is drawn and nothing runs.
+// ticking redraws the live line until its result is called. Without a terminal nothing is drawn and nothing runs.
 func (s *session) ticking(redraw func()) (stop func()) {
 	if !s.ErrStyle.Terminal || s.quiet {
 		return func() {}
 	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(120 * time.Millisecond)
-		defer ticker.Stop()
+	var drawing sync.WaitGroup
+	ticker, done := time.NewTicker(120*time.Millisecond), make(chan struct{})
+	drawing.Go(func() {
 		for {
 			select {
 			case <-ticker.C:
@@ -73,10 +53,11 @@ func (s *session) ticking(redraw func()) (stop func()) {
 				return
 			}
 		}
-	}()
+	})
 	return func() {
+		ticker.Stop()
 		close(done)
-		<-ended
+		drawing.Wait()
 		s.ShowLive("")
 	}
 }
@@ -100,42 +81,27 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Help implements kong.HelpProvider.
-func (*waitCmd) Help() string {
-	return `It prints the render once, when it is finished, and outlives lost connections. It ends with 7 where the render failed or was refunded.
-
-Examples:
-
-  easel wait gen_1 && easel download gen_1
-  easel wait gen_1 --until settled --timeout 15m
-`
-}
-
 // Run waits for one generation. It is a watch that shows no state but the last, so that a
 // long wait outlives lost connections.
-func (c *waitCmd) Run(ctx context.Context, p *Program) error {
-	return c.call(ctx, p, unlimited, func(ctx context.Context, s *session) error {
-		v := newWatchView(s, s.OutStyle, func(string) {}) // why it takes longer is said beside the end
-		err := v.follow(s.Watch(ctx, c.ID, c.options()...), c.ID)
-		last := v.generations[c.ID]
-		if last != nil {
-			s.printGeneration(last, stateWord(last))
-		}
-		if err != nil {
-			return s.stillGoing(ctx, err, nil, c.ID)
-		}
-		return verdict(last)
-	})
+func (c *waitCmd) Run(ctx context.Context, s *session) error {
+	v := newWatchView(s, s.OutStyle, func(string) {}) // why it takes longer is said beside the end
+	err := v.follow(s.Watch(ctx, c.ID, c.options()...), c.ID)
+	last := v.generations[c.ID]
+	if last != nil {
+		s.printGeneration(last, stateWord(last))
+	}
+	if err != nil {
+		return s.stillGoing(ctx, err, nil, c.ID)
+	}
+	return verdict(last)
 }
 
 // stillGoing explains that the end of a command is not the end of the generation, nor of what
 // it costs. flags are those of the watch that goes on.
 func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids ...string) error {
-	id := ""
-	advice := "The renders go on at the catalog, and stay paid. Pick them up with: "
+	id, advice := "", "The renders go on at the catalog, and stay paid. Pick them up with: "
 	if len(ids) == 1 {
-		id = ids[0]
-		advice = "The render goes on at the catalog, and stays paid. Pick it up with: "
+		id, advice = ids[0], "The render goes on at the catalog, and stays paid. Pick it up with: "
 	}
 	advice += s.commandLine(slices.Concat([]string{"watch"}, flags, ids)...)
 	switch {

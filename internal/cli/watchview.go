@@ -104,21 +104,14 @@ func (v *watchView) seen(g *easelv1.Generation) {
 	}
 }
 
-// release tells what is held back, the oldest generation first.
+// release tells what is held back, the oldest generation first. One that does not say when it was ordered is taken for
+// old.
 func (v *watchView) release() {
-	slices.SortStableFunc(v.held, func(a, b *easelv1.Generation) int { return created(a).Compare(created(b)) })
+	slices.SortStableFunc(v.held, func(a, b *easelv1.Generation) int { return a.CreateTime.AsTime().Compare(b.CreateTime.AsTime()) })
 	for _, g := range v.held {
 		v.changed(g, true)
 	}
 	v.held = nil
-}
-
-// created is when a generation was ordered. One that does not say is taken for old.
-func created(g *easelv1.Generation) time.Time {
-	if g.CreateTime == nil {
-		return time.Time{}
-	}
-	return g.CreateTime.AsTime()
 }
 
 // worst gives the verdict on all generations: the first that did not succeed.
@@ -180,25 +173,22 @@ func (v *watchView) heard(h *easelv1.Heartbeat) {
 	}
 }
 
+var conditions = map[easelv1.UpstreamCondition]string{
+	easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED:           "the catalog asked to slow down; the watch goes on",
+	easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE:         "the catalog does not answer; the watch goes on",
+	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's key, its operator must act; the watch goes on",
+}
+
 // conditionText says how the catalog behaves.
 func conditionText(h *easelv1.Heartbeat) string {
-	text := "the catalog answers"
-	switch h.UpstreamCondition {
-	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED:
-		text = "the catalog asked to slow down; the watch goes on"
-	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE:
-		text = "the catalog does not answer; the watch goes on"
-	case easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED:
-		text = "the catalog rejects the server's key, its operator must act; the watch goes on"
-	}
+	text := cmp.Or(conditions[h.UpstreamCondition], "the catalog answers")
 	if h.LastError != "" {
 		text += " (" + terminal.OneLine(h.LastError) + ")"
 	}
 	return text
 }
 
-// lost tells that the stream is gone and when the next one is tried. While the reason
-// stays the same, once is enough.
+// lost tells that the stream is gone and when the next one is tried. While the reason stays the same, once is enough.
 func (v *watchView) lost(r easel.Retry) {
 	v.mu.Lock()
 	why := cmp.Or(messageOf(r.Err), "the stream ended")
@@ -230,7 +220,8 @@ func (v *watchView) liveLine(now time.Time) string {
 		return line + look.Paint(terminal.Yellow, "  connecting")
 	}
 	if v.condition > easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY {
-		return line + look.Paint(terminal.Yellow, "  "+conditionWord(v.condition))
+		word := strings.ReplaceAll(strings.TrimPrefix(v.condition.String(), "UPSTREAM_CONDITION_"), "_", " ")
+		return line + look.Paint(terminal.Yellow, "  catalog "+strings.ToLower(word))
 	}
 	return line
 }
@@ -276,8 +267,4 @@ func (v *watchView) advance(g *easelv1.Generation, share float64) float64 {
 	}
 	v.share = max(v.share, share)
 	return v.share
-}
-
-func conditionWord(c easelv1.UpstreamCondition) string {
-	return "catalog " + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.String(), "UPSTREAM_CONDITION_"), "_", " "))
 }

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and everything about them to the other, and
-// keeps a live line at the bottom of a terminal. Its methods may be called
-// at the same time.
+// Console writes results to one stream and everything about them to the other, and keeps a live line at the bottom of a
+// terminal. Its methods may be called at the same time.
 type Console struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -52,6 +51,13 @@ func (c *Console) PrintText(text string) { c.printAbove(c.out, c.OutStyle.shownL
 
 // Tell writes a line about the result: what happens, and what to do.
 func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle.shown(line)) }
+
+// Hint tells it in dim lines that fit the terminal.
+func (c *Console) Hint(text string) {
+	for _, line := range Wrap(text, c.WidthOf(c.ErrStyle), 4) {
+		c.Tell(c.ErrStyle.Paint(Dim, line))
+	}
+}
 
 // printAbove writes what is harmless, and puts the live line below it again.
 func (c *Console) printAbove(w io.Writer, text string) {

@@ -64,3 +64,28 @@ func TestColourAndUnicodeNeedATerminalThatHasThem(t *testing.T) {
 		t.Errorf("colour is %q", got)
 	}
 }
+
+func TestATableSaysWhichColumnsATerminalHasNoRoomFor(t *testing.T) {
+	heads := []string{"ORDER", "STATE", "COST", "PROBLEM"}
+	rows := func() [][]Cell { return [][]Cell{Cells("ord_1", "unknown", "", "the catalog did not answer")} }
+	for name, test := range map[string]struct {
+		look  Style
+		width int
+		want  string
+	}{
+		"a pipe":   {Style{}, 20, "ORDER  STATE    PROBLEM\nord_1  unknown  the catalog did not answer\n"},
+		"wide":     {Style{Terminal: true}, 60, "ORDER  STATE    PROBLEM\nord_1  unknown  the catalog did not answer\n"},
+		"narrower": {Style{Terminal: true}, 30, "ORDER  STATE    PROBLEM\nord_1  unknown  the catalog ~\n"},
+		"narrow": {
+			Style{Terminal: true}, 20,
+			"ORDER  STATE\nord_1  unknown\nThis terminal has\n    no room for\n    PROBLEM: -o\n    json and a pipe\n    (| less -S)\n    show all.\n",
+		},
+	} {
+		console, screen := onTerminal(test.look)
+		console.Size = func() (int, int) { return test.width, 24 }
+		console.Table(heads, rows())
+		if got := screen.String(); got != test.want {
+			t.Errorf("%s: printed\n%s", name, got)
+		}
+	}
+}

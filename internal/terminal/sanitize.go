@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -30,9 +31,8 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 // isColour reports whether a character may be one of the above.
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isControl reports whether a terminal obeys a character instead of showing it: controls, with which
-// escape sequences begin, the directions of writing, and separators of lines. The end of a line and
-// the tab are for the caller to judge.
+// isControl reports whether a terminal obeys a character instead of showing it: controls, with which escape sequences
+// begin, the directions of writing, and separators of lines. The end of a line and the tab are for the caller to judge.
 func isControl(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7F && r <= 0x9F:
@@ -54,23 +54,16 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 // SanitizeText does the same to a text of lines, whatever ends them.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized does the same to a text of any length.
+// copySanitized does the same to a text of any number of lines.
 func copySanitized(w io.Writer, from io.Reader) error {
-	in, out := bufio.NewReader(from), bufio.NewWriter(w)
-	for {
-		r, _, err := in.ReadRune()
-		if err != nil {
-			if flushed := out.Flush(); errors.Is(err, io.EOF) {
-				return flushed
-			}
+	for in := bufio.NewReader(from); ; {
+		line, end := in.ReadString('\n')
+		if _, err := io.WriteString(w, SanitizeText(line)); err != nil || errors.Is(end, io.EOF) {
 			return err
 		}
-		if r == '\r' {
-			if next, _ := in.Peek(1); string(next) == "\n" {
-				continue
-			}
+		if end != nil {
+			return end
 		}
-		_, _ = out.WriteString(Sanitize(string(r))) // Flush gives the error
 	}
 }
 
@@ -95,23 +88,13 @@ type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.
 func (w SanitizingWriter) Write(p []byte) (int, error) {
-	if !hasControl(p) {
-		return w.Writer.Write(p)
+	if !bytes.ContainsFunc(p, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7F }) {
+		return w.Writer.Write(p) // as nearly all logs
 	}
 	if _, err := io.WriteString(w.Writer, Sanitize(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// hasControl reports whether there is anything to make harmless; nearly all logs are plain.
-func hasControl(p []byte) bool {
-	for _, b := range p {
-		if b < ' ' && b != '\n' && b != '\t' || b >= 0x7F {
-			return true
-		}
-	}
-	return false
 }
 
 // Width counts what a line takes on a terminal. Colours take no room.

@@ -17,8 +17,8 @@ func Cells(texts ...string) (cells []Cell) {
 	return cells
 }
 
-// Table prints rows in columns below their heads. Columns that are empty in every row are left out, and what a terminal
-// has no room for.
+// Table prints rows in columns below their heads. Columns that are empty in every row are left out. So are those that a
+// terminal has no room for, and it says which.
 func (c *Console) Table(heads []string, rows [][]Cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {
@@ -28,17 +28,36 @@ func (c *Console) Table(heads []string, rows [][]Cell) {
 			}
 		}
 	}
-	head := Cells(heads...)
+	head, missing, room := Cells(heads...), c.fit(heads, widths), c.WidthOf(c.OutStyle)-1
 	for i := range head {
 		head[i].Colour = Dim
 	}
 	for _, row := range append([][]Cell{head}, rows...) {
 		line := c.tableLine(row, widths)
-		if width := c.WidthOf(c.OutStyle); width > 0 {
-			line = Cut(line, width-1)
+		if room > 0 && Width(line) > room {
+			line = Cut(line, room-1) + c.OutStyle.Either("…", "~")
 		}
 		c.Print(line)
 	}
+	if len(missing) > 0 {
+		c.Hint("This terminal has no room for " + strings.Join(missing, ", ") + ": -o json and a pipe (| less -S) show all.")
+	}
+}
+
+// fit takes the columns away that a terminal has no room for, and gives their heads. The last one that stays may be cut.
+func (c *Console) fit(heads []string, widths []int) (missing []string) {
+	const least = 8 // letters of a column that is cut
+	room, at := c.WidthOf(c.OutStyle), 0
+	for i, width := range widths {
+		switch {
+		case width == 0 || room == 0:
+		case at+min(width, least) < room:
+			at += width + 2
+		default:
+			missing, widths[i] = append(missing, heads[i]), 0
+		}
+	}
+	return missing
 }
 
 func (c *Console) tableLine(row []Cell, widths []int) string {
@@ -78,15 +97,13 @@ func Wrap(text string, width, indent int) (lines []string) {
 	if width <= 2*indent {
 		return []string{text}
 	}
-	line, begun := "", false
-	for word := range strings.SplitSeq(text, " ") {
-		switch {
-		case !begun:
-			line, begun = word, true
-		case Width(line+" "+word) >= width && Width(line) > indent:
+	words := strings.Split(text, " ")
+	line := words[0]
+	for _, word := range words[1:] {
+		if Width(line+" "+word) >= width && Width(line) > indent {
 			lines = append(lines, line)
 			line = strings.Repeat(" ", indent) + word
-		default:
+		} else {
 			line += " " + word
 		}
 	}
