@@ -42,9 +42,9 @@ func follows(before, after easelv1.State) bool {
 // it: two replicas may have looked at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
-	seen, told := map[view]event{}, deliveries{last: map[[2]string]event{}, over: map[string]bool{}}
+	seen, delivered := map[view]event{}, deliveries{last: map[[2]string]event{}, over: map[string]bool{}}
 	for _, e := range o.events {
-		told.add(e)
+		delivered.add(e)
 		if e.kind != sawUpdate && e.kind != sawGet && e.kind != sawPlaced {
 			continue
 		}
@@ -57,7 +57,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 			continue // nobody is left who could know that the catalog said something else before
 		}
 		if e.kind == sawGet && o.lies(e.at) { // what nobody watches is not remembered from one call to the next
-			if before = told.watches(e); before.kind == "" {
+			if before = delivered.watches(e); before.kind == "" {
 				continue
 			}
 			known = true
@@ -71,7 +71,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// deliveries is what the processes have told watches.
+// deliveries is what the processes have delivered to watches.
 type deliveries struct {
 	last map[[2]string]event // by process and generation
 	over map[string]bool     // streams that have ended
@@ -86,14 +86,14 @@ func (t deliveries) add(e event) {
 	}
 }
 
-// watches is what a process that answers a call has told a watch of the same generation, which is
-// still open; no event where there is none, or it was told only now.
+// watches is what a process that answers a call has delivered to a watch of the same generation, which is
+// still open; no event where there is none, or it was delivered only now.
 func (t deliveries) watches(e event) event {
-	told := t.last[[2]string{e.process, e.gen}]
-	if t.over[fmt.Sprint(told.actor, told.stream)] || e.at-told.at < time.Second {
+	delivered := t.last[[2]string{e.process, e.gen}]
+	if t.over[fmt.Sprint(delivered.actor, delivered.stream)] || e.at-delivered.at < time.Second {
 		return event{}
 	}
-	return told
+	return delivered
 }
 
 // lies reports whether the catalog took back what it said at a time.
@@ -112,13 +112,13 @@ func noneTwice(o *outcome, say func(event, string, ...any)) {
 		actor, gen string
 		stream     int // of streams that can't say what the caller has
 	}
-	told := map[view]string{}
+	delivered := map[view]string{}
 	single := map[string]bool{} // streams of one generation by actor and stream
 	for _, e := range o.events {
 		name := fmt.Sprint(e.actor, e.stream)
 		if e.kind == sawOpen && e.gen != "" {
 			single[name] = true
-			told[view{e.actor, e.gen, 0}] = e.etag
+			delivered[view{e.actor, e.gen, 0}] = e.etag
 		}
 		if e.kind != sawUpdate {
 			continue
@@ -127,10 +127,10 @@ func noneTwice(o *outcome, say func(event, string, ...any)) {
 		if !single[name] {
 			v.stream = e.stream
 		}
-		if told[v] == e.etag {
-			say(e, "the etag %s was told before", e.etag)
+		if delivered[v] == e.etag {
+			say(e, "the etag %s was delivered before", e.etag)
 		}
-		told[v] = e.etag
+		delivered[v] = e.etag
 	}
 }
 
@@ -192,7 +192,7 @@ func noInventedEnd(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// lastStateArrives compares what each caller was told last with the truth.
+// lastStateArrives compares what each caller got last with the truth.
 func lastStateArrives(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		one := o.truth[e.gen]
@@ -220,9 +220,9 @@ func okMeansGoal(o *outcome, say func(event, string, ...any)) {
 		}
 		switch state := last[e.actor][e.gen]; {
 		case !ended(state):
-			say(e, "OK, and the last state told is %s", state)
+			say(e, "OK, and the last state delivered is %s", state)
 		case e.goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && o.truth[e.gen].state == catalog.StateRefunded && !o.troubled("U21", e.at, 0): // which hides it
-			say(e, "OK, and the refund was not told")
+			say(e, "OK, and the refund was not delivered")
 		}
 	}
 }
@@ -258,17 +258,17 @@ func noLongSilence(o *outcome, say func(event, string, ...any)) {
 // it is not known whether the list says all.
 const slack = 2 * time.Second
 
-// deliveredAtOnce compares when a change was told with when the catalog said it.
+// deliveredAtOnce compares when a change was delivered with when the catalog said it.
 func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 	crowd := o.openGenerations()
-	slow, told, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
+	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
 	for _, e := range o.events {
 		if e.kind == sawOpen && e.text == "slow" {
 			slow[fmt.Sprint(e.actor, e.stream)] = true
 		}
 		view := fmt.Sprint(e.actor, e.stream, e.gen)
-		first := e.kind == sawUpdate && !told[view]
-		told[view] = told[view] || first
+		first := e.kind == sawUpdate && !delivered[view]
+		delivered[view] = delivered[view] || first
 		if e.kind != sawUpdate || e.initial || slow[fmt.Sprint(e.actor, e.stream)] || e.state == easelv1.State_STATE_DELETED {
 			continue
 		}
@@ -284,7 +284,7 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 			from = c.at + (c.at - c.written) + 2*askAgain
 		}
 		if late := e.at - from; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica, reachReads, reachLedger) {
-			say(e, "%s was told %v after the catalog said it", e.state, late)
+			say(e, "%s was delivered %v after the catalog said it", e.state, late)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.at)/pollRate*2)*time.Second
 		if late := e.at - from; late > limit && !o.excused(from-5*time.Minute, e.at, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
-			say(e, "it ended at %v and was told %v later, more than %v", one.ended, late, limit)
+			say(e, "it ended at %v and was delivered %v later, more than %v", one.ended, late, limit)
 		}
 	}
 }
@@ -405,7 +405,7 @@ func (o *outcome) hadAccepted(e event) bool {
 	})
 }
 
-// saysLedger reports whether an error is what a ledger in trouble is told as: it does not answer, or all of its
+// saysLedger reports whether an error is how a ledger in trouble is reported: it does not answer, or all of its
 // connections are in use by those whom it does not answer.
 func saysLedger(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")

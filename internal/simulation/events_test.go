@@ -47,11 +47,11 @@ type receivers struct {
 	all []arrival
 }
 
-// teamsTold are the teams that are told. The first tenant is a caller without a team.
-func (w *world) teamsTold() map[string]events.Team {
-	told := map[string]events.Team{}
+// subscribers are the teams that get events. The first tenant is a caller without a team.
+func (w *world) subscribers() map[string]events.Team {
+	teams := map[string]events.Team{}
 	if !w.plan.Events {
-		return told
+		return teams
 	}
 	for i, name := range w.plan.tenantNames()[1:] {
 		team := events.Team{URL: "https://" + name + "/events", SecretFile: filepath.Join(filepath.Dir(w.callersFile), "secret")}
@@ -61,18 +61,18 @@ func (w *world) teamsTold() map[string]events.Team {
 		case i%2 == 0:
 			team.Limits = ledger.Limits{MonthlyCents: new(int64(1000000))}
 		}
-		told[name] = team
+		teams[name] = team
 	}
-	return told
+	return teams
 }
 
-// outbox is what a process tells, and the sender that it wakes.
+// outbox is what a process writes events by, and the sender that it wakes.
 func (p *process) outbox(w *world) *ledger.Outbox {
 	if !w.plan.Events {
 		return nil
 	}
 	p.teams = &events.Teams{}
-	p.teams.Set(w.teamsTold())
+	p.teams.Set(w.subscribers())
 	data := service.EventData{Catalog: "http://catalog" + sandbox.BasePath}
 	return &ledger.Outbox{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
@@ -186,8 +186,8 @@ func signature(id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// told is what has to be told: what was recorded, and when.
-type told struct {
+// expected is an event that has to be delivered, as it was recorded.
+type expected struct {
 	team, kind, subject string
 	percent             int64
 }
@@ -195,25 +195,25 @@ type told struct {
 // eventStates are the kinds of events, by the state that the ledger records.
 var eventStates = map[lifecycle.Status]string{lifecycle.Failed: "generation.failed", lifecycle.Succeeded: "generation.succeeded", lifecycle.Refunded: "generation.refunded"}
 
-// recorded is what the journal of the ledger has to tell.
-func (o *outcome) recorded(teams map[string]events.Team) map[told]time.Duration {
-	all, before := map[told]time.Duration{}, map[string]change{}
-	add := func(t told, at time.Duration) {
-		if _, known := all[t]; !known {
-			all[t] = at
+// recorded is what the journal of the ledger has to deliver.
+func (o *outcome) recorded(teams map[string]events.Team) map[expected]time.Duration {
+	all, before := map[expected]time.Duration{}, map[string]change{}
+	add := func(e expected, at time.Duration) {
+		if _, known := all[e]; !known {
+			all[e] = at
 		}
 	}
 	for _, c := range o.changes {
 		b := before[c.id]
 		before[c.id] = c
-		if _, isTold := teams[c.owner]; !isTold {
+		if _, subscribed := teams[c.owner]; !subscribed {
 			continue
 		}
 		if kind := eventStates[c.status]; c.status > b.status && kind != "" {
-			add(told{c.owner, kind, c.generation, 0}, c.at)
+			add(expected{c.owner, kind, c.generation, 0}, c.at)
 		}
 		if c.deleted && !b.deleted {
-			add(told{c.owner, "generation.deleted", c.generation, 0}, c.at)
+			add(expected{c.owner, "generation.deleted", c.generation, 0}, c.at)
 		}
 	}
 	for _, b := range o.budgets {
@@ -221,7 +221,7 @@ func (o *outcome) recorded(teams map[string]events.Team) map[told]time.Duration 
 		limit := limits[b.period]
 		for _, percent := range []int64{80, 100} {
 			if used := b.spent + b.reserved; limit != nil && used > 0 && used*100 >= *limit*percent {
-				add(told{b.owner, "budget.threshold", b.period + "." + b.start.Format(time.DateOnly), percent}, b.at)
+				add(expected{b.owner, "budget.threshold", b.period + "." + b.start.Format(time.DateOnly), percent}, b.at)
 			}
 		}
 	}
@@ -233,17 +233,17 @@ func everyEventArrives(o *outcome, say func(event, string, ...any)) {
 	if !o.plan.Events {
 		return
 	}
-	ids, first, recorded := map[told]string{}, map[told]time.Duration{}, o.recorded(o.told)
-	of := map[string]told{}
+	ids, first, recorded := map[expected]string{}, map[expected]time.Duration{}, o.recorded(o.subscribers)
+	of := map[string]expected{}
 	for _, a := range o.arrivals {
-		one, at := told{a.team, a.kind, a.subject, a.percent}, event{at: a.at, actor: a.process, gen: a.subject}
+		one, at := expected{a.team, a.kind, a.subject, a.percent}, event{at: a.at, actor: a.process, gen: a.subject}
 		when, happened := recorded[one]
 		switch {
 		case a.fault != "":
 			say(at, "%s: %s", a.kind, a.fault)
 		case !happened || a.at < when:
-			say(at, "%s %d was told to %s, and was not recorded", a.kind, a.percent, a.team)
-		case ids[one] != "" && ids[one] != a.id || of[a.id] != told{} && of[a.id] != one:
+			say(at, "%s %d was delivered to %s, and was not recorded", a.kind, a.percent, a.team)
+		case ids[one] != "" && ids[one] != a.id || of[a.id] != expected{} && of[a.id] != one:
 			say(at, "%s has the ids %s and %s", a.kind, ids[one], a.id)
 		case a.kind != "budget.threshold" && !strings.HasSuffix(a.kind, "."+strings.ToLower(strings.TrimPrefix(a.state, "STATE_"))):
 			say(at, "%s has the state %s", a.kind, a.state)
@@ -255,7 +255,7 @@ func everyEventArrives(o *outcome, say func(event, string, ...any)) {
 		for kind := range recorded {
 			_, arrived := first[kind]
 			if kind.team == one.team && kind.subject == one.subject && kind != one && recorded[kind] < when && !arrived {
-				say(at, "%s was told before %s", one.kind, kind.kind)
+				say(at, "%s was delivered before %s", one.kind, kind.kind)
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func everyEventArrives(o *outcome, say func(event, string, ...any)) {
 			arrived = o.end
 		}
 		if due := max(o.healed, when) + minute; arrived > due {
-			say(event{at: when, actor: one.team, gen: one.subject}, "%s %d was recorded and not told %v after all was well", one.kind, one.percent, arrived-max(o.healed, when))
+			say(event{at: when, actor: one.team, gen: one.subject}, "%s %d was recorded and not delivered %v after all was well", one.kind, one.percent, arrived-max(o.healed, when))
 		}
 	}
 }

@@ -130,12 +130,12 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 // olderCallersFile is a replica that does not know yet who is told, and where.
 func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	p := s.world.replicas[s.Replica].current()
-	older := s.world.teamsTold()
+	older := s.world.subscribers()
 	for name, team := range older {
 		older[name] = events.Team{Limits: team.Limits}
 	}
 	p.teams.Set(older)
-	return func() { p.teams.Set(s.world.teamsTold()) }, func() int { return 1 }
+	return func() { p.teams.Set(s.world.subscribers()) }, func() int { return 1 }
 }
 
 // nothingReservedPastTheWindow looks at orders that nobody may send any more.

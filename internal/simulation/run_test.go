@@ -44,23 +44,23 @@ type outcome struct {
 	restarts int
 	left     []string // goroutines that should have ended
 
-	changes  []change       // of the ledger, the oldest first
-	budgets  []budgetChange // the same
-	homeKey  string         // SHA-256 of the API key that is in force in the end
-	journeys map[string][]change
-	lists    []listing // of the operator
-	limits   []limitChange
-	resolved map[string]string
-	moved    []movedKey
-	dearer   int64
-	seen     inspection
-	arrivals []arrival              // of events, the oldest first
-	told     map[string]events.Team // who is told
-	polled   []pollChange           // of the ledger, the oldest first
-	rows     []pollChange           // of polls, that are left
-	stops    []stop
-	crashes  []time.Duration
-	unlike   []string // where the book does not say what its journal adds up to
+	changes     []change       // of the ledger, the oldest first
+	budgets     []budgetChange // the same
+	homeKey     string         // SHA-256 of the API key that is in force in the end
+	journeys    map[string][]change
+	lists       []listing // of the operator
+	limits      []limitChange
+	resolved    map[string]string
+	moved       []movedKey
+	dearer      int64
+	seen        inspection
+	arrivals    []arrival              // of events, the oldest first
+	subscribers map[string]events.Team // who gets events
+	polled      []pollChange           // of the ledger, the oldest first
+	rows        []pollChange           // of polls, that are left
+	stops       []stop
+	crashes     []time.Duration
+	unlike      []string // where the book does not say what its journal adds up to
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -137,7 +137,7 @@ func (w *world) run() *outcome {
 		w.readJournal(o)
 		w.readPolls(o)
 		o.unlike = w.verify()
-		o.arrivals, o.told = w.receivers.all, w.teamsTold()
+		o.arrivals, o.subscribers = w.receivers.all, w.subscribers()
 	}
 	for _, r := range w.replicas {
 		o.restarts += r.count - 1
