@@ -38,13 +38,13 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// first is what a watch of many tells until the caller has caught up.
+// first is what a watch of many delivers until the caller has caught up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // of caught_up
 }
 
-// etags are those of all that was told, but of what is gone.
+// etags are those of all that was delivered, but of what is gone.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {
@@ -56,30 +56,30 @@ func (f first) etags() map[string]string {
 }
 
 // catchUp opens a watch of many and leaves when the caller has caught up.
-func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (told first) {
+func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	told = first{map[string]*easelv1.Generation{}, -1}
+	received = first{map[string]*easelv1.Generation{}, -1}
 	err := c.watchMany(ctx, req, func(m *easelv1.WatchGenerationsResponse) (more bool) {
 		if g := m.GetUpdate().GetGeneration(); g != nil {
-			if told.updates[g.GetGenerationId()] != nil || !m.GetUpdate().GetInitial() {
-				t.Errorf("it is told again: %v", m)
+			if received.updates[g.GetGenerationId()] != nil || !m.GetUpdate().GetInitial() {
+				t.Errorf("it is delivered again: %v", m)
 			}
-			told.updates[g.GetGenerationId()] = g
+			received.updates[g.GetGenerationId()] = g
 		}
 		if m.GetCaughtUp() != nil {
-			told.count = m.GetCaughtUp().GetGenerationCount()
+			received.count = m.GetCaughtUp().GetGenerationCount()
 		}
-		return told.count < 0
+		return received.count < 0
 	})
-	if err != nil || told.count < 0 {
-		t.Fatalf("caught up with %d, and ended with %v", told.count, err)
+	if err != nil || received.count < 0 {
+		t.Fatalf("caught up with %d, and ended with %v", received.count, err)
 	}
-	return told
+	return received
 }
 
-// want compares what was told with states by id, and with the count.
+// want compares what was delivered with states by id, and with the count.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}
@@ -87,7 +87,7 @@ func (f first) want(t *testing.T, what string, count int, states map[string]ease
 		got[id] = g.GetState()
 	}
 	if !maps.Equal(got, states) || int(f.count) != count {
-		t.Errorf("%s: told %v, and caught up with %d; want %v and %d", what, got, f.count, states, count)
+		t.Errorf("%s: received %v, and caught up with %d; want %v and %d", what, got, f.count, states, count)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // the server forgets what it has told
+			time.Sleep(10 * time.Minute) // the server forgets what it has delivered
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
@@ -165,8 +165,8 @@ func TestAKnownRenderThatTheListHasDroppedIsReadOnce(t *testing.T) {
 		erase(t, c, ids[1])
 		time.Sleep(time.Minute)
 		reads := s.reads()
-		told := catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known})
-		told.want(t, "everything", 5, map[string]easelv1.State{ids[1]: deleted})
+		received := catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known})
+		received.want(t, "everything", 5, map[string]easelv1.State{ids[1]: deleted})
 		if n := s.reads() - reads; n != 4 {
 			t.Errorf("%d reads, and the list shows two of six", n)
 		}
@@ -222,9 +222,9 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 			wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		}
 		of := &easelv1.GenerationFilter{ModelId: text}
-		told := catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of})
-		told.want(t, "everything", 1, map[string]easelv1.State{a: succeeded})
-		known := told.etags()
+		received := catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of})
+		received.want(t, "everything", 1, map[string]easelv1.State{a: succeeded})
+		known := received.etags()
 		known[b] = "it is of another model"
 		catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}).want(t, "known", 1, nil)
 		named := &easelv1.WatchGenerationsRequest{GenerationIds: []string{a, b, unknownID}, Filter: of}
@@ -246,7 +246,7 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 			return true
 		})
 		if err != nil || len(seen) == 0 || slices.ContainsFunc(seen, func(model string) bool { return model != text }) {
-			t.Errorf("told renders of %q, then %v", seen, err)
+			t.Errorf("received renders of %q, then %v", seen, err)
 		}
 	})
 }
@@ -285,11 +285,11 @@ func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
 			"a team's model": {"poster", &easelv1.GenerationFilter{ModelId: text}, []string{a, d}},
 			"nothing":        {"shop", &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}, nil},
 		} {
-			told := catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter})
-			if got := slices.Sorted(maps.Keys(told.updates)); !slices.Equal(got, slices.Sorted(slices.Values(row.want))) || int(told.count) != len(row.want) {
-				t.Errorf("%s: told %q, and caught up with %d; want %q", name, got, told.count, row.want)
+			received := catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter})
+			if got := slices.Sorted(maps.Keys(received.updates)); !slices.Equal(got, slices.Sorted(slices.Values(row.want))) || int(received.count) != len(row.want) {
+				t.Errorf("%s: received %q, and caught up with %d; want %q", name, got, received.count, row.want)
 			}
-			known := told.etags()
+			known := received.etags()
 			catchUp(t, as(row.by), &easelv1.WatchGenerationsRequest{Filter: row.filter, KnownEtags: known}).want(t, name+", again", len(row.want), nil)
 			if row.by == "ops" {
 				known[unknownID] = "e"
@@ -315,19 +315,19 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // T2
 			for _, about := range []string{id, unknown} {
 				for _, etag := range []string{foreign.GetEtag(), "", "e"} {
 					req := &easelv1.WatchGenerationsRequest{GenerationIds: named(about), KnownEtags: map[string]string{about: etag}}
-					told := catchUp(t, as("banner"), req)
-					g := told.updates[about]
+					received := catchUp(t, as("banner"), req)
+					g := received.updates[about]
 					if g.GetState() != deleted {
-						t.Errorf("%s: a foreign render is told as %v", what, g)
+						t.Errorf("%s: a foreign render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
 					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // two times, and a digest of the id
-					answers = append(answers, strings.ReplaceAll(fmt.Sprint(told.count, len(told.updates), prototext.Format(g)), about, "ID"))
-					catchUp(t, as("banner"), req).want(t, what+", again", int(told.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
+					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
+					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}
 			}
 			if slices.Sort(answers); len(slices.Compact(answers)) != 1 {
-				t.Errorf("%s: a foreign render is told otherwise than an unknown one: %q", what, answers)
+				t.Errorf("%s: a foreign render is delivered otherwise than an unknown one: %q", what, answers)
 			}
 		}
 	})
@@ -340,9 +340,9 @@ func TestADeletedRenderOfOnesOwnIsToldOnce(t *testing.T) {
 		create(t, as("shop"), order(t, text, "b", "a lake"))
 		known := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{}).etags()
 		erase(t, as("shop"), a)
-		told := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known})
-		told.want(t, "everything", 1, map[string]easelv1.State{a: deleted})
-		known[a] = told.updates[a].GetEtag()
+		received := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known})
+		received.want(t, "everything", 1, map[string]easelv1.State{a: deleted})
+		known[a] = received.updates[a].GetEtag()
 		catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "again", 1, nil)
 	})
 }
@@ -435,9 +435,9 @@ func TestAForwardedAPIKeyWatchesByLabel(t *testing.T) {
 			b := create(t, c, order(t, text, "b", "a lake")).GetGenerationId()
 			of := &easelv1.GenerationFilter{Labels: job}
 			for what, named := range map[string][]string{"everything": nil, "named": {a, b, unknownID}} {
-				told := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of})
-				told.want(t, what, 1, map[string]easelv1.State{a: easelv1.State_STATE_QUEUED})
-				catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of, KnownEtags: told.etags()}).want(t, what+", again", 1, nil)
+				received := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of})
+				received.want(t, what, 1, map[string]easelv1.State{a: easelv1.State_STATE_QUEUED})
+				catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of, KnownEtags: received.etags()}).want(t, what+", again", 1, nil)
 			}
 			catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}}).want(t, "nothing", 0, nil)
 		})

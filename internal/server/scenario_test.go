@@ -116,20 +116,20 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance is that of the API key, as an operator is told where the caller is not.
+// balance is that of the API key, as an operator sees it where the caller is not.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
-	told := accountOf(t, c)
+	account := accountOf(t, c)
 	if s.shared() {
-		if told.BalanceCents != nil || len(told.GetUpstreamFields().GetFields()) > 0 {
-			t.Errorf("%s is told of the account: %v", s.caller, told)
+		if account.BalanceCents != nil || len(account.GetUpstreamFields().GetFields()) > 0 {
+			t.Errorf("%s is told of the account: %v", s.caller, account)
 		}
-		told = accountOf(t, withKeyOf(c, operator))
+		account = accountOf(t, withKeyOf(c, operator))
 	}
-	return told.GetBalanceCents()
+	return account.GetBalanceCents()
 }
 
-// quote is the quote for an order, with the balance as an operator is told where the caller is not.
+// quote is the quote for an order, with the balance as an operator sees it where the caller is not.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {
@@ -141,17 +141,17 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 		}
 		return resp.GetQuote()
 	}
-	told := ask(c)
+	quoted := ask(c)
 	if s.shared() {
-		if told.BalanceCents != nil || told.Affordable != nil {
-			t.Errorf("a quote tells %s of the balance: %v", s.caller, told)
+		if quoted.BalanceCents != nil || quoted.Affordable != nil {
+			t.Errorf("a quote tells %s of the balance: %v", s.caller, quoted)
 		}
-		price := told.GetPriceCents()
-		if told = ask(withKeyOf(c, operator)); told.GetPriceCents() != price {
-			t.Errorf("the price is %d, an operator's %d", price, told.GetPriceCents())
+		price := quoted.GetPriceCents()
+		if quoted = ask(withKeyOf(c, operator)); quoted.GetPriceCents() != price {
+			t.Errorf("the price is %d, an operator's %d", price, quoted.GetPriceCents())
 		}
 	}
-	return told
+	return quoted
 }
 
 func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
@@ -373,7 +373,7 @@ func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
 			t.Errorf("the errors differ: %v and %v", a, b)
 		}
 		err = another.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			t.Errorf("another caller was told %v", m)
+			t.Errorf("another caller received %v", m)
 		})
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 	})
@@ -384,16 +384,16 @@ func TestAnAnswerOfARunningWatchIsServedWithoutARead(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan struct{})
+		delivered := make(chan struct{})
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			var once sync.Once
 			_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(*easelv1.WatchGenerationResponse) {
-				once.Do(func() { close(told) })
+				once.Do(func() { close(delivered) })
 			})
 		}()
-		<-told
+		<-delivered
 		before := s.sandbox.Requests()["GET /generations/{id}"]
 		for range 50 {
 			resp := &easelv1.GetGenerationResponse{}

@@ -19,9 +19,9 @@ import (
 
 // accountWatch is an open watch of the account.
 type accountWatch struct {
-	told  chan *easelv1.WatchAccountResponse
-	ended chan error
-	leave context.CancelFunc
+	received chan *easelv1.WatchAccountResponse
+	ended    chan error
+	leave    context.CancelFunc
 }
 
 func watchAccount(t *testing.T, c caller) *accountWatch {
@@ -29,7 +29,7 @@ func watchAccount(t *testing.T, c caller) *accountWatch {
 	w := &accountWatch{make(chan *easelv1.WatchAccountResponse, 1000), make(chan error, 1), leave}
 	go func() {
 		w.ended <- c.watchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(5 * time.Second)}, func(m *easelv1.WatchAccountResponse) bool {
-			w.told <- m
+			w.received <- m
 			return true
 		})
 	}()
@@ -42,7 +42,7 @@ func (w *accountWatch) update(t *testing.T) *easelv1.AccountUpdate {
 	t.Helper()
 	for {
 		select {
-		case m := <-w.told:
+		case m := <-w.received:
 			if m.GetUpdate() != nil {
 				return m.GetUpdate()
 			}
@@ -88,15 +88,15 @@ func TestAWatchOfTheAccountTellsOfTroubleInHeartbeats(t *testing.T) {
 		fault := s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503})
 		create(t, c, order(t, text, "k", "a lake"))
 		for fault.Fired() == 0 {
-			<-w.told
+			<-w.received
 		}
-		<-w.told
-		if h := (<-w.told).GetHeartbeat(); h.GetUpstreamCondition() != easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE || h.GetConsecutivePollFailures() == 0 || h.GetLastError() == "" || h.GetNextPollTime() == nil {
-			t.Errorf("in an outage it is told %v", h)
+		<-w.received
+		if h := (<-w.received).GetHeartbeat(); h.GetUpstreamCondition() != easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE || h.GetConsecutivePollFailures() == 0 || h.GetLastError() == "" || h.GetNextPollTime() == nil {
+			t.Errorf("in an outage it receives %v", h)
 		}
 		s.sandbox.ClearFaults()
 		if u := w.update(t); u.GetInitial() {
-			t.Errorf("after the outage it is told %v", u)
+			t.Errorf("after the outage it receives %v", u)
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 401})
 		wantStatus(t, <-w.ended, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 200)
@@ -122,8 +122,8 @@ func TestAWatchOfTheAccountClosesWhenTheServerStopsOrItIsOld(t *testing.T) {
 				err := <-w.ended
 				wantStatus(t, err, codes.Unavailable, test.code, 200)
 				var last *easelv1.WatchAccountResponse
-				for len(w.told) > 0 {
-					last = <-w.told
+				for len(w.received) > 0 {
+					last = <-w.received
 				}
 				if last.GetClosing().GetReason() != test.reason || last.GetClosing().GetRetryDelay() == nil {
 					t.Errorf("the last message is %v", last)
@@ -155,28 +155,28 @@ func TestAWatchOfTheAccountTellsATeamItsBudgetAndNoBalance(t *testing.T) {
 				team, other, ops := watchAccount(t, as(s, "shop")), watchAccount(t, as(s, "blog")), watchAccount(t, as(s, "ops"))
 				for _, w := range []*accountWatch{team, other} {
 					if a := w.update(t).GetAccount(); a.BalanceCents != nil || a.GetUpstreamFields() != nil || (len(a.GetBudgets()) == 1) != (w == team) {
-						t.Errorf("at first it is told %v", a)
+						t.Errorf("at first it receives %v", a)
 					}
 				}
 				if a := ops.update(t).GetAccount(); a.GetBalanceCents() != 100_000 {
-					t.Errorf("at first the operator is told %v", a)
+					t.Errorf("at first the operator receives %v", a)
 				}
 				cost := create(t, as(s, "shop"), order(t, text, "k", "a lake")).GetCostCents()
 				began := time.Now()
 				if b := team.update(t).GetAccount().GetBudgets()[0]; b.GetSpentCents()+b.GetReservedCents() != cost || b.GetLimitCents() != 5000 || time.Since(began) > 6*time.Second {
-					t.Errorf("after an order of %d cents, and %v, it is told %v", cost, time.Since(began), b)
+					t.Errorf("after an order of %d cents, and %v, it receives %v", cost, time.Since(began), b)
 				}
 				if a := ops.update(t).GetAccount(); a.GetBalanceCents() != 100_000-cost || time.Since(began) > 11*time.Second {
-					t.Errorf("after an order of %d cents, and %v, the operator is told %v", cost, time.Since(began), a)
+					t.Errorf("after an order of %d cents, and %v, the operator receives %v", cost, time.Since(began), a)
 				}
 				writeTeam(t, file, 70)
 				if b := team.update(t).GetAccount().GetBudgets()[0]; b.GetLimitCents() != 70 {
-					t.Errorf("under a new limit it is told %v", b)
+					t.Errorf("under a new limit it receives %v", b)
 				}
 				time.Sleep(5 * time.Minute)
-				for len(other.told) > 0 {
-					if u := (<-other.told).GetUpdate(); u != nil {
-						t.Errorf("another is told %v", u)
+				for len(other.received) > 0 {
+					if u := (<-other.received).GetUpdate(); u != nil {
+						t.Errorf("another receives %v", u)
 					}
 				}
 				for _, w := range []*accountWatch{team, other, ops} {
