@@ -95,7 +95,7 @@ func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	c := &call{door: d, method: info.FullMethodName, conn: at.conn, cancel: at.take(), start: time.Now()}
 	if p, ok := peer.FromContext(ctx); ok {
 		state := tlsState(p)
-		c.peer, c.certificate, c.uncertified = p.Addr.String(), certificate(state), !d.stillVerified(state)
+		c.peer, c.certificate, c.uncertified = p.Addr.String(), d.certificate(state), !d.stillVerified(state)
 	}
 	known, err := d.enter(ctx, c)
 	if c.uncertified {
@@ -141,7 +141,7 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 		return ctx, errUnknownMethod
 	}
 	if c.uncertified {
-		return ctx, errUncertified
+		return ctx, service.ErrUncertified
 	}
 	c.working = 1
 	switch {
@@ -188,9 +188,7 @@ func (c *call) End(good bool) {
 	c.attempt = nil
 }
 
-var errUncertified = service.Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate of this connection has expired, or its authority counts no more: connect again with another")
-
-// takePlace takes a place among those of known callers.
+// takePlace takes a place among those of known callers. The connection has proved itself, whether there is one or not.
 func (c *call) takePlace(ctx context.Context) error {
 	if longLived[c.method] {
 		return c.sit(c.streams.take(service.Subject(ctx), 1))

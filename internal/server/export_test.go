@@ -1,6 +1,10 @@
 package server
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"testing"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/easel-grpc/easel/internal/service"
@@ -42,3 +46,12 @@ func HasClass(method string) bool { _, ok := classOf[method]; return ok }
 
 // LongLived reports whether a call counts as a stream.
 func LongLived(method string) bool { return longLived[method] }
+
+// Certified are the files of a server that wants certificates, a client that has one, and what puts another authority in
+// their place.
+func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
+	t.Helper()
+	f := newTLSFiles(t, "server")
+	f.ClientAuth = RequireClientCert
+	return f.TLS, f.clientConfig(t, client), func() { writeFile(t, f.ClientCAFile, newAuthority(t).pem()) }
+}

@@ -83,7 +83,7 @@ func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T)
 		}()
 	}
 	calls := func() server.Usage {
-		usage := s.usage()
+		usage := s.front.Usage()
 		return usage[slices.IndexFunc(usage, func(u server.Usage) bool { return u.Limit == "calls" })]
 	}
 	eventually(t, "as many orders as one caller may have calls", func() bool {

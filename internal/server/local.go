@@ -69,7 +69,7 @@ type requestKey struct{}
 // holds its place until leave, which is told why no call was made of it, where none was.
 func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error) {
 	c := &call{
-		door: l.door, method: method, peer: r.RemoteAddr, certificate: certificate(r.TLS), uncertified: !l.door.stillVerified(r.TLS),
+		door: l.door, method: method, peer: r.RemoteAddr, certificate: l.door.certificate(r.TLS), uncertified: !l.door.stillVerified(r.TLS),
 		idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
 	}
 	if v := visitOf(r.Context()); v != nil && c.uncertified {
@@ -184,18 +184,4 @@ func tlsState(p *peer.Peer) *tls.ConnectionState {
 		return nil
 	}
 	return &info.State
-}
-
-// certificate is that of the verified client. A connection without a verified certificate has none.
-func certificate(state *tls.ConnectionState) (client service.Certificate) {
-	if state == nil || len(state.VerifiedChains) == 0 {
-		return client
-	}
-	leaf := state.PeerCertificates[0]
-	for _, uri := range leaf.URIs {
-		client.Names = append(client.Names, uri.String())
-	}
-	client.Names = append(client.Names, leaf.DNSNames...)
-	client.CommonName = leaf.Subject.CommonName
-	return client
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -37,7 +39,7 @@ type stack struct {
 	restURL string
 	ledger  *ledger.Ledger
 	teams   bool // callers share a held API key
-	usage   func() []server.Usage
+	front   *server.Server
 	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
 	caller, owner string
 
@@ -61,6 +63,7 @@ type options struct {
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
 	memory      bool
+	client      *tls.Config             // of the clients; nil: they speak in the clear
 	dialOptions []grpc.DialOption       // of the gRPC client
 	dialed      func(net.Conn) net.Conn // wraps the clients' ends of in-memory connections
 }
@@ -130,14 +133,18 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
-	s.usage = srv.Usage
+	s.front = srv
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() { s.stopped <- srv.Serve(ctx) }()
-	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, append(o.dialOptions, grpc.WithTransportCredentials(insecure.NewCredentials()))...)...)
+	encryption, scheme := insecure.NewCredentials(), "http://"
+	if o.client != nil {
+		encryption, scheme = credentials.NewTLS(o.client), "https://"
+	}
+	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, append(o.dialOptions, grpc.WithTransportCredentials(encryption))...)...)
 	must(err)
-	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialers.http, DisableKeepAlives: o.memory}}
-	s.restURL = "http://" + srv.HTTPAddr()
+	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialers.http, DisableKeepAlives: o.memory, TLSClientConfig: o.client}}
+	s.restURL = scheme + srv.HTTPAddr()
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
 		s.grpc.Close()

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // TLS names PEM files. They are read again when they change, and the old ones stay
@@ -79,6 +81,47 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	return config, nil
 }
 
+// certificate is that of the verified client. A connection without a verified certificate has none.
+func (d *door) certificate(state *tls.ConnectionState) (client service.Certificate) {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return client
+	}
+	leaf := state.PeerCertificates[0]
+	for _, uri := range leaf.URIs {
+		client.Names = append(client.Names, uri.String())
+	}
+	client.Names = append(client.Names, leaf.DNSNames...)
+	client.CommonName = leaf.Subject.CommonName
+	for _, chain := range state.VerifiedChains {
+		if end := endOf(chain); end.After(client.Until) {
+			client.Until = end
+		}
+	}
+	client.Counts = d.counts(state)
+	return client
+}
+
+// endOf is when the first certificate of a chain ends.
+func endOf(chain []*x509.Certificate) time.Time {
+	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+}
+
+// counts gives what reports whether a certificate is still verified. It costs little while the files stay.
+func (d *door) counts(state *tls.ConnectionState) func() bool {
+	var passed atomic.Pointer[tls.Config] // it was verified by these
+	return func() bool {
+		inForce := d.certificates.Known()
+		if passed.Load() == inForce {
+			return true
+		}
+		if !d.stillVerified(state) {
+			return false
+		}
+		passed.Store(inForce)
+		return true
+	}
+}
+
 // stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now: nothing of
 // its chain has expired, and its authority is in force.
 func (d *door) stillVerified(state *tls.ConnectionState) bool {
@@ -87,8 +130,7 @@ func (d *door) stillVerified(state *tls.ConnectionState) bool {
 	}
 	now, authorities := time.Now(), d.certificates.Known().ClientCAs
 	return slices.ContainsFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
-		expired := func(c *x509.Certificate) bool { return now.After(c.NotAfter) }
-		if slices.ContainsFunc(chain, expired) {
+		if now.After(endOf(chain)) {
 			return false
 		}
 		// What is in the pool needs no look at a signature.

@@ -31,16 +31,17 @@ type call struct {
 	operator   bool               // sees every owner's orders
 	everybody  bool               // nobody here has a name: it sees and changes what is anybody's
 
-	certificate Certificate
+	certificate Certificate // of its connection
 	// proof is what a verified token of an issuer has proved, until its end; nil without one.
 	proof *callers.Proof
 	// listed is the list of callers in force; nil without a callers file.
 	listed *callers.List
 }
 
-// proved is the end of what a token has proved; zero without one.
+// proved is the end of what a token and a certificate have proved; zero without either.
 func (c call) proved() (until time.Time) {
-	if c.proof != nil {
+	until = c.certificate.Until
+	if c.proof != nil && (until.IsZero() || c.proof.Until.Before(until)) {
 		until = c.proof.Until
 	}
 	return until
@@ -64,6 +65,10 @@ type Certificate struct {
 	Names []string
 	// CommonName is that of its subject.
 	CommonName string
+	// Until is when it ends, or another of its chain does.
+	Until time.Time
+	// Counts reports whether a handshake would take it now: its authority may be in force no more. Nil without a certificate.
+	Counts func() bool
 }
 
 // Name is the first URI (as in SPIFFE), else the first DNS name, else the common name.
@@ -193,12 +198,13 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate, att
 			return nil, Fail(easelv1.ErrorReason_CREDENTIAL_MISSING,
 				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 		}
-		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token))}), nil
+		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token)), certificate: certificate}), nil
 	}
 	caller, err := s.identify(token, certificate, attempt)
 	if err != nil {
 		return nil, err
 	}
+	caller.certificate = certificate
 	return with(ctx, caller), nil
 }
 
@@ -275,7 +281,7 @@ func (s *Service) find(list *callers.List, token string, certificate Certificate
 		if !known {
 			return call{}, errCertificateUnknown
 		}
-		return s.listed(list, caller, call{certificate: certificate}), nil
+		return s.listed(list, caller, call{}), nil
 	}
 	return s.anonymous(list)
 }
@@ -331,6 +337,9 @@ func (s *Service) held(owner string, weight float64) catalog.Credential {
 	return cred
 }
 
+// ErrUncertified refuses a call over a connection whose client certificate counts no more.
+var ErrUncertified = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate of this connection has expired, or its authority counts no more: connect again with another")
+
 var (
 	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
@@ -341,19 +350,17 @@ var (
 )
 
 // stillKnown gives what tells an open stream whether its caller may still call: since it began, the caller may
-// have gone from the callers file or moved to another team, or its token may be another's. It costs little
-// while the file stays.
+// have gone from the callers file or moved to another team, its token may be another's, or the authority of its certificate
+// may be in force no more. It costs little while the files stay.
 func (s *Service) stillKnown(ctx context.Context) func() error {
-	if who(ctx).listed == nil {
+	c := who(ctx)
+	if c.listed == nil && c.certificate.Counts == nil {
 		return func() error { return nil }
 	}
-	return s.whileListed(ctx)
-}
-
-// whileListed does so where there is a callers file.
-func (s *Service) whileListed(ctx context.Context) func() error {
-	c := who(ctx)
 	return func() error {
+		if counts := c.certificate.Counts; counts != nil && !counts() {
+			return ErrUncertified
+		}
 		now, err := s.now(ctx, c)
 		if err == nil {
 			c.listed = now.listed

@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"context"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // A9
+	const heartbeat, life = 15 * time.Second, 100 * time.Second
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // as time begins in a test
+	for form, as := range forms {
+		for name, stream := range streams {
+			for why, replaced := range map[string]bool{"it has expired": false, "its authority is taken out": true} {
+				t.Run(form+", "+name+", "+why, func(t *testing.T) {
+					files, client, replace := server.Certified(t, &x509.Certificate{DNSNames: []string{"poster"}, NotAfter: began.Add(life)})
+					file := filepath.Join(t.TempDir(), "callers")
+					if err := os.WriteFile(file, []byte("callers: [{name: poster, certificates: [poster]}]\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Test(t, func(t *testing.T) {
+						s := heldStackFrom(t, file, func(o *options) {
+							o.memory, o.sandbox.Speed, o.server.TLS, o.client = true, 0.01, files, client
+						})
+						ctx, leave := context.WithTimeout(t.Context(), time.Hour)
+						defer leave()
+						c := as(s, "")
+						id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+						end := began.Add(life)
+						if replaced {
+							end = began.Add(life / 2)
+							time.AfterFunc(time.Until(end), func() { replace(); s.front.Certificates().Reload() })
+						}
+						err := stream(ctx, c, id, heartbeat)
+						late := time.Since(end)
+						if late < 0 || late > 16*time.Second || !replaced && late > time.Second {
+							t.Errorf("it ended %v after the certificate", late)
+						}
+						if replaced {
+							wantRemoved(t, err)
+							return
+						}
+						if name == "a wait" { // which answers with the newest state
+							if err != nil {
+								t.Errorf("it ended with %v", err)
+							}
+						} else if st := statusOf(t, err); st.Code() != codes.Unavailable || service.Reason(st) != easelv1.ErrorReason_STREAM_MAX_AGE {
+							t.Errorf("it ended with %v", err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
