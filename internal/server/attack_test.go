@@ -146,9 +146,10 @@ var attacks = map[string]struct {
 type siege struct {
 	grpcAddr, httpAddr string
 	client             *tls.Config // nil is plaintext
+	server             *Server
 }
 
-func besiege(t *testing.T, encrypted bool) siege {
+func besiege(t *testing.T, encrypted bool, change ...func(*Config)) siege {
 	t.Helper()
 	studio := servertest.NewStudio()
 	studio.Watch = func(_ *easelv1.WatchGenerationRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
@@ -169,13 +170,16 @@ func besiege(t *testing.T, encrypted bool) siege {
 		}
 	}
 	out := siege{grpcAddr: listeners[0].Addr().String(), httpAddr: listeners[1].Addr().String()}
-	serve(t, studio, func(c *Config) {
+	out.server = serve(t, studio, func(c *Config) {
 		c.Listeners.GRPC, c.Listeners.HTTP = listeners[0], listeners[1]
 		if encrypted {
 			files := newTLSFiles(t, "server")
 			c.TLS, out.client = files.TLS, files.clientConfig(t, nil)
 		}
-	})
+		for _, f := range change {
+			f(c)
+		}
+	}).Server
 	return out
 }
 

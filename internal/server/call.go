@@ -30,6 +30,7 @@ type call struct {
 	uncertified     bool                // that certificate counts no more
 	idempotencyKeys []string            // the Idempotency-Key headers of a REST request
 	conn            *conn               // nil for a call of REST
+	arrived         *limitedConn        // the connection that it has come on; nil where a test has none
 	cancel          func()              // ends its context
 	begun           bool                // of a REST request: its call is made
 	begin           func() bool         // reports that the library has begun the call; nil where it does so for sure

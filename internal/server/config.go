@@ -83,8 +83,8 @@ type Limits struct {
 	// Calls is how many other calls may be under way at once. One more is refused; the last places are for orders. It
 	// should stay below the number of connections to the catalog, as polls need some too. 0 means 240.
 	Calls int
-	// Conns is how many connections the gRPC and the HTTP listener each keep. One more
-	// is closed at once. One address may have three quarters of them. 0 means 10,000.
+	// Conns is how many connections the gRPC and the HTTP listener each keep. One more takes the room of the oldest that
+	// has proved nothing; where each has, it is closed at once. One address may have three quarters of them. 0 means 10,000.
 	Conns int
 	// StreamsPerConn is how many calls one connection may have open. The client's library holds back
 	// any further call, in silence, until another one ends. So the limit must be above

@@ -4,60 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
 )
-
-// limitedListener limits the connections of a listener, those of each address too. One too many is closed at once:
-// left in the kernel's queue it would wait in silence, for as long as others stay.
-type limitedListener struct {
-	net.Listener
-	open   *places
-	logger *slog.Logger
-	full   bool // the last connection was closed, and that has been logged
-}
-
-// Connections to the admin address, and to that of metrics: of one address; of all.
-const operatorConnsOfAddress, operatorConns = 64, 256
-
-// newConnPlaces are the places of the connections of a listener: no address has all.
-func newConnPlaces(all int) *places { return newPlaces("connections", "", all-all/4, all) }
-
-// Accept implements net.Listener. One goroutine calls it.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		seat, full := l.open.take(host(conn.RemoteAddr().String()), 1)
-		if full == nil {
-			l.full = false
-			return &countedConn{Conn: conn, release: sync.OnceFunc(seat.leave)}, nil
-		}
-		if !l.full {
-			l.logger.Warn("connections are closed at once, as there are too many", "addr", l.Addr().String(), "limit", l.open.all, "limit_of_address", l.open.each)
-		}
-		l.full = true
-		_ = conn.Close() // nothing has been said on it
-	}
-}
-
-// countedConn is counted out when it is closed, however often that is.
-type countedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *countedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
-}
 
 // watched are credentials whose connections the door watches: behind encryption, where frames can be read.
 type watched struct {

@@ -1,8 +1,9 @@
 package server
 
 import (
-	"net"
+	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -33,7 +34,7 @@ func TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn(t *testing.T) { // L9
 		if err := openWatch(t.Context(), easelv1.NewGenerationServiceClient(conns[0])); err != nil {
 			t.Errorf("a connection that stands is answered with %v", err)
 		}
-		if logged := s.Lines(t, "connections are closed at once, as there are too many"); len(logged) != 1 {
+		if logged := s.Lines(t, "connections are closed, as there are too many"); len(logged) != 1 {
 			t.Errorf("logged %v", logged)
 		}
 		conns[0].Close()
@@ -50,21 +51,22 @@ func TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn(t *testing.T) { // L9
 
 func TestTheHTTPListenerHasTheSameLimit(t *testing.T) { // L9
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.Conns = 2 })
-		var silent []net.Conn
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
+		s := serve(t, studio, func(c *Config) { c.Limits.Conns = 2 })
+		ctx, leave := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
 		for range 2 {
-			conn, err := s.HTTPPipe.Dial()
-			if err != nil {
-				t.Fatal(err)
-			}
-			silent = append(silent, conn)
+			watching.Go(func() {
+				_, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx))
+			})
 		}
+		synctest.Wait()
 		if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/", "")); err == nil {
 			t.Errorf("a connection too many is answered %s", answer.Status)
 		}
-		for _, conn := range silent {
-			conn.Close()
-		}
+		leave()
+		watching.Wait()
 		synctest.Wait()
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/", "")); answer.StatusCode != http.StatusOK {
 			t.Errorf("after they have ended it is answered %s", answer.Status)

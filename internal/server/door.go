@@ -93,6 +93,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 func (d *door) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	at := connContextOf(ctx)
 	c := &call{door: d, method: info.FullMethodName, conn: at.conn, cancel: at.take(), start: time.Now()}
+	c.arrived, _ = at.conn.raw.(*limitedConn)
 	if p, ok := peer.FromContext(ctx); ok {
 		state := tlsState(p)
 		c.peer, c.certificate, c.uncertified = p.Addr.String(), d.certificate(state), !d.stillVerified(state)
@@ -190,6 +191,7 @@ func (c *call) End(good bool) {
 
 // takePlace takes a place among those of known callers. The connection has proved itself, whether there is one or not.
 func (c *call) takePlace(ctx context.Context) error {
+	c.arrived.prove()
 	if longLived[c.method] {
 		return c.sit(c.streams.take(service.Subject(ctx), 1))
 	}

@@ -148,12 +148,12 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach) + "; " + number(server.ConnsEach*3/4) + " from one address", "closed at once",
-			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit"},
+			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach) + "; " + number(server.ConnsEach*3/4) + " from one address", "the oldest that has proved nothing makes room, of the address that has the most such; where each has, the new one is closed at once",
+			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit", "TestANewConnectionGetsTheRoomOfOneThatHasProvedNothing", "TestAttackOfTwoAddressesOnAllConnections"},
 			nil,
 		},
 		{
-			"connections to the admin address and to `EASEL_METRICS_ADDR`, each", fmt.Sprintf("%d; %d from one address", server.OperatorConns, server.OperatorConnsOfAddress), "closed at once",
+			"connections to the admin address and to `EASEL_METRICS_ADDR`, each", fmt.Sprintf("%d; %d from one address", server.OperatorConns, server.OperatorConnsOfAddress), "the oldest makes room, of the address that has the most",
 			[]string{"TestTheAddressesOfOperatorsHaveALimitOfConnections"},
 			nil,
 		},

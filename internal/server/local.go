@@ -70,7 +70,7 @@ type requestKey struct{}
 func (l *Local) Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error) {
 	c := &call{
 		door: l.door, method: method, peer: r.RemoteAddr, certificate: l.door.certificate(r.TLS), uncertified: !l.door.stillVerified(r.TLS),
-		idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
+		arrived: limitedConnOf(r.Context()), idempotencyKeys: r.Header.Values("Idempotency-Key"), start: time.Now(),
 	}
 	if v := visitOf(r.Context()); v != nil && c.uncertified {
 		v.Header().Set("Connection", "close") // a client that has a newer certificate may come back with it

@@ -37,7 +37,7 @@ type Server struct {
 
 	grpcListener, httpListener, adminListener net.Listener
 	metricsListener                           net.Listener // nil without an address
-	grpcConns, httpConns                      *places
+	grpcConns, httpConns                      *connections
 }
 
 // New checks the configuration and reads what it names. Nothing runs yet.
@@ -54,7 +54,7 @@ func New(config Config) (*Server, error) {
 	conns := config.Limits.conns()
 	s := &Server{
 		config: config, logger: config.logger(), door: newDoor(config, rules, tracing), health: newHealthServer(config.Limits.connAge()),
-		grpcConns: newConnPlaces(conns), httpConns: newConnPlaces(conns),
+		grpcConns: newPublicConnections(conns), httpConns: newPublicConnections(conns),
 	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
@@ -154,7 +154,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // limitOperators limits the connections of a listener for operators.
 func (s *Server) limitOperators(l net.Listener) net.Listener {
-	return &limitedListener{Listener: l, open: newPlaces("connections", "", operatorConnsOfAddress, operatorConns), logger: s.logger}
+	return &limitedListener{Listener: l, open: newConnections(operatorConnsOfAddress, operatorConns), logger: s.logger}
 }
 
 // bound are the listeners that Listen has bound.
@@ -227,11 +227,13 @@ type Usage struct {
 
 // Usage tells how much of each limit is used now.
 func (s *Server) Usage() []Usage {
-	usage := func(limit string, of *places) Usage { return Usage{limit, of.inUse(), of.all} }
+	d := s.door
 	return []Usage{
-		usage("streams", s.door.streams), usage("generations of watches", s.door.generations),
-		{"calls", s.door.underWay(), s.config.Limits.calls()},
-		usage("gRPC connections", s.grpcConns), usage("HTTP connections", s.httpConns),
+		{"streams", d.streams.inUse(), d.streams.all},
+		{"generations of watches", d.generations.inUse(), d.generations.all},
+		{"calls", d.underWay(), s.config.Limits.calls()},
+		{"gRPC connections", s.grpcConns.inUse(), s.grpcConns.all},
+		{"HTTP connections", s.httpConns.inUse(), s.httpConns.all},
 	}
 }
 

@@ -170,14 +170,15 @@ func longModels(catalog http.Handler) http.Handler {
 
 func TestAttackByHealthWatchesAndSilentConnections(t *testing.T) { // D4
 	s := newSiege(t, siegeConfig{})
-	silent := sizeOf(10_000, 500)
+	silent := sizeOf(11_000, 500) // more than there are places for
 	watch := grpc_health_v1.Health_Watch_FullMethodName
 	s.beside(assault{
 		least: 500, memory: printedMemory(t, "the connections to the gRPC or to the HTTP address"),
 		hold: func(ctx context.Context) int64 {
 			through := s.unread(ctx, "", watch, nil, sizeOf(40, 4), 1250)
-			for range silent {
-				conn, err := net.Dial("tcp", s.grpc)
+			for n := range silent {
+				from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP([]string{"127.0.0.1", "127.0.0.5"}[n%2])}}
+				conn, err := from.DialContext(ctx, "tcp", s.grpc)
 				if err != nil {
 					break
 				}
