@@ -144,13 +144,14 @@ func auditKeys(lines *lateAudit) func(issuer callers.Issuer, before, after []str
 }
 
 // auditStart writes down that a server starts, and with what. It has no secret.
-func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers) error {
+func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers, trusts trust) error {
 	with := struct {
 		Version  string         `json:"version"`
 		Revision string         `json:"revision"`
 		Settings map[string]any `json:"settings"`
 		Callers  *inForce       `json:"callers,omitempty"`
-	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil}
+		trust
+	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil, trusts}
 	if known != nil {
 		list := inForceOf(known.List(), callers.Changes{})
 		with.Callers = &list

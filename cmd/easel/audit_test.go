@@ -29,6 +29,7 @@ type changing struct {
 	served       *running
 	db           *sql.DB
 	callers      string // the file
+	key          string // the file of the held API key
 	unknown      string // an order that can be resolved
 	grpc, admin  string // addresses
 	mu           sync.Mutex
@@ -44,7 +45,7 @@ callers:
 
 func startChanging(t *testing.T, more map[string]string) *changing {
 	t.Helper()
-	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml")}
+	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml"), key: write(t, "key-4712\n")}
 	upstream := httptest.NewServer(http.HandlerFunc(c.catalog))
 	t.Cleanup(upstream.Close)
 	file := filepath.Join(t.TempDir(), "book.db")
@@ -60,7 +61,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now(), 1, 1)")
 	c.list("")
 	env := map[string]string{
-		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
+		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": c.key, "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	for name, value := range more {
@@ -202,7 +203,12 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 
 	c.change(`DROP TRIGGER blocked`)
 	waitUntil(t, func() bool { return c.lines() > begun })
-	want := []string{"server.start", "callers.change"}
+	begun = c.lines()
+	if err := os.WriteFile(c.key, []byte("key-4713\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, func() bool { return c.lines() > begun })
+	want := []string{"server.start", "callers.change", "api_key.change"}
 	for way, do := range c.ways() {
 		before := c.state()
 		do("ops-token")
@@ -225,7 +231,7 @@ func (c *changing) wantAudit(want []string) {
 			c.Fatalf("%q: %v\n%s", text, err, printed.stderr)
 		}
 		got = append(got, line.Action)
-		actor := map[string]string{"server.start": "user ", "callers.change": "callers file"}[line.Action]
+		actor := map[string]string{"server.start": "user ", "callers.change": "callers file", "api_key.change": "API key file"}[line.Action]
 		if actor == "" {
 			actor = "ops"
 		}
@@ -240,7 +246,7 @@ func (c *changing) wantAudit(want []string) {
 		c.Errorf("the log has %d lines of %d", logged, len(want))
 	}
 	all := printed.stdout + c.served.stderr.String()
-	for _, secret := range []string{"ops-token", "poster-token", "late-token", callers.Hash("ops-token"), callers.Hash("late-token"), "no-4711", "whsec_"} {
+	for _, secret := range []string{"ops-token", "poster-token", "late-token", callers.Hash("ops-token"), callers.Hash("late-token"), "no-4711", "key-471", "whsec_"} {
 		if strings.Contains(all, secret) {
 			c.Errorf("%q is told", secret)
 		}

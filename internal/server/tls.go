@@ -2,9 +2,12 @@ package server
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -26,6 +29,9 @@ type TLS struct {
 	// ClientAuth says what becomes of a client without a certificate. Empty is
 	// RequireClientCert where there is a ClientCAFile, without which it means nothing.
 	ClientAuth ClientAuth
+	// Authorities, which may be nil, hears of the authorities in ClientCAFile that come into force, by their names: the
+	// first ones, and others later. It must not wait.
+	Authorities func(names []string)
 }
 
 // ClientAuth is whether a client must show a certificate.
@@ -74,11 +80,40 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 		if t.clientAuth() == VerifyClientCertIfGiven {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
-		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
+		authorities := authoritiesIn(contents[2])
+		if len(authorities) == 0 {
 			return nil, errors.New("no certificate of a client authority")
+		}
+		for _, one := range authorities {
+			config.ClientCAs.AddCert(one)
+		}
+		if t.Authorities != nil {
+			t.Authorities(namesOfAuthorities(authorities))
 		}
 	}
 	return config, nil
+}
+
+// authoritiesIn are the certificates in a PEM file. What is none is passed over.
+func authoritiesIn(text []byte) (all []*x509.Certificate) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if one, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// namesOfAuthorities are the names of certificates for people: their subjects, and their digests.
+func namesOfAuthorities(all []*x509.Certificate) (names []string) {
+	for _, one := range all {
+		names = append(names, fmt.Sprintf("%.100s sha256:%x", one.Subject, sha256.Sum256(one.Raw)))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.
