@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -22,10 +23,13 @@ const (
 
 // apiKeyConcerns are the sentences about the API keys in a condition: how many they are, and which.
 var apiKeyConcerns = [...]string{
-	watch.ConditionThrottled:          "The catalog has told %s (%s) to slow down: all requests wait in turn until it takes more.",
-	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s (%s). Watches stay open and catch up by themselves.",
-	watch.ConditionCredentialRejected: "The catalog rejects %s (%s).",
+	watch.ConditionThrottled:          "The catalog has told %s to slow down: all requests wait in turn until it takes more.",
+	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s. Watches stay open and catch up by themselves.",
+	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
+
+// heldKey is the fingerprint of an API key that a server holds. Those that callers bring have digests.
+var heldKey = catalog.Held(nil).Tenant.Fingerprint()
 
 // gravity says whether somebody has to act for the API keys in a condition, and names the first. A
 // poll that fails now and then, and a wrong API key of a caller's own, are no reason to.
@@ -91,6 +95,15 @@ func (c *concerns) name(grave bool, text, names string) {
 	*c = append(*c, concern{grave, text + ": " + names + ".", text + "."})
 }
 
+// keys adds one about so many API keys. The names of those that callers bring are for operators.
+func (c *concerns) keys(grave bool, say, many, names string) {
+	one := concern{Grave: grave, Text: fmt.Sprintf(say, many+" ("+names+")")}
+	if names != heldKey {
+		one.nameless = fmt.Sprintf(say, many)
+	}
+	*c = append(*c, one)
+}
+
 // concernsOf lists in sentences what is wrong, the worst first.
 func concernsOf(r report, s watch.Stats) []concern {
 	all := concerns{}
@@ -103,7 +116,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 		}
 		if n := s.Conditions[condition]; n > 0 {
 			grave, names := gravity(r.Keys, conditions[condition])
-			all.add(grave, say, count(n), names)
+			all.keys(grave, say, count(n), names)
 		}
 	}
 	if s.Stalest > stale && troubled(s) == 0 {

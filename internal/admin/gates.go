@@ -76,7 +76,7 @@ func pauseOf(key string, s gate.State, now time.Time) closedGate {
 func (g gates) concerns(now time.Time, all *concerns) {
 	for _, one := range g.Closed {
 		if one.Reason == "daily_cap" {
-			all.add(true, "The daily cap of the API key %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", one.Key)
+			all.keys(true, "The daily cap of %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", count(1), one.Key)
 		}
 	}
 	if len(g.Waiting) == 0 || now.Sub(g.Waiting[0].Oldest) < longWaiting {

@@ -211,7 +211,7 @@ const show = status => {
     ['last sweep', k => ago(k.swept)],
     ['failures', k => k.failures ? String(k.failures) : '–', 'number'],
     ['last error', k => k.lastError || '–', 'long'],
-  ], status.keys, 'Nobody watches, and no key is polled under.');
+  ], status.keys, status.watching.keys ? 'Callers bring their own API keys, which are shown to operators.' : 'Nobody watches, and no key is polled under.');
   some('renders', status.generations.length, status.watching.active);
   table('renders', [
     ['render', r => make('code', r.id), 'name'],

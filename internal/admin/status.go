@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -238,11 +239,13 @@ func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 }
 
 // forOperators is how to see what is left out.
-const forOperators = "Teams, money, renders and errors are shown to operators: send the token of one, as authorization: Bearer."
+const forOperators = "Teams, money, renders, errors and the API keys of callers are shown to operators: send the token of one, as authorization: Bearer."
 
-// withoutTeams leaves out what names a team, a caller or a generation, and what is a team's.
+// withoutTeams leaves out what names a team, a caller, an API key of a caller's own or a generation, and what is a team's.
 func (r report) withoutTeams() report {
 	r.More = forOperators
+	r.Keys = slices.DeleteFunc(r.Keys, func(k apiKey) bool { return k.Key != heldKey })
+	r.Gates.Closed = slices.DeleteFunc(r.Gates.Closed, func(g closedGate) bool { return g.Key != heldKey })
 	r.Gates.Waiting, r.Ledger.Owners, r.Generations, r.Troubles = []line{}, []owner{}, []generation{}, []trouble{}
 	for i := range r.Keys {
 		r.Keys[i].LastError = ""

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -95,7 +96,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "7 requests wait for their turn, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
 			s.Gates = func() map[string]gate.State { return map[string]gate.State{"aa": {Capped: true}} }
-		}, "daily cap of the API key aa", true},
+		}, "daily cap of an API key (aa)", true},
 		"replicas that share polls": {func(_ *watch.Snapshot, s *Status) { s.Shares = true }, "", false},
 		"polls that are not shared for a while": {func(h *watch.Snapshot, s *Status) {
 			s.Shares, h.Stats.Away = true, 2
@@ -152,5 +153,41 @@ func TestClosedGatesAndWhoWaitsAreShown(t *testing.T) {
 	}
 	if len(shown.Waiting) != 1 || shown.Waiting[0] != (line{"bb", "studio", "order", 2, now.UTC()}) {
 		t.Errorf("%+v", shown.Waiting)
+	}
+}
+
+func TestTheAPIKeysOfCallersAreNamedToOperatorsAlone(t *testing.T) {
+	hub, source := quiet()
+	now := time.Now()
+	for key, held := range map[catalog.Tenant]bool{"0a1b2c3d": false, "4e5f6071": false, catalog.Held(nil).Tenant: true} {
+		in(hub, watch.PolledCredential{Condition: watch.ConditionThrottled, Tenant: key, Held: held})
+		hub.Stats.Pollers++
+	}
+	source.Gates = func() map[string]gate.State {
+		return map[string]gate.State{"8293a4b5": {Capped: true, Paused: now.Add(time.Minute)}, "held": {Capped: true}}
+	}
+	source.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"c6d7e8f9": time.Minute} }
+	seen := func(config Config) string {
+		config.Status, config.LogLevel, config.Addr = source, &telemetry.Level{}, "192.0.2.1:1"
+		var all strings.Builder
+		for _, route := range config.routes() {
+			if path, reads := strings.CutPrefix(route.pattern, "GET "); reads && route.need == Look {
+				w := httptest.NewRecorder()
+				config.admit(route.need, route.serve).ServeHTTP(w, httptest.NewRequest(http.MethodGet, strings.TrimSuffix(path, "{$}"), nil))
+				all.Write(w.Body.Bytes())
+			}
+		}
+		return all.String()
+	}
+	nobody, operator := seen(Config{}), seen(Config{Prove: func(context.Context, []string) (string, error) { return "ada", nil }})
+	for _, key := range []string{"0a1b2c3d", "4e5f6071", "8293a4b5", "c6d7e8f9"} {
+		if strings.Contains(nobody, key) || !strings.Contains(operator, key) {
+			t.Errorf("%s is shown to nobody, or not to an operator:\n%s", key, nobody)
+		}
+	}
+	for _, said := range []string{`"key": "held"`, "has told 3 API keys to slow", "should for an API key. Watches", "daily cap of an API key is", "daily cap of an API key (held) is", `"keys": 3`} {
+		if !strings.Contains(nobody, said) {
+			t.Errorf("nobody is not shown %q:\n%s", said, nobody)
+		}
 	}
 }
