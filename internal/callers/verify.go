@@ -57,8 +57,10 @@ var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
 // Attempt is one to prove a name. It bounds what signatures cost.
 type Attempt interface {
-	// Begin is called before a signature is verified. Its error refuses that.
-	Begin() error
+	// Begin is called before a signature is verified. Its error refuses that. claimed is the subject that the token names,
+	// where it is listed, else "": it proves nothing yet, but who forges tokens of others, or of nobody here, does not stand
+	// in its way.
+	Begin(claimed string) error
 	// End is told whether the signature is good.
 	End(good bool)
 }
@@ -165,8 +167,8 @@ func (v *Verifier) Problems() map[string]error {
 // subjects that are not listed, which an issuer may give to anybody, take no room from those that are.
 func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attempt) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
-	if known, ok := v.known(sum, now); ok {
-		return known, nil
+	if proof, ok := v.known(sum, now); ok {
+		return proof, nil
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -188,17 +190,22 @@ func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attem
 	if err != nil {
 		return Proof{}, err
 	}
-	if err := v.verify(parsed, key, attempt); err != nil {
+	subject, claimed := Subject{said.Issuer, said.Subject}, ""
+	known := listed(subject)
+	if known {
+		claimed = subject.Issuer + " " + subject.Name
+	}
+	if err := v.verify(parsed, key, claimed, attempt); err != nil {
 		return Proof{}, err
 	}
-	proof := Proof{Subject{said.Issuer, said.Subject}, said.Expiry.Time().Add(leeway)}
-	v.remember(sum, verified{from, key, proof, listed(proof.Subject)}, now)
+	proof := Proof{subject, said.Expiry.Time().Add(leeway)}
+	v.remember(sum, verified{from, key, proof, known}, now)
 	return proof, nil
 }
 
 // verify verifies the signature of a token.
-func (v *Verifier) verify(token *jwt.JSONWebToken, by *key, attempt Attempt) error {
-	if err := attempt.Begin(); err != nil {
+func (v *Verifier) verify(token *jwt.JSONWebToken, by *key, claimed string, attempt Attempt) error {
+	if err := attempt.Begin(claimed); err != nil {
 		return err
 	}
 	good := false

@@ -102,14 +102,14 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
-// unbounded is an attempt that nothing bounds.
 // anybody lists every subject.
 func anybody(Subject) bool { return true }
 
+// unbounded is an attempt that nothing bounds.
 type unbounded struct{}
 
-func (unbounded) Begin() error { return nil }
-func (unbounded) End(bool)     {}
+func (unbounded) Begin(string) error { return nil }
+func (unbounded) End(bool)           {}
 
 // issuerWith writes keys into a file, for an issuer that has it.
 func issuerWith(t testing.TB, keys []byte) Issuer {

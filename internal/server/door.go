@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,9 +172,10 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
 
-// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address.
-func (c *call) Begin() error {
-	place, err := c.unprovedAddresses.take(host(c.peer), 1)
+// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address, and of the
+// subject that the token names. Behind a proxy all have one address.
+func (c *call) Begin(claimed string) error {
+	place, err := c.unprovedAddresses.take(strings.TrimSpace(host(c.peer)+" "+claimed), 1)
 	c.attempt = &place
 	return err
 }

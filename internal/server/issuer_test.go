@@ -27,7 +27,7 @@ type issuing struct {
 	keys, forged ed25519.PrivateKey
 }
 
-// startIssuing lists a caller, poster, whom tokens of an issuer prove.
+// startIssuing lists callers, poster and banner, whom tokens of an issuer prove.
 func startIssuing(t *testing.T) issuing {
 	t.Helper()
 	i := issuing{T: t, file: filepath.Join(t.TempDir(), "callers")}
@@ -43,7 +43,7 @@ func startIssuing(t *testing.T) issuing {
 		t.Fatal(err)
 	}
 	keys := filepath.Join(t.TempDir(), "keys")
-	for name, text := range map[string]string{keys: string(set), i.file: "issuers: [{issuer: i, audience: easel, jwks_file: '" + keys + "'}]\ncallers: [{name: poster, subjects: [poster]}]\n"} {
+	for name, text := range map[string]string{keys: string(set), i.file: "issuers: [{issuer: i, audience: easel, jwks_file: '" + keys + "'}]\ncallers: [{name: poster, subjects: [poster]}, {name: banner, subjects: [banner]}]\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +54,17 @@ func startIssuing(t *testing.T) issuing {
 // token makes a token for poster, signed by a key.
 func (i issuing) token(key ed25519.PrivateKey, expiry time.Time) string {
 	i.Helper()
+	return i.tokenOf("poster", key, expiry)
+}
+
+// tokenOf makes a token for a subject.
+func (i issuing) tokenOf(subject string, key ed25519.PrivateKey, expiry time.Time) string {
+	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
 	if err != nil {
 		i.Fatal(err)
 	}
-	text, err := jwt.Signed(signer).Claims(jwt.Claims{ID: rand.Text(), Issuer: "i", Subject: "poster", Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(expiry)}).Serialize()
+	text, err := jwt.Signed(signer).Claims(jwt.Claims{ID: rand.Text(), Issuer: "i", Subject: subject, Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(expiry)}).Serialize()
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -141,6 +147,13 @@ func TestAttackOfForgedTokensFromOneAddress(t *testing.T) { // A11
 		}
 		want("a known token", known, 0)
 		want("a new token from there", fresh(), easelv1.ErrorReason_OVERLOADED)
+		for range server.UnprovedAddress {
+			answer(issuer.tokenOf("nobody", issuer.forged, time.Now().Add(time.Hour)))
+		}
+		want("a token of nobody", issuer.tokenOf("nobody", issuer.keys, time.Now().Add(time.Hour)), easelv1.ErrorReason_OVERLOADED)
+		for range 100 { // good ones take nothing
+			want("another caller's new token from there", issuer.tokenOf("banner", issuer.keys, time.Now().Add(time.Hour)), 0)
+		}
 		time.Sleep(server.ForgedFor)
 		for range 2 * server.UnprovedAddress / 100 { // good ones take nothing
 			want("a new token later", fresh(), 0)

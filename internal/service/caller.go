@@ -236,7 +236,7 @@ type operatorAttempt struct {
 }
 
 // Begin implements [callers.Attempt].
-func (a *operatorAttempt) Begin() (err error) {
+func (a *operatorAttempt) Begin(string) (err error) {
 	if a.turn, err = a.turns.Try(gate.Request{}); err != nil {
 		return Status(err).Err()
 	}
@@ -250,7 +250,7 @@ func (a *operatorAttempt) End(bool) { a.turn.End(gate.Answer{}) }
 type unbounded struct{}
 
 // Begin implements [callers.Attempt].
-func (unbounded) Begin() error { return nil }
+func (unbounded) Begin(string) error { return nil }
 
 // End implements [callers.Attempt].
 func (unbounded) End(bool) {}

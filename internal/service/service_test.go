@@ -290,7 +290,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	var others [operatorsAtOnce]operatorAttempt // are being verified
 	for n := range others {
 		others[n].turns = s.operators
-		if err := others[n].Begin(); err != nil {
+		if err := others[n].Begin(""); err != nil {
 			t.Fatal(err)
 		}
 	}
