@@ -98,6 +98,30 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	})
 }
 
+// Others erase too, between the read of what is to be erased and that.
+func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l, ids := open(t, url), map[string]string{}
+		for _, generation := range []string{"g1", "g2"} {
+			o := write(t, l, request(generation))
+			conclude(t, l, o, lifecycle.Named, generation)
+			observe(t, l, generation, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
+			ids[generation] = o.ID
+		}
+		all := []ledger.Order{own(t, l, "g1"), own(t, l, "g2")}
+		if _, err := l.Erase(t.Context(), all[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase, Became: "studio's"}, all...); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1,"orders":{"studio":["` + ids["g2"] + `"]}}`}
+		if got := auditOf(t, l); !slices.Equal(got, want) {
+			t.Errorf("the audit is %q and not %q", got, want)
+		}
+	})
+}
+
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 	refuse := map[bool]string{ // whether it is a file
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",

@@ -25,9 +25,9 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	if len(all) == 0 {
 		return 0, l.clean(ctx)
 	}
-	err = l.inTransaction(ctx, func(tx *transaction) (err error) {
-		erased, err = erase(tx, all)
-		if err != nil || wanted == nil || erased == 0 {
+	err = l.inTransaction(ctx, func(tx *transaction) error {
+		now, err := erase(tx, all)
+		if erased = int64(len(now)); err != nil || wanted == nil || erased == 0 {
 			return err
 		}
 		act := *wanted
@@ -35,7 +35,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 			Wanted any                 `json:"wanted"`
 			Erased int64               `json:"erased"`
 			Orders map[string][]string `json:"orders"` // by owner
-		}{wanted.Became, erased, erasedNow(all)}
+		}{wanted.Became, erased, idsByOwner(now)}
 		return tx.audit(act)
 	})
 	l.erasures.Add(1)
@@ -45,20 +45,17 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	return erased, l.clean(ctx)
 }
 
-// erasedNow are the ids, by owner, of those orders that are erased for the first time.
-func erasedNow(all []Order) map[string][]string {
-	ids, count := map[string][]string{}, 0
-	for _, o := range all {
-		if o.IsOpen() || o.Erased || count == mostErasedNamed {
-			continue
-		}
+// idsByOwner are the ids of orders by their owners, as many as a line of the audit names.
+func idsByOwner(all []Order) map[string][]string {
+	ids := map[string][]string{}
+	for _, o := range all[:min(len(all), mostErasedNamed)] {
 		ids[o.Owner] = append(ids[o.Owner], o.ID)
-		count++
 	}
 	return ids
 }
 
-func erase(tx *transaction, all []Order) (erased int64, err error) {
+// erase gives the ids and the owners of those orders that were not erased before.
+func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, owned := []string{}, map[string][]Order{}
 	for _, o := range all {
 		if o.IsOpen() { // what is to be sent again is needed
@@ -68,22 +65,24 @@ func erase(tx *transaction, all []Order) (erased int64, err error) {
 		owned[o.Owner] = append(owned[o.Owner], o)
 	}
 	if len(ids) == 0 {
-		return 0, nil
+		return nil, nil
 	}
 	list := asList(ids)
 	// Whoever writes an event of one of them has its row too: nothing is written of it meanwhile.
-	if erased, err = tx.exec(`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids}`, list); err != nil {
-		return 0, err
+	erased, err = collect(tx, func(row scanner, o *Order) error { return row.Scan(&o.ID, &o.Owner) },
+		`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids} RETURNING id, owner`, list)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, list); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := eraseContents(tx, all); err != nil {
-		return 0, err
+		return nil, err
 	}
 	for owner, orders := range owned {
 		if err := eraseEvents(tx, owner, orders); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	return erased, nil
