@@ -12,24 +12,25 @@ import (
 
 // groups carry transactions out together, in one: those that come while the one before is under way. The disk is waited
 // for once for all of them. In a file of SQLite all are of one group, and are carried out one after the other. In
-// PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together: as many as take
-// no longer than [groupTime], as the whole group waits for the slowest database that there is.
+// PostgreSQL those of an owner that wait for the same budgets are, and their statements go there together. A group has as
+// many as take no longer than [groupTime], as the whole group waits for the slowest database that there is.
 type groups struct {
 	mu      sync.Mutex
 	waiting map[string][]*member // by group; somebody leads each that is here
+	closed  bool                 // nobody waits any more
 	halved  int                  // how often [groupMost] is
 	learned time.Time            // when that has changed
 
-	led  chan string   // to the goroutine that serves a file of SQLite; nil where there is none
-	over chan struct{} // closed when that ends
-	end  sync.Once
+	led     chan string   // to the goroutine that serves a file of SQLite; nil where there is none
+	over    chan struct{} // closed when that ends
+	leaders sync.WaitGroup
 }
 
 // serve lets a goroutine of their own lead groups until close, whose stack has grown: SQLite needs a deep one, and to let
 // that of each call grow takes longer than an order.
-func (g *groups) serve(work *sync.WaitGroup) {
+func (g *groups) serve() {
 	g.led, g.over = make(chan string), make(chan struct{})
-	work.Go(func() {
+	g.leaders.Go(func() {
 		for {
 			select {
 			case key := <-g.led:
@@ -41,12 +42,19 @@ func (g *groups) serve(work *sync.WaitGroup) {
 	})
 }
 
-// close ends the goroutine that serves.
+// close refuses all that wait, and waits for those that are carried out.
 func (g *groups) close() {
-	if g.over != nil {
-		g.end.Do(func() { close(g.over) })
+	g.mu.Lock()
+	if !g.closed && g.over != nil {
+		close(g.over)
 	}
+	g.closed = true
+	g.mu.Unlock()
+	g.leaders.Wait()
 }
+
+// errClosed is the error of a transaction that has not begun before the ledger was closed.
+var errClosed = errors.New("the ledger is closed")
 
 // groupMost is how many transactions of an owner are carried out together, fewer where their statements would take longer
 // than groupTime. Where two do, each is carried out by itself, and two are tried again after aloneTime. Who leaves a group
@@ -89,13 +97,14 @@ type member struct {
 	*transaction
 
 	row      string
+	nth      int // of its owner in its group
 	do       func(*transaction) error
 	ran      *transaction // the newest of do
 	err      error
 	panicked any  // by do
 	failed   bool // beside others
 	ended    chan struct{}
-	decided  chan struct{} // closed when do is not called again, and a database that may not come back is asked to commit
+	decided  chan struct{} // closed when do is not called again, and the database is asked to commit, which may not come back
 }
 
 // wait gives how a transaction has ended.
@@ -126,6 +135,29 @@ func (m *member) run(ctx context.Context, s session) (err error) {
 	return m.do(m.ran)
 }
 
+// runApart runs a transaction within another, so that what fails takes back nothing of that, unless it is alone there.
+func (m *member) runApart(ctx context.Context, s session, alone bool) error {
+	if alone {
+		m.err = m.run(ctx, s)
+		m.failed = m.err != nil
+		return m.err
+	}
+	if err := s.send(ctx, []*statement{{text: "SAVEPOINT member"}}); err != nil {
+		return err
+	}
+	ends := []*statement{{text: "RELEASE member"}}
+	m.err = m.run(ctx, s)
+	if m.failed = m.err != nil; m.failed {
+		ends = []*statement{{text: "ROLLBACK TO member"}, {text: "RELEASE member"}}
+	}
+	return s.send(ctx, ends)
+}
+
+// statements are what a transaction asks for, step by step.
+func (m *member) statements(ctx context.Context) iter.Seq[[]*statement] {
+	return func(yield func([]*statement) bool) { m.err = m.run(ctx, relay(yield)) }
+}
+
 // errNothing takes back a transaction.
 var errNothing = errors.New("nothing is to be recorded")
 
@@ -141,7 +173,7 @@ func (g *groups) once(key, row string, t *transaction, do func(*transaction) err
 	g.mu.Unlock()
 	if !led && !g.isServed(key) {
 		g.round(key)
-		go g.lead(key) // what has come meanwhile
+		g.follow(key)
 	}
 	select {
 	case <-m.ended:
@@ -170,7 +202,7 @@ func (g *groups) leave(key string, m *member) error {
 	select {
 	case <-m.ended: // since then
 		return m.wait()
-	default:
+	case <-time.After(leaveTime):
 		return &Doubt{m.ctx.Err()}
 	}
 }
@@ -188,6 +220,29 @@ func (g *groups) isServed(key string) bool {
 	}
 }
 
+// follow lets a goroutine lead what has come meanwhile.
+func (g *groups) follow(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		g.refuse(key)
+	case len(g.waiting[key]) == 0:
+		delete(g.waiting, key)
+	default:
+		g.leaders.Go(func() { g.lead(key) })
+	}
+}
+
+// refuse ends all that wait, of a ledger that is closed.
+func (g *groups) refuse(key string) {
+	for _, m := range g.waiting[key] {
+		m.err = errClosed
+		m.end()
+	}
+	delete(g.waiting, key)
+}
+
 // lead carries out what waits, and what comes meanwhile.
 func (g *groups) lead(key string) {
 	for g.round(key) {
@@ -200,12 +255,33 @@ func (g *groups) round(key string) bool {
 	if len(members) == 0 {
 		return false
 	}
-	g.carryOut(members)
+	if members[0].l.IsShared() {
+		g.carryOut(members)
+		return true
+	}
+	g.putBack(key, carryOutInTurn(members))
 	return true
 }
 
-// take takes the next transactions, so many of each owner, by the names of their rows: replicas that take the same ones do
-// so in one order, and none waits for one that waits for it.
+// putBack lets transactions wait on, in front of all others, but for those that nobody waits for any more.
+func (g *groups) putBack(key string, members []*member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var rest []*member
+	for _, m := range members {
+		if m.err = m.ctx.Err(); m.err == nil {
+			rest = append(rest, m)
+			continue
+		}
+		m.err = &Busy{m.err, 0}
+		m.end()
+	}
+	g.waiting[key] = append(rest, g.waiting[key]...)
+}
+
+// take takes the next transactions, so many of each owner. In a file an owner's second goes behind the first of all others;
+// elsewhere they go by the names of their rows: replicas that take the same ones do so in one order, and none waits for one
+// that waits for it.
 func (g *groups) take(key string) (members []*member) {
 	most := g.size()
 	if most == 1 { // they go side by side
@@ -213,10 +289,15 @@ func (g *groups) take(key string) (members []*member) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.closed {
+		g.refuse(key)
+		return nil
+	}
 	of, rest := map[string]int{}, []*member{}
 	for _, m := range g.waiting[key] {
 		owner := turnOf(m.ctx).Owner
 		if of[owner]++; of[owner] <= most {
+			m.nth = of[owner]
 			members = append(members, m)
 		} else {
 			rest = append(rest, m)
@@ -225,7 +306,12 @@ func (g *groups) take(key string) (members []*member) {
 	if g.waiting[key] = rest; len(members) == 0 {
 		delete(g.waiting, key)
 	}
-	slices.SortStableFunc(members, func(a, b *member) int { return strings.Compare(a.row, b.row) })
+	slices.SortStableFunc(members, func(a, b *member) int {
+		if a.l.IsShared() {
+			return strings.Compare(a.row, b.row)
+		}
+		return a.nth - b.nth
+	})
 	return members
 }
 
@@ -250,39 +336,33 @@ func (g *groups) carryOut(members []*member) {
 		if len(failed) == 0 { // the database has failed all of them
 			break
 		}
-		carryOutAlone(failed, until)
+		carryOutAlone(failed)
 		members = rest
 	}
-	carryOutAlone(members, until)
+	carryOutAlone(members)
 }
 
-// carryOutAlone carries each transaction out in one of its own, side by side where the database takes several.
-func carryOutAlone(members []*member, until time.Time) {
+// carryOutAlone carries each transaction out in one of its own, side by side.
+func carryOutAlone(members []*member) {
+	if len(members) == 1 {
+		members[0].carryOut()
+		return
+	}
 	var work sync.WaitGroup
 	defer work.Wait()
 	for _, m := range members {
-		if m.l.IsShared() && len(members) > 1 {
-			work.Go(func() { m.carryOut(until) })
-		} else {
-			m.carryOut(until)
-		}
+		work.Go(m.carryOut)
 	}
 }
 
-// carryOut carries a transaction out. Whoever goes does not break a file of SQLite off: its group ends in time.
-func (m *member) carryOut(until time.Time) {
+// carryOut carries a transaction out alone.
+func (m *member) carryOut() {
 	defer m.end()
-	ctx := m.ctx
-	if !m.l.IsShared() {
-		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
-		defer cancel()
-		ctx = bounded
-	}
-	m.err = m.l.transact(ctx, func(s session) error {
-		if err := m.run(ctx, s); err != nil {
+	m.err = m.l.transact(m.ctx, func(s session) error {
+		if err := m.run(m.ctx, s); err != nil {
 			return err
 		}
-		return committed(s.commit(ctx))
+		return committed(s.commit(m.ctx))
 	})
 }
 
@@ -294,17 +374,13 @@ func (g *groups) carryOutTogether(members []*member, until time.Time) (over bool
 	defer cancel()
 	ctx, breakOff := context.WithCancel(bounded)
 	defer breakOff()
-	run := runInTurn
-	if l.IsShared() {
-		run = runTogether
-		for _, m := range members {
-			defer context.AfterFunc(m.ctx, func() { breakOffSoon(ctx, breakOff) })()
-		}
+	for _, m := range members {
+		defer context.AfterFunc(m.ctx, func() { breakOffSoon(ctx, breakOff) })()
 	}
 	err := l.transact(ctx, func(s session) error {
 		begun := time.Now()
-		err := run(ctx, s, members)
-		if l.IsShared() && !errors.Is(err, errNothing) { // a refusal has ended it early
+		err := runTogether(ctx, s, members)
+		if !errors.Is(err, errNothing) { // a refusal has ended it early
 			g.learn(len(members), time.Since(begun))
 		}
 		if err != nil {
@@ -314,15 +390,13 @@ func (g *groups) carryOutTogether(members []*member, until time.Time) (over bool
 			return ctx.Err()
 		}
 		over = true
-		if l.IsShared() {
-			for _, m := range members {
-				close(m.decided)
-			}
+		for _, m := range members {
+			close(m.decided)
 		}
 		return committed(s.commit(bounded))
 	})
 	for _, m := range members {
-		if over && !m.failed {
+		if over {
 			m.err = err
 		}
 	}
@@ -338,82 +412,3 @@ func breakOffSoon(group context.Context, breakOff func()) {
 	case <-group.Done():
 	}
 }
-
-// runInTurn runs transactions one after the other. What fails takes back nothing of the others.
-func runInTurn(ctx context.Context, s session, members []*member) error {
-	deadline, _ := ctx.Deadline()
-	for _, m := range members {
-		own, cancel := context.WithDeadline(context.WithoutCancel(m.ctx), deadline)
-		defer cancel()
-		if err := m.runApart(own, s); err != nil { //nolint:contextcheck // the transaction has it
-			return err
-		}
-	}
-	return nil
-}
-
-// runApart runs a transaction within another.
-func (m *member) runApart(ctx context.Context, s session) error {
-	if err := s.send(ctx, []*statement{{text: "SAVEPOINT member"}}); err != nil {
-		return err
-	}
-	ends := []*statement{{text: "RELEASE member"}}
-	m.err = m.run(ctx, s)
-	if m.failed = m.err != nil; m.failed {
-		ends = []*statement{{text: "ROLLBACK TO member"}, {text: "RELEASE member"}}
-	}
-	return s.send(ctx, ends)
-}
-
-// runTogether runs transactions side by side: the next statements of all of them go to the database at once.
-func runTogether(ctx context.Context, s session, members []*member) error {
-	nexts := make([]func() ([]*statement, bool), len(members))
-	for n, m := range members {
-		next, stop := iter.Pull(m.statements(ctx))
-		defer stop()
-		nexts[n] = next
-	}
-	for {
-		var all, last []*statement
-		failed := false
-		for n, m := range members {
-			some, more := nexts[n]()
-			for _, one := range some {
-				if one.last {
-					last = append(last, one)
-				} else {
-					all = append(all, one)
-				}
-			}
-			m.failed = !more && m.err != nil
-			failed = failed || m.failed
-		}
-		all = append(all, last...)
-		switch {
-		case failed:
-			return errNothing
-		case len(all) == 0:
-			return nil
-		}
-		if err := s.send(ctx, all); err != nil {
-			return err
-		}
-	}
-}
-
-// statements are what a transaction asks for, step by step.
-func (m *member) statements(ctx context.Context) iter.Seq[[]*statement] {
-	return func(yield func([]*statement) bool) { m.err = m.run(ctx, relay(yield)) }
-}
-
-// relay is the session of a transaction whose statements others send.
-type relay func([]*statement) bool
-
-func (r relay) send(_ context.Context, statements []*statement) error {
-	if !r(statements) {
-		return errNothing
-	}
-	return nil
-}
-
-func (r relay) commit(context.Context) error { return nil } // whoever sends them commits

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,52 +157,65 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 	}
 }
 
-// In a file each sees what those before it have done, and nobody is beside it. Those of an owner that are too many come next.
-func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
-	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	steps, running, seen := map[string]func(*transaction) error{}, 0, map[int]bool{}
-	for n := range groupMost + 3 {
-		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
-			if running++; running > 1 {
-				return errors.New("another is beside it")
+// Close waits for those that are carried out, and refuses those that wait.
+func TestCloseLeavesNobodyInAGroup(t *testing.T) {
+	for name, url := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "book.db"), "PostgreSQL": proctest.Database(t)} {
+		t.Run(name, func(t *testing.T) {
+			l := groupOf(t, url)
+			begin := func() (begun, release chan struct{}, ended chan error) {
+				begun, release, ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				go func() {
+					ended <- l.inStudio(inTurn(t.Context(), forOrder, "studio"), "", func(*transaction) error {
+						close(begun)
+						<-release
+						return nil
+					})
+				}()
+				return begun, release, ended
 			}
-			noted := 0
-			err := tx.row(`SELECT COUNT(*) FROM facts WHERE name LIKE 'one %'`).Scan(&noted)
-			seen[noted] = true
-			running--
-			return err
-		}
-	}
-	errs, groups := together(t, l, steps, l.inStudio)
-	if err := errors.Join(slices.Collect(maps.Values(errs))...); err != nil {
-		t.Error(err)
-	}
-	if groups != 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
-		t.Errorf("%d transactions, and they have seen %v", groups, slices.Sorted(maps.Keys(seen)))
-	}
-}
-
-// What one is refused costs the others of a file nothing.
-func TestARefusalRepeatsNoOtherOfAFile(t *testing.T) {
-	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	ran := 0
-	steps := map[string]func(*transaction) error{"neighbour": func(*transaction) error { ran++; return nil }}
-	for n := range groupMost {
-		steps[fmt.Sprint("refused ", n)] = func(*transaction) error { return ErrKeyTaken }
-	}
-	errs, groups := together(t, l, steps, func(ctx context.Context, name string, do func(*transaction) error) error {
-		if name == "neighbour" {
-			ctx = inTurn(ctx, forOrder, name)
-		}
-		return l.inStudio(ctx, name, do)
-	})
-	for name, err := range errs {
-		if errors.Is(err, ErrKeyTaken) == (name == "neighbour") {
-			t.Errorf("%s ends with %v", name, err)
-		}
-	}
-	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'neighbour' OR name LIKE 'refused %'`); noted != "1" || ran != 1 || groups != 2 {
-		t.Errorf("%s are noted in %d groups, the neighbour's %d times", noted, groups, ran)
+			until := func(holds func() bool) {
+				for done := false; !done; runtime.Gosched() {
+					l.groups.mu.Lock()
+					done = holds()
+					l.groups.mu.Unlock()
+				}
+			}
+			oneWaits := func() bool {
+				for _, waiting := range l.groups.waiting {
+					return len(waiting) == 1
+				}
+				return false
+			}
+			begun, release, first := begin()
+			<-begun
+			begun, releaseSecond, second := begin()
+			until(oneWaits)
+			close(release)
+			<-begun // it is led by nobody's call
+			_, _, third := begin()
+			until(oneWaits)
+			var released atomic.Bool
+			closed := make(chan bool)
+			go func() {
+				_ = l.Close()
+				closed <- released.Load()
+			}()
+			until(func() bool { return l.groups.closed })
+			released.Store(true)
+			close(releaseSecond)
+			if !<-closed {
+				t.Error("Close has not waited for what is carried out")
+			}
+			if err := errors.Join(<-first, <-second); err != nil {
+				t.Error(err)
+			}
+			if _, away := errors.AsType[*Unavailable](<-third); !away {
+				t.Error("who waits is not refused")
+			}
+			if _, away := errors.AsType[*Unavailable](l.inStudio(t.Context(), "", fine)); !away {
+				t.Error("who comes is not refused")
+			}
+		})
 	}
 }
 

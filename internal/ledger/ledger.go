@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,8 +68,6 @@ type Ledger struct {
 	groups   groups                           // of transactions
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
-
-	work sync.WaitGroup
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
@@ -134,7 +131,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		l.reads = at.newPool(db, sqliteReaders, at.statements)
 	}
 	if l.IsDurable() && !l.IsShared() {
-		l.groups.serve(&l.work) //nolint:contextcheck // each transaction has its own
+		l.groups.serve() //nolint:contextcheck // each transaction has its own
 	}
 	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {
@@ -198,7 +195,6 @@ func withSetting(ctx context.Context, err error) error {
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
 	l.groups.close()
-	l.work.Wait()
 	for _, p := range []*pool{l.reads, l.writes} {
 		if p != nil {
 			err = errors.Join(err, p.Close())

@@ -29,6 +29,7 @@ type transaction struct {
 }
 
 // AnswerTime bounds each question to the ledger, all repeats of it together: a database that takes longer does not answer.
+// In a file of SQLite it bounds the wait for a turn, and each turn.
 const AnswerTime = 5 * time.Second
 
 // attempts is how often a transaction is carried out that the database has given up for another's sake.

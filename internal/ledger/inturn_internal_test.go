@@ -1,0 +1,110 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// In a file each sees what those before it have done, and nobody is beside it. Those of an owner that are too many come next.
+func TestAFileCarriesOutOneAfterTheOther(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	steps, running, seen := map[string]func(*transaction) error{}, 0, map[int]bool{}
+	for n := range groupMost + 3 {
+		steps[fmt.Sprint("one ", n)] = func(tx *transaction) error {
+			if running++; running > 1 {
+				return errors.New("another is beside it")
+			}
+			noted := 0
+			err := tx.row(`SELECT COUNT(*) FROM facts WHERE name LIKE 'one %'`).Scan(&noted)
+			seen[noted] = true
+			running--
+			return err
+		}
+	}
+	errs, groups := together(t, l, steps, l.inStudio)
+	if err := errors.Join(slices.Collect(maps.Values(errs))...); err != nil {
+		t.Error(err)
+	}
+	if groups != 3 || len(seen) != groupMost+3 || !seen[1] || !seen[groupMost+3] {
+		t.Errorf("%d transactions, and they have seen %v", groups, slices.Sorted(maps.Keys(seen)))
+	}
+}
+
+// What one is refused costs the others of a file nothing.
+func TestARefusalRepeatsNoOtherOfAFile(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	ran := 0
+	steps := map[string]func(*transaction) error{"neighbour": func(*transaction) error { ran++; return nil }}
+	for n := range groupMost {
+		steps[fmt.Sprint("refused ", n)] = func(*transaction) error { return ErrKeyTaken }
+	}
+	errs, groups := together(t, l, steps, func(ctx context.Context, name string, do func(*transaction) error) error {
+		if name == "neighbour" {
+			ctx = inTurn(ctx, forOrder, name)
+		}
+		return l.inStudio(ctx, name, do)
+	})
+	for name, err := range errs {
+		if errors.Is(err, ErrKeyTaken) == (name == "neighbour") {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+	if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'neighbour' OR name LIKE 'refused %'`); noted != "1" || ran != 1 || groups != 2 {
+		t.Errorf("%s are noted in %d groups, the neighbour's %d times", noted, groups, ran)
+	}
+}
+
+// One that ends the whole transaction of a file takes nothing from the others: they are carried out without it.
+func TestWhatEndsAGroupOfAFileEndsAlone(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	steps := map[string]func(*transaction) error{
+		"ends it": func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err }, // as SQLite does where the disk is full
+		"refused": func(*transaction) error { return ErrKeyTaken },
+	}
+	for n := range 4 {
+		steps[fmt.Sprint("one ", n)] = fine
+	}
+	errs, _ := together(t, l, steps, l.inStudio)
+	for name, err := range errs {
+		if _, away := errors.AsType[*Unavailable](err); away != (name == "ends it") || errors.Is(err, ErrKeyTaken) != (name == "refused") {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+	if noted := l.Ask(t, `SELECT (SELECT COUNT(*) FROM facts WHERE name LIKE 'one %') || ' and ' || (SELECT COUNT(*) FROM facts WHERE name IN ('ends it', 'refused'))`); noted != "4 and 0" {
+		t.Errorf("noted are %s", noted)
+	}
+}
+
+// Those of a file that take long go one after the other, each once, and nobody waits longer than for a turn and its time.
+func TestWhatTakesLongInAFileIsCarriedOutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+		steps, ran, began := map[string]func(*transaction) error{}, map[string]int{}, time.Now()
+		for n := range 4 {
+			name := fmt.Sprint("one ", n)
+			steps[name] = func(*transaction) error {
+				ran[name]++ // none runs beside another
+				time.Sleep(3 * time.Second)
+				return nil
+			}
+		}
+		errs, _ := together(t, l, steps, l.inStudio)
+		written := 0
+		for name, err := range errs {
+			if _, busy := errors.AsType[*Busy](err); busy != (ran[name] == 0) || ran[name] > 1 {
+				t.Errorf("%s ran %d times, and ends with %v", name, ran[name], err)
+			}
+			written += ran[name]
+		}
+		if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name LIKE 'one %'`); noted != "2" || written != 2 || time.Since(began) != 6*time.Second {
+			t.Errorf("%s of %d are noted after %v", noted, written, time.Since(began))
+		}
+	})
+}
