@@ -77,7 +77,8 @@ func TestATableSaysWhichColumnsATerminalHasNoRoomFor(t *testing.T) {
 		"wide":     {Style{Terminal: true}, 60, "ORDER  STATE    PROBLEM\nord_1  unknown  the catalog did not answer\n"},
 		"narrower": {Style{Terminal: true}, 30, "ORDER  STATE    PROBLEM\nord_1  unknown  the catalog ~\n"},
 		"narrow": {
-			Style{Terminal: true}, 20,
+			Style{Terminal: true},
+			20,
 			"ORDER  STATE\nord_1  unknown\nThis terminal has\n    no room for\n    PROBLEM: -o\n    json and a pipe\n    (| less -S)\n    show all.\n",
 		},
 	} {

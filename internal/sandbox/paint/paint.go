@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -30,13 +30,9 @@ func (v Values) Integer(name string) int64 { n, _ := v[name].(int64); return n }
 // Number is the number of a name, or 0.
 func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return n }
 
-func (v Values) flag(name string) bool { b, _ := v[name].(bool); return b }
-
 // Size is the width and height of the picture that is asked for, in pixels.
 func (v Values) Size() (w, h int) {
-	if _, err := fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h); err != nil {
-		return 0, 0
-	}
+	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // it was checked, or there is none
 	return w, h
 }
 
@@ -59,10 +55,5 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 
 // mentions reports whether one of the cues is a word of the text, in singular or plural.
 func mentions(text, cues string) bool {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return r != '\'' && r != '-' && (r < '0' || r > '9' && r < 'a' || r > 'z' && r < 0x80)
-	})
-	return slices.ContainsFunc(strings.Fields(cues), func(cue string) bool {
-		return slices.Contains(words, cue) || slices.Contains(words, cue+"s") || slices.Contains(words, cue+"y")
-	})
+	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }
