@@ -37,11 +37,15 @@ type ordersListCmd struct {
 // Run lists orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Owner: c.Owner, Unowned: c.Unowned}
-	heads := "ORDER\tTIME\tOWNER\tCALLER\tKEY\tMODEL\tSTATE\tRENDER\tRESERVED\tCOST\tCLAIMS\tUNTIL\tPROBLEM"
+	heads := "ORDER\tTIME\tSTATE\tRESERVED\tCOST\tUNTIL\tOWNER\tCALLER\tKEY\tMODEL\tRENDER\tCLAIMS\tPROBLEM" // what fits most terminals first
 	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) []string {
+		reserved := ""
+		if o.ReservedCents != 0 {
+			reserved = cli.Money(o.ReservedCents, "")
+		}
 		return []string{
-			o.ID, utc(&o.OrderTime), o.Owner, o.Caller, o.IdempotencyKey, o.ModelID, o.State, o.GenerationID, cli.Money(o.ReservedCents, ""),
-			costOf(o), strconv.Itoa(o.Claims), utc(o.SentAgainUntil), o.Problem,
+			o.ID, utc(&o.OrderTime), o.State, reserved, costOf(o), utc(o.SentAgainUntil),
+			o.Owner, o.Caller, o.IdempotencyKey, o.ModelID, o.GenerationID, strconv.Itoa(o.Claims), o.Problem,
 		}
 	})
 }
