@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	resultCount  = flag.Int("results", 40, "results to copy")
+	resultCount  = flag.Int("results", 120, "results to copy: of fewer, those that kills have read again are a large part")
 	resultRounds = flag.Int("result-rounds", 1, "how often to kill Easel, the store and the catalog in turn while results are copied")
 )
 
