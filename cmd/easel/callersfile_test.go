@@ -112,7 +112,7 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 			t.Fatal(free, err)
 		}
 	}
-	told := func(teams string) string {
+	logOf := func(teams string) string {
 		inForce, err := callers.Parse([]byte("callers: []\nteams:\n" + teams))
 		if err != nil {
 			t.Fatal(err)
@@ -121,16 +121,16 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 		warnOfMissingOwners(t.Context(), book, inForce, slog.New(slog.NewTextHandler(&log, nil)))
 		return log.String()
 	}
-	if log := told("  studio: {}\n"); !strings.Contains(log, "owners=1") {
+	if log := logOf("  studio: {}\n"); !strings.Contains(log, "owners=1") {
 		t.Errorf("without print it says %q", log)
 	}
-	if log := told("  studio: {}\n  print: {}\n"); log != "" {
+	if log := logOf("  studio: {}\n  print: {}\n"); log != "" {
 		t.Errorf("with both it says %q", log)
 	}
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if log := told("  studio: {}\n"); !strings.Contains(log, "does not say") {
+	if log := logOf("  studio: {}\n"); !strings.Contains(log, "does not say") {
 		t.Errorf("when the ledger is away it says %q", log)
 	}
 }

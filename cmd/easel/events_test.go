@@ -16,14 +16,14 @@ import (
 )
 
 func TestDevTellsAReceiver(t *testing.T) {
-	told := make(chan string, 10)
+	delivered := make(chan string, 10)
 	var answer atomic.Int64
 	answer.Store(http.StatusNoContent)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e struct{ ID, Type, Subject string }
 		_ = json.NewDecoder(r.Body).Decode(&e)
 		w.WriteHeader(int(answer.Load()))
-		told <- e.ID + " " + e.Type + " " + e.Subject
+		delivered <- e.ID + " " + e.Type + " " + e.Subject
 	}))
 	defer receiver.Close()
 	banner, _ := devOn(t, "--events", receiver.URL+"/", "--speed", "20")
@@ -31,9 +31,9 @@ func TestDevTellsAReceiver(t *testing.T) {
 		t.Errorf("the banner is\n%s", banner)
 	}
 	order := as(t, banner, proctest.Find(t, `key +(\S+)`, banner), "generate", "studio/haiku", "prompt=rain", "-q")
-	first := <-told
+	first := <-delivered
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
-		t.Errorf("told is %q of %s%s", first, order.stdout, order.stderr)
+		t.Errorf("delivered is %q of %s%s", first, order.stdout, order.stderr)
 	}
 	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `status +http://(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
 	run := func(exit int, want string, args ...string) {
@@ -52,8 +52,8 @@ func TestDevTellsAReceiver(t *testing.T) {
 	run(exitUsage, "no events for a team of this name", "replay", "--team", "nobody", "--since", "1h")
 	run(exitOK, "0 events will be sent again", "replay", "--team", "dev", "--since", "1h", "--given-up")
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
-	if again := <-told; again != first {
-		t.Errorf("told again is %q, and was %q", again, first)
+	if again := <-delivered; again != first {
+		t.Errorf("delivered again is %q, and was %q", again, first)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestDevTellsAReceiver(t *testing.T) {
 // event waits for the copy.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"
-	told := make(chan string, 10)
+	delivered := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var e struct{ Data struct{ ResultURL string } }
 		_ = json.NewDecoder(r.Body).Decode(&e)
-		told <- e.Data.ResultURL
+		delivered <- e.Data.ResultURL
 	}))
 	defer receiver.Close()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "100")
@@ -82,9 +82,9 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
 	}
 	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
-	at := <-told
+	at := <-delivered
 	if want := public + "/v1/generations/" + strings.TrimSpace(order.stdout) + "/content"; at != want {
-		t.Fatalf("told is %q, want %q\n%s", at, want, order.stderr)
+		t.Fatalf("delivered is %q, want %q\n%s", at, want, order.stderr)
 	}
 	answer, body := fetchFile(t, http.MethodGet, strings.Replace(at, public, "http://"+addr("http"), 1), "Authorization", "Bearer poster-token")
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.HasPrefix(body, []byte("\x89PNG")) {

@@ -108,11 +108,11 @@ func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
 		UpstreamKeyFile: secret("key", 0o644), CallersFile: secret("callers", 0o640), TLSKeyFile: secret("tls.key", 0o444),
 		ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
 	}
-	told := &events.Teams{}
-	told.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
+	teams := &events.Teams{}
+	teams.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
 	warned := func() (settings []string) {
 		var log bytes.Buffer
-		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), told, nil)
+		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), teams, nil)
 		for line := range strings.Lines(log.String()) {
 			var l struct{ Level, Setting, File string }
 			if err := json.Unmarshal([]byte(line), &l); err != nil {

@@ -25,11 +25,11 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(page), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	told := map[string]bool{}
+	named := map[string]bool{}
 	for row := range strings.Lines(table) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(first, -1) {
-			told[name[1]] = true
+			named[name[1]] = true
 		}
 	}
 	used := map[string]bool{}
@@ -40,11 +40,11 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 		t.Errorf("only %d attributes are found: this test has lost its way", len(used))
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		if !told[name] {
+		if !named[name] {
 			t.Errorf("the table lacks %s", name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(told)) {
+	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !used[name] {
 			t.Errorf("the table has %s, which no line has", name)
 		}

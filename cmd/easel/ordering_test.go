@@ -24,17 +24,17 @@ func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	}
 	inject(t, http.MethodPost, faults, `{"route": "POST /generations", "status": 503, "count": 100000}`)
 	ordered := map[string]*running{}
-	for flags, told := range map[string]string{
+	for flags, said := range map[string]string{
 		"":                  "the catalog answers 503); sending the same order again in ",
 		"-o json":           `{"note":"the outcome is not known yet (the catalog answers 503)`,
 		"--count 2":         "the catalog answers 503); sending the same order again in ",
 		"--count 2 -o json": `{"note":"the outcome is not known yet (the catalog answers 503)`,
 	} {
 		began := time.Now()
-		ordered[flags] = start(t, env, func(_, stderr string) bool { return strings.Contains(stderr, told) },
+		ordered[flags] = start(t, env, func(_, stderr string) bool { return strings.Contains(stderr, said) },
 			append([]string{"generate", "studio/haiku", "prompt=rain"}, strings.Fields(flags)...)...)
 		if took := time.Since(began); took > 10*time.Second { // 1.5 s of the server, and what a busy machine takes
-			t.Errorf("%q: told after %v", flags, took)
+			t.Errorf("%q: said after %v", flags, took)
 		}
 	}
 	inject(t, http.MethodDelete, faults, "")
