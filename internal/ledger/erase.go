@@ -136,16 +136,8 @@ func erasePending(tx *transaction, owner, subjects string, placed map[string]Ord
 
 // asErased is an order of which an event of some type tells, without what is erased.
 func (o Order) asErased(eventType string) Order {
+	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true
-	if o.Deleted = eventType == EventDeleted; o.Deleted {
-		return o
-	}
-	o.Absence = lifecycle.Absence{}
-	for status, told := range eventTypes {
-		if told == eventType {
-			o.Status = status
-		}
-	}
 	return o
 }
 

@@ -73,6 +73,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 		"nobody saw it fail":                   {[]saw{{Status: lifecycle.Refunded}}, []string{"generation.refunded: g1 refunded false 7 a haiku"}},
 		"it was deleted":                       {[]saw{{Status: lifecycle.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.deleted: g1 succeeded true 7 a haiku"}},
 		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 a haiku"}},
+		"its end is recorded late":             {[]saw{{Deleted: true}, {Status: lifecycle.Succeeded}}, []string{"generation.deleted: g1 placed true 7 a haiku", "generation.succeeded: g1 succeeded false 7 a haiku"}},
 		"it is not visible yet":                {[]saw{{NotFound: true}}, nil},
 		"it runs":                              {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {}}, nil},
 	} {

@@ -78,10 +78,24 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	err := label(t, labelled)
 	for _, eventType := range types {
 		if err == nil {
-			err = t.tell(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0], text)})
+			err = t.tell(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0].as(eventType), text)})
 		}
 	}
 	return err
+}
+
+// as is an order of which an event of some type tells: a state may be recorded after the generation was deleted.
+func (o Order) as(eventType string) Order {
+	if o.Deleted = eventType == EventDeleted; o.Deleted {
+		return o
+	}
+	o.Absence = lifecycle.Absence{}
+	for status, told := range eventTypes {
+		if told == eventType {
+			o.Status = status
+		}
+	}
+	return o
 }
 
 // tellBudgets writes the events of the budgets of the time of an order that have changed, each threshold once.
