@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
@@ -63,4 +65,24 @@ func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	busy, pages, moved := 0, 0, 0
 	err = conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &moved)
 	return busy == 0, err
+}
+
+// logMost is from which size on the log of a file of SQLite is emptied by whoever writes, every logEvery: SQLite itself begins
+// it anew only where nobody reads at that moment, and leaves it as large as it was.
+const (
+	logMost  = 64 << 20
+	logEvery = time.Second
+)
+
+// boundLog empties the log of a file of SQLite where it has grown large. Those who lead its group call it, one at a time.
+func (l *Ledger) boundLog() {
+	if l.lock == nil || time.Since(l.logSeen) < logEvery {
+		return
+	}
+	l.logSeen = time.Now()
+	log, err := os.Stat(strings.TrimSuffix(l.lock.Path(), ".lock") + "-wal")
+	if err != nil || log.Size() <= logMost {
+		return
+	}
+	_, _ = l.empty(context.Background()) // the next time tries again
 }

@@ -260,6 +260,7 @@ func (g *groups) round(key string) bool {
 		return true
 	}
 	g.putBack(key, carryOutInTurn(members))
+	members[0].l.boundLog()
 	return true
 }
 

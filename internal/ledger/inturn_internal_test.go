@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,4 +109,37 @@ func TestWhatTakesLongInAFileIsCarriedOutOnce(t *testing.T) {
 			t.Errorf("%s of %d are noted after %v", noted, written, time.Since(began))
 		}
 	})
+}
+
+// A log that has grown while somebody reads is emptied when that has ended.
+func TestTheLogOfAFileDoesNotStayLarge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "book.db")
+	l := groupOf(t, "sqlite:"+file)
+	end := l.Report(t)
+	large := func() bool {
+		log, err := os.Stat(file + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log.Size() > logMost
+	}
+	note := func(n, bytes int) {
+		if err := l.inStudio(t.Context(), "", func(tx *transaction) error {
+			_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, fmt.Sprint("large ", n), strings.Repeat("x", bytes))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for ; !large(); n++ {
+		note(n, 1<<20)
+	}
+	end()
+	for until := time.Now().Add(30 * time.Second); large() && time.Now().Before(until); n++ {
+		note(n, 1)
+	}
+	if large() {
+		t.Error("it has stayed large")
+	}
 }

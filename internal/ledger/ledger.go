@@ -68,6 +68,7 @@ type Ledger struct {
 	groups   groups                           // of transactions
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
+	logSeen  time.Time                        // when the size of that log was looked at
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
