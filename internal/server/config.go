@@ -123,6 +123,8 @@ const (
 	publicTimeout = 2 * time.Second
 	// streamWindow is how many bytes a call may send before they are read.
 	streamWindow = 64 << 10
+	// readBuffer is of a gRPC connection: as large as that of HTTP, since silent connections keep theirs.
+	readBuffer = 4 << 10
 	// connWindow is how many bytes a gRPC client may send ahead on one connection: a request of the
 	// largest size in one go. The windows of the calls limit the unread bytes.
 	connWindow = 4 << 20

@@ -36,6 +36,7 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 		// itself grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:             keepaliveIdle,
