@@ -25,7 +25,13 @@ var (
 	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
 	ForgedFor                                 = forgedFor
-	UnprovedAll, StreamWindow                 = unprovedCalls + unprovedCalls/spareShare, streamWindow
+	UnprovedAll, StreamWindow                 = withSpare(unprovedCalls), streamWindow
+	PublicPlaces, PublicBytes                 = publicPlaces, publicBytes
+	PagePlaces, PageBytes                     = pagePlaces, pageBytes
+	RefusalPlaces, RefusalBytes               = refusalPlaces, refusalBytes
+	CopyReaders, CopyBytes                    = copyReaders, copyBytes
+	MemoryOfCallers, MemoryOfNobody           = memoryOfCallers(), memoryOfNobody()
+	IdleBytes                                 = idleBytes
 	ProofWait, RejectedFor                    = proofWait, rejectedFor
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout

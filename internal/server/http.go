@@ -21,7 +21,7 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
-			// What of a body is kept before it is read.
+			// What of a body is kept before it is read. It belongs to the place of its request, not to the connection.
 			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 4 * streamWindow,
 			SendPingTimeout:  keepaliveIdle,
 			PingTimeout:      keepaliveTimeout,

@@ -113,7 +113,7 @@ func limits() []limit {
 		},
 		{
 			"memory of what they have sent meanwhile",
-			fmt.Sprintf("%s of %s: %s MiB", number(server.UnprovedAll), inBytes(server.StreamWindow), number((server.UnprovedAll*server.StreamWindow+1<<20-1)>>20)),
+			memory(server.UnprovedAll, server.StreamWindow),
 			"there are no more",
 			[]string{"TestCallsThatWaitForAProofAreBounded"},
 			nil,
@@ -148,6 +148,21 @@ func limits() []limit {
 			nil,
 		},
 		{
+			"memory of calls and health checks without a credential", memory(server.PublicPlaces, server.PublicBytes), "there are no more",
+			[]string{"TestWhatIsHeldCostsNoMoreThanItsPrice"},
+			nil,
+		},
+		{
+			"memory of pages and packages", memory(server.PagePlaces, server.PageBytes), "there are no more",
+			[]string{"TestWhatIsHeldCostsNoMoreThanItsPrice"},
+			nil,
+		},
+		{
+			"memory of refusals over HTTP, and of calls that wait for a proof, beside what they send", memory(server.RefusalPlaces, server.RefusalBytes), "there are no more",
+			[]string{"TestWhatIsHeldCostsNoMoreThanItsPrice"},
+			nil,
+		},
+		{
 			"connections to the gRPC and to the HTTP address, each (`EASEL_MAX_CONNS`)", number(server.ConnsEach) + "; " + number(server.ConnsEach*3/4) + " from one address", "the oldest that has proved nothing makes room, of the address that has the most such; where each has, the new one is closed at once",
 			[]string{"TestAConnectionTooManyIsClosedAtOnceAndOthersGoOn", "TestTheHTTPListenerHasTheSameLimit", "TestANewConnectionGetsTheRoomOfOneThatHasProvedNothing", "TestAttackOfTwoAddressesOnAllConnections"},
 			nil,
@@ -159,9 +174,9 @@ func limits() []limit {
 		},
 		{
 			"memory of the connections to the gRPC or to the HTTP address",
-			fmt.Sprintf("%s of %s: %s MiB", number(server.ConnsEach), inBytes(server.ConnBytes), number((server.ConnsEach*server.ConnBytes+1<<20-1)>>20)),
+			memory(server.ConnsEach, server.ConnBytes),
 			"there are no more",
-			[]string{"TestAttackByHealthWatchesAndSilentConnections"},
+			[]string{"TestAttackByHealthWatchesAndSilentConnections", "TestWhatIsHeldCostsNoMoreThanItsPrice"},
 			nil,
 		},
 		{
@@ -175,9 +190,21 @@ func limits() []limit {
 			"TestABurstTakesNoMoreConnectionsThanItMay", "TestDownloadsThatNobodyReadsKeepNoCallWaiting", "TestAttackOneOwnersRequestsKeepNoOtherWaiting", "TestAWaitForASlotIsNoSilenceOfTheCatalog",
 			"TestUnreadResultsOfABucketHoldUpNoOtherOwner",
 		}, nil},
-		{"readers of [copies](#copies-of-results) at once", "256, a sixteenth for owners who have fewer than 2", "a download waits 10 s, whoever has the fewest before others, and reads the catalog then; where that has not the bytes `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
+		{"readers of [copies](#copies-of-results) at once", fmt.Sprintf("%d, a sixteenth for owners who have fewer than 2", server.CopyReaders), "a download waits 10 s, whoever has the fewest before others, and reads the catalog then; where that has not the bytes `RESOURCE_EXHAUSTED` `OVERLOADED`", []string{
 			"TestUnreadCopiesOfOneTeamLeavePlacesForOthers",
 		}, nil},
+		{
+			"memory of readers of copies", memory(server.CopyReaders, server.CopyBytes), "there are no more",
+			[]string{"TestUnreadCopiesCostNoMoreThanTheirPrice"},
+			nil,
+		},
+		{
+			"memory of all of these, without streams, of which each takes 17 kB", mebibytes(server.MemoryOfCallers + server.MemoryOfNobody),
+			fmt.Sprintf("all calls with all readers of copies (%s), or a server with all that needs no credential (%s), fit into `GOMEMLIMIT=1800MiB`; where both may come at once, a replica needs 4 GiB",
+				mebibytes(server.MemoryOfCallers), mebibytes(server.IdleBytes+server.MemoryOfNobody)),
+			[]string{"TestAllPlacesFitIntoTheMemoryOfAPod"},
+			nil,
+		},
 		{"orders of one owner without an outcome, of those tried within `EASEL_RESEND_WINDOW`", number(ledger.MostOpen), "`RESOURCE_EXHAUSTED` `OVERLOADED`, nothing is sent", []string{
 			"TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore",
 		}, nil},
@@ -227,6 +254,13 @@ func limits() []limit {
 		{"the details of an error; what it names of a request", fmt.Sprintf("4 KiB; %d violations", service.MostViolations), "shortened", []string{"TestAStatusFitsIntoTrailers", "TestOfManyUnknownQueryParametersTenAreNamed"}, nil},
 	}
 }
+
+// memory is what so many of some things take.
+func memory(many, each int) string {
+	return fmt.Sprintf("%s of %s: %s", number(many), inBytes(each), mebibytes(many*each))
+}
+
+func mebibytes(n int) string { return number((n+1<<20-1)>>20) + " MiB" }
 
 func inBytes(n int) string {
 	if n >= 1<<20 {

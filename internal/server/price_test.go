@@ -68,13 +68,44 @@ func TestTheDearestRequestCostsNoMoreThanAPlace(t *testing.T) { // D1 D2
 }
 
 func TestAllPlacesFitIntoTheMemoryOfAPod(t *testing.T) {
-	if all := callMemory(Limits{}.calls()); all > 1800<<20*9/10 {
-		t.Errorf("the places of calls take %d MiB of GOMEMLIMIT=1800MiB", all>>20)
+	const limit = 1800 << 20 // GOMEMLIMIT
+	if all := memoryOfCallers(); all > limit*9/10 {
+		t.Errorf("what callers hold takes %d MiB of GOMEMLIMIT=1800MiB", all>>20)
+	}
+	if all := idleBytes + memoryOfNobody(); all > limit {
+		t.Errorf("what needs no credential takes %d MiB of GOMEMLIMIT=1800MiB", all>>20)
 	}
 }
 
-// connBytes is what a connection takes without its calls.
-const connBytes = 32 << 10
+// Prices in bytes. Package siege measures them, as docs/operating.md prints them.
+const (
+	connBytes    = 32 << 10  // a connection without its calls
+	publicBytes  = 120 << 10 // a call without a credential: its headers, and what it has sent
+	pageBytes    = 104 << 10 // a page with the headers of its request
+	refusalBytes = 56 << 10  // the same of a refusal, or a call that waits for a proof
+	copyBytes    = 288 << 10 // a reader of a copy
+	idleBytes    = 41 << 20  // a server that does nothing
+)
+
+// copyReaders is how many there are in package content.
+const copyReaders = 256
+
+// withSpare is how many of some places there are, those for callers with few among them.
+func withSpare(n int) int { return n + n/spareShare }
+
+// How many of these there are.
+var (
+	publicPlaces  = withSpare(publicCalls) + withSpare(allChecks)
+	pagePlaces    = withSpare(publicCalls)
+	refusalPlaces = withSpare(allRefusals) + withSpare(unprovedCalls)
+)
 
 // callMemory is what all calls may take that have their turn at once, where so many orders may.
 func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }
+
+// memoryOfCallers is what calls and readers of copies take, and memoryOfNobody what needs no credential.
+func memoryOfCallers() int { return callMemory(Limits{}.calls()) + copyReaders*copyBytes }
+
+func memoryOfNobody() int {
+	return withSpare(unprovedCalls)*streamWindow + publicPlaces*publicBytes + pagePlaces*pageBytes + refusalPlaces*refusalBytes + 2*Limits{}.conns()*connBytes
+}

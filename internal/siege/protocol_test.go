@@ -49,9 +49,9 @@ type enemy struct {
 
 // attacked is a server in a process of its own, so that its memory is not the attacker's.
 type attacked struct {
-	grpc, rest string // addresses
-	pid        int
-	trust      *tls.Config // nil in plaintext
+	grpc, rest, admin string // addresses
+	pid               int
+	trust             *tls.Config // nil in plaintext
 }
 
 func startAttacked(t *testing.T, encrypted bool) attacked {
@@ -73,7 +73,7 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 		a.trust.RootCAs.AppendCertsFromPEM(text)
 	}
 	served := serve(t, env)
-	a.grpc, a.rest, a.pid = address(t, served, "grpc"), address(t, served, "http"), served.Pid()
+	a.grpc, a.rest, a.admin, a.pid = address(t, served, "grpc"), address(t, served, "http"), address(t, served, "admin"), served.Pid()
 	return a
 }
 

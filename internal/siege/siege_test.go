@@ -67,7 +67,6 @@ type siege struct {
 	t                   *testing.T
 	box                 *sandbox.Sandbox
 	attacker, neighbour string // credentials
-	admin               string
 	served              *proctest.Process
 	near                *grpc.ClientConn // the neighbour's
 	// call is what the neighbour does again and again, once in so long. A p99 below the floor says nothing.
@@ -126,7 +125,7 @@ func twoTeams(t *testing.T, held string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	key, callers := filepath.Join(dir, "key"), filepath.Join(dir, "callers.yaml")
-	text := "teams: {many: {}, few: {}}\ncallers:\n"
+	text := fmt.Sprintf("teams: {many: {}, few: {}}\ncallers:\n- {name: ops, operator: true, tokens: [\"sha256:%x\"]}\n", sha256.Sum256([]byte("ops")))
 	for name, team := range map[string]string{"attacker": "many", "neighbour": "few"} {
 		text += fmt.Sprintf("- {name: %s, team: %s, tokens: [\"sha256:%x\"]}\n", name, team, sha256.Sum256([]byte(name)))
 	}

@@ -47,7 +47,6 @@ type besieged struct {
 	t         *testing.T
 	good      string // an API key that the catalog knows
 	neighbour string // another
-	admin     string
 	served    *proctest.Process
 }
 
