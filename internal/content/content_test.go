@@ -222,6 +222,35 @@ func TestALieCostsNoCopyThatIsTheOnlyOne(t *testing.T) {
 	})
 }
 
+// What is right before a wrong block is passed on, and no byte of that block.
+func TestEachWrongBlockEndsTheCopyBeforeIt(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		const block, size = 65536, 600_000
+		file := picture(size)
+		s.finish("g1", file)
+		defer s.run(s.results)()
+		s.waitForCopy("g1")
+		for wrong := block + 7; wrong < size; wrong += block {
+			s.store.set(func() {
+				s.store.lie = func(data []byte) []byte {
+					data[wrong] ^= 1
+					return data
+				}
+			})
+			s.upstream.set(func() { delete(s.upstream.files, "g1") })
+			if got, _, err := s.read(s.results, "g1", 3); catalog.KindOf(err) != catalog.KindInterrupted || len(got) != wrong-7-3 || !bytes.Equal(got, file[3:wrong-7]) {
+				s.Errorf("of a copy that is wrong at %d, %d bytes are read, %v", wrong, len(got), err)
+			}
+			s.upstream.set(func() { s.upstream.files["g1"] = file })
+			if got, _, err := s.read(s.results, "g1", 3); err != nil || !bytes.Equal(got, file[3:]) {
+				s.Errorf("with the catalog beside it, %d bytes are read, %v", len(got), err)
+			}
+			s.store.set(func() { s.store.lie = nil })
+			s.waitForCopy("g1")
+		}
+	})
+}
+
 func TestAClaimThatEndsIsAnothers(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		file := picture(1000)

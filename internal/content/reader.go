@@ -16,8 +16,11 @@ import (
 )
 
 // blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
-// on, and a reader holds one.
-const blockSize = 64 << 10
+// on. A reader begins with one, and holds as many as make a run: a reader over the network sleeps between runs.
+const (
+	blockSize = 64 << 10
+	runSize   = 4 * blockSize
+)
 
 const (
 	copyReaders  = 256              // at once
@@ -73,8 +76,9 @@ type copyReader struct {
 
 	place  *gate.Turn // among those who read copies
 	at     int64      // the next byte for the reader
-	block  []byte
-	left   []byte // of the block
+	run    []byte     // the blocks that were read last
+	left   []byte     // of the run
+	later  error      // of the block after it
 	source io.ReadCloser
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -165,7 +169,7 @@ func (b *copyReader) next() error {
 		return err
 	}
 	b.close()
-	b.block = nil // a read that hangs has it still
+	b.run = nil // a read that hangs has it still
 	if ended := b.ctx.Err(); ended != nil {
 		return ended
 	}
@@ -189,26 +193,48 @@ func (b *copyReader) interrupted(err error) error {
 	return &catalog.Error{Kind: catalog.KindInterrupted, Op: opRead, NextOffset: b.at, Err: err}
 }
 
-// fill reads the block that the reader is in, and checks it. At the end its error is [io.EOF].
-func (b *copyReader) fill() error {
+// fill reads the run of blocks that begins where the reader is. At the end its error is [io.EOF]. That of a block which is
+// not the first is one of the next run.
+func (b *copyReader) fill() (err error) {
 	if b.at >= b.row.Size {
 		b.close()
 		return io.EOF
 	}
+	if err, b.later = b.later, nil; err != nil {
+		return err
+	}
 	start := b.at / blockSize * blockSize
-	size := min(blockSize, b.row.Size-start)
-	if b.block == nil {
-		b.block = make([]byte, size) // the first is the largest
-	}
-	if int64(cap(b.block)) < size {
-		b.block = make([]byte, size)
-	}
-	b.block = b.block[:size]
+	end := start + b.room(start)
 	if err := b.open(start); err != nil {
 		return err
 	}
+	for at := start; at < end; at += blockSize {
+		if err := b.read(at, b.run[at-start:min(at+blockSize, end)-start]); err != nil && at == start {
+			return err
+		} else if err != nil {
+			b.later, end = err, at
+		}
+	}
+	b.left = b.run[b.at-start : end-start]
+	return nil
+}
+
+// room makes room for the run that begins at an offset, and gives its size. The first is a block, so that it comes soon.
+func (b *copyReader) room(start int64) int64 {
+	size := min(blockSize, b.row.Size-start)
+	if b.run != nil {
+		size = min(runSize, b.row.Size-start)
+	}
+	if int64(len(b.run)) < size {
+		b.run = make([]byte, size)
+	}
+	return size
+}
+
+// read reads the block at an offset, and checks it.
+func (b *copyReader) read(at int64, block []byte) error {
 	b.timer.Reset(b.blockTime())
-	_, err := io.ReadFull(b.source, b.block)
+	_, err := io.ReadFull(b.source, block)
 	b.timer.Stop()
 	if !b.rescue && b.ctx.Err() == nil {
 		b.results.note(notShort(err))
@@ -218,14 +244,12 @@ func (b *copyReader) fill() error {
 		return fmt.Errorf("%w: they are too few", errWrong)
 	case err != nil:
 		return err
-	case crc32.Checksum(b.block, castagnoli) != binary.BigEndian.Uint32(b.sums[start/blockSize*4:]):
-		if b.rescue {
-			return &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the catalog has other bytes than the copy had"}
-		}
-		return errWrong
+	case crc32.Checksum(block, castagnoli) == binary.BigEndian.Uint32(b.sums[at/blockSize*4:]):
+		return nil
+	case b.rescue:
+		return &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the catalog has other bytes than the copy had"}
 	}
-	b.left = b.block[b.at-start:]
-	return nil
+	return errWrong
 }
 
 // notShort is an error of the store itself: an object that is too short is that object's alone.
