@@ -9,6 +9,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,7 @@ type Content struct {
 	ContentType string
 	SizeBytes   int64
 	SHA256      string // in hex
+	Source      string // of the first byte: "catalog", or "copy" of one that the server keeps; "" where the server does not say
 }
 
 // FetchOptions change a download. The zero value is that of Download and DownloadFile.
@@ -158,6 +160,9 @@ func (d *download) begin(info *easelv1.ContentInfo) (err error) {
 	if info != nil {
 		d.request.Etag, d.size = cmp.Or(info.GetEtag(), d.request.GetEtag()), info.SizeBytes
 		d.content.FileName, d.content.ContentType = info.GetFileName(), info.GetContentType()
+		if info.GetSource() != easelv1.ContentSource_CONTENT_SOURCE_UNSPECIFIED && d.content.Source == "" {
+			d.content.Source = strings.ToLower(strings.TrimPrefix(info.GetSource().String(), "CONTENT_SOURCE_"))
+		}
 	}
 	if d.w == nil {
 		d.w, err = d.open(d.content.FileName)

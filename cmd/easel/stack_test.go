@@ -175,7 +175,7 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 	ask("get", id)
 	ask("list")
 	ask("wait", id)
-	if saved := ask("download", id, "--out", dir); saved["path"] == "" || saved["sha256"] == "" {
+	if saved := ask("download", id, "--out", dir); saved["path"] == "" || saved["sha256"] == "" || saved["source"] != "catalog" {
 		t.Errorf("download answers %v", saved)
 	}
 	ask("delete", id)

@@ -64,6 +64,7 @@ type saved struct {
 	ContentType string `json:"contentType"`
 	SizeBytes   int64  `json:"sizeBytes"`
 	SHA256      string `json:"sha256"`
+	Source      string `json:"source,omitempty"`
 }
 
 func (s *session) printSaved(result saved) {
@@ -78,6 +79,7 @@ func (s *session) printSaved(result saved) {
 			{"type", terminal.OneLine(result.ContentType)},
 			{"size", formatBytes(result.SizeBytes)},
 			{"sha256", result.SHA256},
+			{"from", result.Source},
 		})
 	}
 }
@@ -150,7 +152,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	if err != nil {
 		return saved{}, err
 	}
-	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256}, nil
+	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256, content.Source}, nil
 }
 
 // progress is how far a download is. It is written by the download and read by the live line.
@@ -233,7 +235,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 		return saved{}, isThere(path)
 	}
 	sum := sha256.Sum256([]byte(text))
-	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}, err
+	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}, err
 }
 
 // endedLine ends a text as a file of text ends.

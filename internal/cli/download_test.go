@@ -292,7 +292,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 			t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 		}
 		sum := sha256.Sum256([]byte(text))
-		if want := (saved{test.path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:])}); file != want {
+		if want := (saved{test.path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}); file != want {
 			t.Errorf("the answer is %+v, want %+v", file, want)
 		}
 		wantFile(t, test.path, []byte(text))

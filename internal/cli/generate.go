@@ -114,8 +114,7 @@ func (c *generateCmd) orderOf(inputs, key string) easel.Order {
 const (
 	// slowAnswer is after how long without an answer it is said that there is none yet.
 	slowAnswer = 10 * time.Second
-	// failureTimeout is after how long the server tells of an attempt that failed, while it goes on: see the contract's
-	// CreateGeneration.
+	// failureTimeout is after how long the server tells of an attempt that failed, while it goes on: see CreateGeneration.
 	failureTimeout = 1500 * time.Millisecond
 )
 

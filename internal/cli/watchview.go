@@ -104,8 +104,7 @@ func (v *watchView) seen(g *easelv1.Generation) {
 	}
 }
 
-// release tells what is held back, the oldest generation first. One that does not say when it was ordered is taken for
-// old.
+// release tells what is held back, the oldest generation first, as one that does not say when it was ordered.
 func (v *watchView) release() {
 	slices.SortStableFunc(v.held, func(a, b *easelv1.Generation) int { return a.CreateTime.AsTime().Compare(b.CreateTime.AsTime()) })
 	for _, g := range v.held {
