@@ -1,5 +1,7 @@
 // Where a server is, and how it is spoken to.
+import { lookup, type LookupAddress } from "node:dns";
 import { readFileSync } from "node:fs";
+import { isIP, type LookupFunction } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
@@ -57,7 +59,7 @@ function checked(secret: string): string {
   return secret;
 }
 
-/** Connects. The connection finds out by pings when it is dead. It repeats no call. */
+/** Connects, to each address of the name. A connection finds out by pings when it is dead. No call is repeated. */
 export function connection(baseUrl: string, secret: () => string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
     const key = secret();
@@ -66,8 +68,73 @@ export function connection(baseUrl: string, secret: () => string, options: Place
     return next(request);
   };
   const interceptors = [...(options.interceptors ?? []), sign];
-  const sessionManager = new Connection(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
+  const sessionManager = new Connections(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
   return createGrpcTransport({ readMaxBytes: 8 << 20, ...options, sessionManager, baseUrl, interceptors });
+}
+
+type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
+
+/**
+ * A connection to each address of a name. Each call takes the next one, and another where that has no stream for it: nothing of the call
+ * has left then. The name is resolved again after half a minute, and after a second where a connection has failed.
+ */
+class Connections {
+  readonly authority;
+  readonly #open;
+  readonly #resolve;
+  #all = new Map<string, Connection>();
+  #resolving = Promise.resolve();
+  #until = 0; // when the name is to be resolved again
+  #turn = 0;
+
+  constructor(url: string, pings: Pings) {
+    const { hostname, origin } = new URL(url);
+    const resolver = (pings.nodeOptions as { lookup?: LookupFunction } | undefined)?.lookup ?? lookup;
+    this.authority = origin;
+    this.#open = (at?: LookupAddress) => new Connection(url, at ? { ...pings, nodeOptions: { ...pings.nodeOptions, lookup: only(at) } } : pings);
+    this.#resolve = () =>
+      new Promise<LookupAddress[]>((found) => {
+        if (isIP(hostname.replace(/[[\]]/g, "")) || hostname === "localhost") return found([]);
+        resolver(hostname, { all: true }, (error, addresses) => found(error ? [] : (addresses as LookupAddress[])));
+      });
+  }
+
+  async request(...request: Parameters<Connection["request"]>) {
+    const connections = await this.#connections();
+    const turn = this.#turn++;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await connections[(turn + tries) % connections.length]!.request(...request);
+      } catch (error) {
+        this.#until = Math.min(this.#until, Date.now() + 1000);
+        if (tries === connections.length) throw error;
+      }
+    }
+  }
+
+  notifyResponseByteRead(...read: Parameters<Connection["notifyResponseByteRead"]>) {
+    for (const connection of this.#all.values()) connection.notifyResponseByteRead(...read); // those of other streams ignore it
+  }
+
+  async #connections() {
+    if (Date.now() >= this.#until) {
+      this.#until = Date.now() + 30_000;
+      this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
+    }
+    if (this.#all.size === 0) await this.#resolving;
+    return [...this.#all.values()];
+  }
+
+  /** Where nothing is found, the connection looks for itself, and its error says so. */
+  #use(addresses: LookupAddress[]) {
+    if (addresses.length > 0) this.#all = new Map(addresses.map((at) => [at.address, this.#all.get(at.address) ?? this.#open(at)]));
+    else if (this.#all.size === 0) this.#all.set("", this.#open());
+  }
+}
+
+/** A lookup that finds one address alone. */
+function only({ address, family }: LookupAddress): LookupFunction {
+  return (_name, options, found) => (options.all ? found(null, [{ address, family }]) : found(null, address, family));
 }
 
 /**
@@ -76,16 +143,14 @@ export function connection(baseUrl: string, secret: () => string, options: Place
  * later call waits for its answer (github.com/connectrpc/connect-es/pull/1746 mends the second).
  */
 class Connection {
-  readonly authority;
   readonly #open;
   readonly #limitMs;
   #newest;
 
-  constructor(address: string, pings: { pingTimeoutMs: number } & Partial<GrpcTransportOptions>) {
+  constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
     this.#limitMs = 3 * pings.pingTimeoutMs;
     this.#newest = this.#open();
-    this.authority = this.#newest.authority;
   }
 
   async request(...request: Parameters<Http2SessionManager["request"]>) {

@@ -177,6 +177,32 @@ test("calls go on after a connection was lost while a ping was on its way", { ti
   assert.equal(await cost(), 5);
 });
 
+test("calls go to each address of a name, and not to one that is gone", { timeout: 20_000 }, async (t) => {
+  const asked: string[] = [];
+  const serve = async (host: string, port: number) => {
+    const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (asked.push(host), { generation: {} }) });
+    const sessions = new Set<http2.ServerHttp2Session>();
+    const server = http2.createServer(connectNodeAdapter({ routes })).on("session", (session) => sessions.add(session));
+    await once(server.listen(port, host), "listening");
+    t.after(() => server.close());
+    return { port: (server.address() as net.AddressInfo).port, stop: () => server.close() && [...sessions].map((session) => session.destroy()) };
+  };
+  const one = await serve("127.0.0.1", 0);
+  const other = await serve("127.0.0.2", one.port);
+  const lookup: net.LookupFunction = (_name, _options, found) => found(null, ["127.0.0.1", "127.0.0.2"].map((address) => ({ address, family: 4 })));
+  const easel = new Easel({ address: `http://easel.test:${one.port}`, apiKey: "", grpc: { nodeOptions: { lookup } } });
+  const ask = async () => {
+    asked.length = 0;
+    for (let n = 0; n < 4; n++) await easel.get("gen_1");
+    return asked.toSorted();
+  };
+
+  assert.deepEqual(await ask(), ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"]);
+  other.stop();
+  assert.deepEqual(await ask(), ["127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"]);
+  one.stop();
+});
+
 test("an address that is none is refused at once", () => {
   for (const address of ["", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1"]) {
     assert.throws(() => new Easel({ address }), ({ message }: Error) => /^the address must be host:port/.test(message) && !message.includes("secret"));
