@@ -1,0 +1,332 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/gate"
+)
+
+// onePlace is a gate at which one goes at a time.
+func onePlace() *gate.Gate { return gate.New(gate.Config{Places: [gate.Classes]int{1, 1, 1}}) }
+
+// inLine lets requests come one after the other, and gives whose goes when: each as soon as it has its turn.
+func inLine(t *testing.T, g *gate.Gate, requests ...gate.Request) <-chan string {
+	t.Helper()
+	went := make(chan string, len(requests))
+	for _, r := range requests {
+		go func() {
+			turn, err := g.Enter(t.Context(), r)
+			if err != nil {
+				went <- r.Owner + " is refused"
+				return
+			}
+			went <- r.Owner
+			turn.End(gate.Answer{})
+		}()
+		synctest.Wait()
+	}
+	return went
+}
+
+// times repeats requests.
+func times(n int, requests ...gate.Request) (all []gate.Request) {
+	for range n {
+		all = append(all, requests...)
+	}
+	return all
+}
+
+// first gives the first who went, in one text.
+func first(n int, went <-chan string) string {
+	var all []string
+	for range n {
+		all = append(all, <-went)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhoHoldsLessByItsWeightGoesFirst(t *testing.T) {
+	for name, row := range map[string]struct {
+		had, heavy, light int // turns that light has had, and that they hold
+		weight            float64
+		want              string
+	}{
+		"whatever it has had":   {10, 1, 0, 1, "light"},
+		"of twice its weight":   {0, 2, 1, 4, "heavy"},
+		"of the same":           {0, 2, 1, 1, "light"},
+		"of less than it holds": {0, 3, 1, 2, "light"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate.New(gate.Config{Places: [gate.Classes]int{row.heavy + row.light + 1}})
+			for range row.had {
+				enter(t, g, gate.Request{Owner: "light"}).End(gate.Answer{})
+			}
+			held := enter(t, g, gate.Request{Owner: "third"})
+			for range row.heavy {
+				defer enter(t, g, gate.Request{Owner: "heavy", Weight: row.weight}).End(gate.Answer{})
+			}
+			for range row.light {
+				defer enter(t, g, gate.Request{Owner: "light"}).End(gate.Answer{})
+			}
+			went := inLine(t, g, gate.Request{Owner: "heavy"}, gate.Request{Owner: "light"})
+			held.End(gate.Answer{})
+			if got := first(2, went); !strings.HasPrefix(got, row.want) {
+				t.Errorf("who holds less, %s: they go as %s", name, got)
+			}
+		})
+	}
+}
+
+func TestAnOwnerHasTheWeightThatWasSaidLast(t *testing.T) {
+	for name, row := range map[string]struct {
+		weights [2]float64
+		want    int // of 40 turns
+	}{
+		"none": {[2]float64{0, 0}, 20}, "one and then none": {[2]float64{3, 0}, 30}, "more": {[2]float64{1, 3}, 30}, "less": {[2]float64{3, 1}, 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := onePlace()
+			enter(t, g, gate.Request{Owner: "a", Weight: row.weights[0]}).End(gate.Answer{})
+			held := enter(t, g, gate.Request{Owner: "third"})
+			went := inLine(t, g, times(40, gate.Request{Owner: "a", Weight: row.weights[1]}, gate.Request{Owner: "b"})...)
+			held.End(gate.Answer{})
+			if got := strings.Count(first(40, went), "a"); got < row.want-2 || got > row.want+2 {
+				t.Errorf("%s: it has %d turns of 40", name, got)
+			}
+			first(40, went)
+		})
+	}
+}
+
+// Whoever has asked for little goes first for a while when it comes back, and then shares.
+func TestWhatAnOwnerSavesUpIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := onePlace()
+		enter(t, g, gate.Request{Owner: "rests"}).End(gate.Answer{})
+		for range 100 {
+			enter(t, g, gate.Request{Owner: "busy"}).End(gate.Answer{})
+		}
+		held := enter(t, g, gate.Request{Owner: "busy"})
+		went := inLine(t, g, times(40, gate.Request{Owner: "busy"}, gate.Request{Owner: "rests"})...)
+		held.End(gate.Answer{})
+		if got := strings.Count(first(20, went), "rests"); got < 12 || got > 16 {
+			t.Errorf("it has %d turns of 20", got)
+		}
+		first(60, went)
+	})
+}
+
+// One process of many has few tokens of a pace: who asks for less than its part takes the next in advance.
+func TestALightOwnerTakesATokenInAdvance(t *testing.T) {
+	for name, row := range map[string]struct {
+		class       gate.Class
+		owner       string
+		paused      time.Duration
+		least, most time.Duration // that it waits
+	}{
+		"an order": {gate.Order, "light", 0, 0, 1}, "a read": {gate.Read, "light", 0, 0, 1}, "a poll": {gate.Poll, "light", 0, 2, time.Minute},
+		"of who has had more": {gate.Order, "busy", 0, 2, time.Minute}, "in a pause": {gate.Order, "light", time.Second, time.Second, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate.New(gate.Config{})
+			enter(t, g, gate.Request{Owner: "light"}).End(gate.Answer{})
+			for range 20 {
+				enter(t, g, gate.Request{Owner: "busy"}).End(gate.Answer{})
+			}
+			g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{4, 4}, Owners: map[string]gate.Part{"busy": {Weight: 1, Wants: 20}}}})
+			for _, class := range []gate.Class{gate.Order, gate.Read} { // the tokens that there are
+				enter(t, g, gate.Request{Owner: "busy", Class: class}).End(gate.Answer{})
+			}
+			g.Pause(time.Now().Add(row.paused))
+			began := time.Now()
+			enter(t, g, gate.Request{Owner: row.owner, Class: row.class}).End(gate.Answer{})
+			if waited := time.Since(began); waited < row.least || waited > row.most {
+				t.Errorf("%s: it waits for %v", name, waited)
+			}
+		})
+	}
+}
+
+func TestPlacesAreBoundedForEachAndForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{Places: [gate.Classes]int{4, 2, 1}, OwnerPlaces: 3})
+		for n, owner := range []string{"a", "a", "a", "a", "b", "c"} {
+			turn, err := g.Try(gate.Request{Owner: owner})
+			defer turn.End(gate.Answer{})
+			if (err == nil) != (n != 3 && n != 5) {
+				t.Errorf("turn %d, of %s: %v", n, owner, err)
+			}
+		}
+		if _, err := g.Try(gate.Request{Owner: "c", Class: gate.Read}); err == nil {
+			t.Error("a read has a place beside four orders")
+		}
+	})
+}
+
+func TestOneOrderOfALineLooksWhetherTheCapIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := onePlace()
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Capped})
+		held := enter(t, g, gate.Request{Class: gate.Read})
+		time.Sleep(time.Minute)
+		waiting := make(chan error, 2)
+		turns := make(chan *gate.Turn, 2)
+		for range 2 {
+			go func() {
+				turn, err := g.Enter(t.Context(), gate.Request{})
+				turns <- turn
+				waiting <- err
+			}()
+		}
+		synctest.Wait()
+		held.End(gate.Answer{})
+		synctest.Wait()
+		refused, capped := (*gate.Refused)(nil), 0
+		for range len(waiting) {
+			if err := <-waiting; errors.As(err, &refused) && refused.Capped {
+				capped++
+			}
+		}
+		if capped != 1 {
+			t.Errorf("%d are refused while one looks", capped)
+		}
+		for range 2 {
+			(<-turns).End(gate.Answer{Outcome: gate.Capped})
+		}
+	})
+}
+
+func TestOrdersOfAnOwnerGoBeforeItsReadsAndPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, went := onePlace(), make(chan gate.Class, 3)
+		held := enter(t, g, gate.Request{Owner: "a"})
+		for _, class := range []gate.Class{gate.Poll, gate.Read, gate.Order} {
+			go func() {
+				turn := enter(t, g, gate.Request{Owner: "a", Class: class})
+				went <- class
+				turn.End(gate.Answer{})
+			}()
+			time.Sleep(time.Millisecond) // each comes later than the one before
+		}
+		held.End(gate.Answer{})
+		for want := range gate.Classes {
+			if got := <-went; got != want {
+				t.Errorf("turn %d is that of the class %v", want, got)
+			}
+		}
+	})
+}
+
+func TestARequestWaitsForItsPatienceAndUntilItsDeadline(t *testing.T) {
+	for _, row := range []struct{ patience, deadline, want time.Duration }{{time.Second, time.Minute, time.Second}, {time.Minute, time.Second, time.Second}, {time.Second, 0, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			g, began, ctx := onePlace(), time.Now(), t.Context()
+			if row.deadline > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, row.deadline)
+				defer cancel()
+			}
+			paused := gate.New(gate.Config{})
+			paused.Pause(began.Add(2 * time.Second)) // which is too long
+			if _, err := paused.Enter(ctx, gate.Request{Patience: row.patience}); !errors.As(err, new(*gate.Refused)) || time.Since(began) != 0 {
+				t.Errorf("%+v: in a pause %v after %v", row, err, time.Since(began))
+			}
+			defer enter(t, g, gate.Request{}).End(gate.Answer{})
+			if _, err := g.Enter(ctx, gate.Request{Patience: row.patience}); !errors.As(err, new(*gate.Refused)) || time.Since(began) != row.want {
+				t.Errorf("%+v: %v after %v", row, err, time.Since(began))
+			}
+		})
+	}
+}
+
+// Nothing was served, so it goes in front of who has had one.
+func TestATurnThatWasNotUsedCountsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := onePlace()
+		for _, owner := range []string{"served", "unused", "unused", "unused", "unused", "unused", "served", "served"} {
+			turn := enter(t, g, gate.Request{Owner: owner})
+			turn.End(gate.Answer{Outcome: map[string]gate.Outcome{"unused": gate.Unused}[owner]})
+		}
+		held := enter(t, g, gate.Request{Owner: "third"})
+		went := inLine(t, g, gate.Request{Owner: "served"}, gate.Request{Owner: "unused"})
+		held.End(gate.Answer{})
+		if got := first(2, went); got != "unused served" {
+			t.Errorf("they go as %s", got)
+		}
+	})
+}
+
+func TestATokenThatWasNotUsedIsThereForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{2, 2}}})
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Unused})
+		began := time.Now()
+		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) != 0 {
+			t.Errorf("the next waits for %v", time.Since(began))
+		}
+		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) == 0 {
+			t.Error("the one behind it does not wait")
+		}
+	})
+}
+
+// The one that finds out whether a pause is over is not held back by the pace of before.
+func TestTheFirstAfterAPauseNeedsNoToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{1, 1}, Owners: map[string]gate.Part{"busy": {Weight: 1, Wants: 20}}}})
+		enter(t, g, gate.Request{}).End(gate.Answer{})
+		began := time.Now()
+		g.Pause(began.Add(time.Second))
+		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) != time.Second {
+			t.Errorf("it goes after %v", time.Since(began))
+		}
+	})
+}
+
+func TestTheEstimateIsOfThoseInFront(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{Places: [gate.Classes]int{2}})
+		for range 100 { // it is known how long a turn is held
+			turn := enter(t, g, gate.Request{})
+			time.Sleep(time.Second)
+			turn.End(gate.Answer{})
+		}
+		held := []*gate.Turn{enter(t, g, gate.Request{}), enter(t, g, gate.Request{})}
+		went := inLine(t, g, append(times(8, gate.Request{Owner: "many"}), times(2, gate.Request{Owner: "few"})...)...)
+		for _, row := range []struct {
+			owner  string
+			weight float64
+			want   float64 // half a second for each in front, and for itself
+		}{{"many", 1, (8 + 2 + 1) * .5}, {"few", 1, (2 + 3 + 1) * .5}, {"new", 1, (1 + 1 + 1) * .5}, {"heavy", 4, (0 + 0 + 1) * .5}} {
+			if got := g.Estimate(gate.Request{Owner: row.owner, Weight: row.weight}); got.Round(10*time.Millisecond).Seconds() != row.want {
+				t.Errorf("%+v: it is %v", row, got)
+			}
+		}
+		for _, turn := range held {
+			turn.End(gate.Answer{})
+		}
+		first(10, went)
+	})
+}
+
+func TestTheEstimateOfAPollIsOfItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{PollRate: 2})
+		for range 2 {
+			enter(t, g, gate.Request{Class: gate.Poll}).End(gate.Answer{})
+		}
+		if got := g.Estimate(gate.Request{Class: gate.Poll}); got != time.Second/2 {
+			t.Errorf("it is %v", got)
+		}
+		if got := g.Estimate(gate.Request{Class: gate.Read}); got != 0 {
+			t.Errorf("that of a read is %v", got)
+		}
+	})
+}
