@@ -21,7 +21,8 @@ func TestWhatIsInMemoryOfAFileIsReadAsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	var got, block = []byte{}, make([]byte, blockSize)
+	var got []byte
+	block := make([]byte, blockSize)
 	for turn := 0; err == nil; turn++ {
 		n := 0
 		if turn%2 == 0 {

@@ -16,11 +16,8 @@ import (
 )
 
 // blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
-// on. A reader begins with one, and holds as many as make a run: a reader over the network sleeps between runs.
-const (
-	blockSize = 64 << 10
-	runSize   = 4 * blockSize
-)
+// on.
+const blockSize = 64 << 10
 
 const (
 	copyReaders  = 256              // at once
@@ -101,7 +98,7 @@ func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row led
 		return nil, err
 	}
 	b := &copyReader{results: r, ctx: ctx, cred: cred, row: row, sums: sums, place: place, at: offset}
-	if err := b.fill(); err != nil && !errors.Is(err, io.EOF) { //nolint:contextcheck // the reader has it
+	if err := b.fill(blockSize); err != nil && !errors.Is(err, io.EOF) { //nolint:contextcheck // the reader has it
 		_ = b.Close() // it has no error of its own
 		return nil, err
 	}
@@ -126,10 +123,10 @@ func (b *copyReader) Read(p []byte) (int, error) {
 }
 
 // Next gives the next bytes, at most so many, without a copy of them: they stay until the call after. The last ones come
-// with [io.EOF].
+// with [io.EOF]. It reads and holds as many blocks as that is, or one: a reader over the network sleeps after each call.
 func (b *copyReader) Next(most int) ([]byte, error) {
 	if len(b.left) == 0 && b.err == nil {
-		b.err = b.next()
+		b.err = b.next(most)
 	}
 	if len(b.left) == 0 {
 		return nil, b.err
@@ -163,8 +160,8 @@ func (b *copyReader) close() {
 }
 
 // next reads the next block, from the catalog where the store fails.
-func (b *copyReader) next() error {
-	err := b.fill()
+func (b *copyReader) next(most int) error {
+	err := b.fill(most)
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
@@ -177,7 +174,7 @@ func (b *copyReader) next() error {
 		return b.interrupted(err)
 	}
 	b.rescue = true
-	if failed := b.fill(); failed != nil {
+	if failed := b.fill(blockSize); failed != nil {
 		b.close()
 		return b.interrupted(errors.Join(err, failed))
 	}
@@ -193,9 +190,9 @@ func (b *copyReader) interrupted(err error) error {
 	return &catalog.Error{Kind: catalog.KindInterrupted, Op: opRead, NextOffset: b.at, Err: err}
 }
 
-// fill reads the run of blocks that begins where the reader is. At the end its error is [io.EOF]. That of a block which is
+// fill reads the run of blocks that begins where the reader is, of at most so many bytes. At the end its error is [io.EOF]. That of a block which is
 // not the first is one of the next run.
-func (b *copyReader) fill() (err error) {
+func (b *copyReader) fill(most int) (err error) {
 	if b.at >= b.row.Size {
 		b.close()
 		return io.EOF
@@ -204,7 +201,10 @@ func (b *copyReader) fill() (err error) {
 		return err
 	}
 	start := b.at / blockSize * blockSize
-	end := start + b.room(start)
+	end := start + min(int64(max(most/blockSize, 1))*blockSize, b.row.Size-start)
+	if int64(len(b.run)) < end-start {
+		b.run = make([]byte, end-start)
+	}
 	if err := b.open(start); err != nil {
 		return err
 	}
@@ -217,18 +217,6 @@ func (b *copyReader) fill() (err error) {
 	}
 	b.left = b.run[b.at-start : end-start]
 	return nil
-}
-
-// room makes room for the run that begins at an offset, and gives its size. The first is a block, so that it comes soon.
-func (b *copyReader) room(start int64) int64 {
-	size := min(blockSize, b.row.Size-start)
-	if b.run != nil {
-		size = min(runSize, b.row.Size-start)
-	}
-	if int64(len(b.run)) < size {
-		b.run = make([]byte, size)
-	}
-	return size
 }
 
 // read reads the block at an offset, and checks it.

@@ -80,10 +80,10 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.stillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes
+// Copy passes the bytes to sink, at most so many of a copy at once, in chunks that are valid until sink returns. The first chunk describes
 // the result; the last chunk has its size, where the whole was read. A caller that may no longer call gets no more.
-func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
-	chunk, read := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, c.chunks()
+func (c *Content) Copy(most int, sink func(*easelv1.ContentChunk) error) error {
+	chunk, read := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, c.chunks(most)
 	for {
 		data, err := read()
 		chunk.Data = data
@@ -113,14 +113,15 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// chunks gives what reads the next chunk. A body that has its bytes in memory gives those; each other is read into a buffer.
-func (c *Content) chunks() func() ([]byte, error) {
+// chunks gives what reads the next chunk. A body that has its bytes in memory gives those, at most so many; each other is
+// read into a buffer.
+func (c *Content) chunks(most int) func() ([]byte, error) {
 	if body, ok := c.Body.(interface {
 		Next(most int) ([]byte, error)
 	}); ok {
 		left := cmp.Or(c.Limit, math.MaxInt64)
 		return func() ([]byte, error) {
-			data, err := body.Next(int(min(chunkSize, left)))
+			data, err := body.Next(int(min(int64(most), left)))
 			if left -= int64(len(data)); left == 0 {
 				err = io.EOF
 			}
