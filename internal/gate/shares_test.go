@@ -330,3 +330,72 @@ func TestTheEstimateOfAPollIsOfItsRate(t *testing.T) {
 		}
 	})
 }
+
+func TestATurnHoldsUntilItsEndOrAPause(t *testing.T) {
+	g := gate.New(gate.Config{})
+	ended, paused := enter(t, g, gate.Request{}), enter(t, g, gate.Request{})
+	if !ended.Holds() || !paused.Holds() || (*gate.Turn)(nil).Holds() {
+		t.Error("a turn does not hold from its begin on")
+	}
+	ended.End(gate.Answer{})
+	if ended.Holds() || !paused.Holds() {
+		t.Error("a turn holds after its end, or not after another's")
+	}
+	enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Paused, RetryAfter: time.Minute})
+	if paused.Holds() {
+		t.Error("a turn holds in a pause that has begun since")
+	}
+}
+
+// A pause that is asked for otherwise, and a refusal of the one that goes first, say nothing of how many are too many.
+func TestOnlyARefusalOfManySlowsThePace(t *testing.T) {
+	known := 0.0
+	for n, outcomes := range [][]gate.Outcome{{gate.Throttled}, {gate.Throttled, gate.Throttled}, {gate.Throttled, gate.Paused}, {gate.Paused}, {gate.Failed}} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate.New(gate.Config{})
+			end := func(outcome gate.Outcome) {
+				enter(t, g, gate.Request{}).End(gate.Answer{Outcome: outcome, RetryAfter: 5 * time.Second})
+			}
+			for range 20 {
+				end(gate.Passed)
+			}
+			late := enter(t, g, gate.Request{})
+			for _, outcome := range outcomes {
+				end(outcome)
+			}
+			late.End(gate.Answer{Outcome: outcomes[0], RetryAfter: time.Second}) // it was on its way before
+			end(gate.Passed)
+			switch pace := g.State().OrderPace; {
+			case n == 0:
+				known = pace
+			case outcomes[0] == gate.Throttled && (pace != known || pace == 0), outcomes[0] != gate.Throttled && pace != 0:
+				t.Errorf("after the outcomes %v the pace is %v, and after a refusal %v", outcomes, pace, known)
+			}
+		})
+	}
+}
+
+// Another process tells of the same pause by its own clock.
+func TestAPauseOfAnotherProcessThatIsHardlyLongerIsTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, until := gate.New(gate.Config{}), time.Now().Add(10*time.Second)
+		g.Pause(until)
+		g.Pause(until.Add(100 * time.Millisecond))
+		if got := g.State().Paused; got != until {
+			t.Errorf("it ends %v later", got.Sub(until))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		refused := make(chan error, 1)
+		go func() {
+			_, err := g.Enter(ctx, gate.Request{})
+			refused <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		g.Pause(until.Add(time.Minute))
+		if err := <-refused; !errors.As(err, new(*gate.Refused)) || time.Since(began) != 0 {
+			t.Errorf("who can't wait for so long is told %v after %v", err, time.Since(began))
+		}
+	})
+}
