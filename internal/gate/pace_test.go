@@ -37,6 +37,27 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 	})
 }
 
+func TestANewRateOfPollsCountsFromNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{PollRate: 1})
+		enter(t, g, gate.Request{Class: gate.Poll}).End(gate.Answer{})
+		went := make(chan time.Time)
+		go func() {
+			enter(t, g, gate.Request{Class: gate.Poll}).End(gate.Answer{})
+			went <- time.Now()
+		}()
+		time.Sleep(900 * time.Millisecond)
+		began := time.Now()
+		g.SetPollRate(100)
+		if n, _ := g.Polls(); n > 0 {
+			t.Errorf("%d polls at once", n)
+		}
+		if waited := (<-went).Sub(began); waited < time.Millisecond || waited > 2*time.Millisecond {
+			t.Errorf("who waits goes after %v", waited)
+		}
+	})
+}
+
 func TestThePaceComesBackAfterALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := gate.New(gate.Config{}), newCatalog(20, 20, time.Second)

@@ -399,3 +399,16 @@ func TestAPauseOfAnotherProcessThatIsHardlyLongerIsTheSame(t *testing.T) {
 		}
 	})
 }
+
+// Of one's own pauses the second is twice as long as the first, whatever others have told between.
+func TestAPauseOfAnotherProcessMakesOnesOwnNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(gate.Config{})
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Throttled})
+		g.Pause(time.Now().Add(5 * time.Second))
+		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Failed})
+		if got := time.Until(g.State().Paused); got != 2*time.Second {
+			t.Errorf("it is %v", got)
+		}
+	})
+}
