@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +49,7 @@ type door struct {
 	checks                          *places // of health
 	pages, refusals                 *places // over HTTP
 	unprovedKeys, unprovedAddresses *places
+	claims                          *places                    // of listed subjects at an address that has no more of its own
 	methods                         map[string]grpc.MethodInfo // that the server has
 
 	refused  chan ended   // whose lines are to be written: the goroutine of a connection writes none
@@ -79,6 +79,7 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		methods:           map[string]grpc.MethodInfo{}, open: map[*conn]map[*call]bool{}, requests: map[string]*call{},
 		refused: make(chan ended, refusedLines),
 	}
+	d.claims = newPlaces("tokens that are new here", "", fewCalls, claimsOfAll)
 	for class, turns := range turnsOf(limits.calls()) {
 		d.calls[class] = newPlaces("calls", "", waitingShare*min(turns, callerTurns(limits.calls())), waitingShare*turns)
 		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
@@ -172,10 +173,13 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
 
-// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address, and of the
-// subject that the token names. Behind a proxy all have one address.
+// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address. Where those
+// are taken it takes one of the few of the listed subject that the token names: behind a proxy all have one address.
 func (c *call) Begin(claimed string) error {
-	place, err := c.unprovedAddresses.take(strings.TrimSpace(host(c.peer)+" "+claimed), 1)
+	place, err := c.unprovedAddresses.take(host(c.peer), 1)
+	if err != nil && claimed != "" {
+		place, err = c.claims.take(host(c.peer)+" "+claimed, 1)
+	}
 	c.attempt = &place
 	return err
 }

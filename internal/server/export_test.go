@@ -24,7 +24,7 @@ var (
 	OperatorConnsOfAddress, OperatorConns     = operatorConnsOfAddress, operatorConns
 	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
-	ForgedFor                                 = forgedFor
+	ForgedFor, FewCalls, Claims               = forgedFor, fewCalls, claimsOfAll
 	UnprovedAll, StreamWindow                 = withSpare(unprovedCalls), streamWindow
 	PublicPlaces, PublicBytes                 = publicPlaces, publicBytes
 	PagePlaces, PageBytes                     = pagePlaces, pageBytes
