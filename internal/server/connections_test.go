@@ -196,7 +196,7 @@ func (n *neighbour) call(ctx context.Context) error {
 		return err
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	soon, cancel := context.WithTimeout(servertest.WithKey(ctx), 20*time.Second) // the crowd is on this machine, too
+	soon, cancel := context.WithTimeout(servertest.WithKey(ctx), 5*time.Second) // the crowd is on this machine, too
 	defer cancel()
 	calls := easelv1.NewGenerationServiceClient(conn)
 	if _, err := calls.GetGeneration(soon, &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
@@ -239,7 +239,7 @@ func TestAttackOfTwoAddressesOnAllConnections(t *testing.T) { // D4
 				}
 				took[n] = time.Since(began)
 			}
-			if slices.Sort(took); took[len(took)/2] > time.Second {
+			if slices.Sort(took); took[len(took)-3] > time.Second {
 				t.Errorf("the calls of a neighbour take %v", took)
 			}
 			for _, usage := range s.server.Usage() {

@@ -54,15 +54,24 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 // SanitizeText does the same to a text of lines, whatever ends them.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized does the same to a text of any number of lines.
+// copySanitized does the same to a text of any length, of which it keeps no line.
 func copySanitized(w io.Writer, from io.Reader) error {
-	for in := bufio.NewReader(from); ; {
-		line, end := in.ReadString('\n')
-		if _, err := io.WriteString(w, SanitizeText(line)); err != nil || errors.Is(end, io.EOF) {
-			return err
+	in, out := bufio.NewReader(from), bufio.NewWriter(w)
+	for {
+		r, _, err := in.ReadRune()
+		if errors.Is(err, io.EOF) {
+			return out.Flush()
 		}
-		if end != nil {
-			return end
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if r == '\r' {
+			if next, _ := in.Peek(1); string(next) == "\n" {
+				continue
+			}
+		}
+		if _, err := out.WriteString(Sanitize(string(r))); err != nil {
+			return err
 		}
 	}
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -56,6 +57,25 @@ func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
 		t.Error("a disk without room is no error")
 	}
 }
+
+func TestALongLineOfAResultIsNotKept(t *testing.T) {
+	console, screen := onTerminal(Style{Terminal: true})
+	read, line := 0, strings.NewReader(strings.Repeat("a", 1<<20))
+	counted := io.TeeReader(line, writerFunc(func(p []byte) (int, error) {
+		if read += len(p); read-screen.Len() > 64<<10 {
+			return 0, errors.New("it is kept")
+		}
+		return len(p), nil
+	}))
+	if err := console.Copy(counted); err != nil || screen.Len() != 1<<20 {
+		t.Errorf("after %d bytes: %v", screen.Len(), err)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // failingWriter is a disk without room.
 type failingWriter struct{}
