@@ -33,6 +33,9 @@ type hop struct {
 
 type hopKey struct{}
 
+// opElsewhere is the Pattern of a request to another host, of which traces and metrics have no more.
+const opElsewhere = http.MethodGet + " {host}"
+
 // mostHops is how many redirects one answer may lead over.
 const mostHops = 3
 
@@ -158,7 +161,7 @@ func (e *elsewhere) send(ctx context.Context, authorization string, r *request, 
 	req := &http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}
 	maps.Copy(req.Header, r.header)
 	maps.Copy(req.Header, sameHeader)
-	shown := &http.Request{Method: req.Method, URL: &url.URL{Scheme: to.Scheme, Host: to.Host}, Host: to.Host, Header: http.Header{}, Pattern: r.op}
+	shown := &http.Request{Method: req.Method, URL: &url.URL{Scheme: to.Scheme, Host: to.Host}, Host: to.Host, Header: http.Header{}, Pattern: opElsewhere}
 	return e.traced.RoundTrip(shown.WithContext(context.WithValue(ctx, hopKey{}, hop{req, authorization})))
 }
 
