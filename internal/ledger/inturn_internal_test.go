@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,41 @@ func TestWhatEndsAGroupOfAFileEndsAlone(t *testing.T) {
 	}
 	if noted := l.Ask(t, `SELECT (SELECT COUNT(*) FROM facts WHERE name LIKE 'one %') || ' and ' || (SELECT COUNT(*) FROM facts WHERE name IN ('ends it', 'refused'))`); noted != "4 and 0" {
 		t.Errorf("noted are %s", noted)
+	}
+}
+
+// Nobody is refused for the sake of what is taken back afterwards.
+func TestARefusalOfAFileRestsOnWhatIsWritten(t *testing.T) {
+	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+	reserved := false
+	var members []*member
+	for _, do := range []func(*transaction) error{
+		func(tx *transaction) error {
+			if reserved {
+				return ErrKeyTaken
+			}
+			reserved = true
+			_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('reserved', '')`)
+			return err
+		},
+		func(tx *transaction) error {
+			held := false
+			if err := tx.row(`SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'reserved')`).Scan(&held); err != nil || held {
+				return cmp.Or[error](err, &BudgetError{})
+			}
+			return nil
+		},
+		func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err },
+	} {
+		members = append(members, &member{transaction: &transaction{ctx: t.Context(), l: l}, do: do, ended: make(chan struct{}), decided: make(chan struct{})})
+	}
+	for rest, rounds := members, 1; len(rest) > 0; rounds++ {
+		if rest = carryOutInTurn(rest); rounds == 3 {
+			t.Fatalf("%d are left after %d rounds", len(rest), rounds)
+		}
+	}
+	if taken, second, last := members[0].wait(), members[1].wait(), members[2].wait(); !errors.Is(taken, ErrKeyTaken) || second != nil || last == nil {
+		t.Errorf("they end with %v; %v; %v", taken, second, last)
 	}
 }
 
