@@ -142,7 +142,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
-			all.add(u.Used >= u.Max, "%d of %d %s are taken; one too many is refused.", u.Used, u.Max, u.Limit)
+			all.add(u.Used >= u.Max, "%d of %d %s are taken; %s.", u.Used, u.Max, u.Limit, u.beyond())
 		}
 	}
 	slices.SortStableFunc(all, graveFirst)

@@ -41,6 +41,14 @@ type Usage struct {
 	Max   int    `json:"max"`
 }
 
+// beyond is what becomes of one too many.
+func (u Usage) beyond() string {
+	if strings.HasSuffix(u.Limit, " connections") {
+		return "a new one gets the room of one that has proved nothing, and is closed where each has"
+	}
+	return "one too many is refused"
+}
+
 // ready answers whether calls should be sent here.
 func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	if s.Serving(r.Context()) {

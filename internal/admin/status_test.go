@@ -87,7 +87,10 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "80 of 100 streams", false},
 		"a limit that is reached": {func(_ *watch.Snapshot, s *Status) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
-		}, "100 of 100 streams", true},
+		}, "100 of 100 streams are taken; one too many is refused", true},
+		"connections that are near their limit": {func(_ *watch.Snapshot, s *Status) {
+			s.Usage = func() []Usage { return []Usage{{Limit: "gRPC connections", Used: 80, Max: 100}} }
+		}, "80 of 100 gRPC connections are taken; a new one gets the room of one that has proved nothing, and is closed where each has", false},
 		"an order that waits for a moment": {func(_ *watch.Snapshot, s *Status) {
 			s.Gates = waiting(time.Now().Add(-time.Second))
 		}, "", false},
