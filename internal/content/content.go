@@ -93,7 +93,7 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, workers: map[string]int{}, readers: gate.New(gate.Config{Places: [gate.Classes]int{copyReaders}}),
+		Config: cfg, workers: map[string]int{}, readers: gate.New(gate.Config{Places: [gate.Classes]int{CopyReaders}}),
 		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}

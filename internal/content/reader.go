@@ -19,10 +19,11 @@ import (
 // on.
 const blockSize = 64 << 10
 
-const (
-	copyReaders  = 256              // at once
-	waitForPlace = 10 * time.Second // of the others, where their callers have as much time
-)
+// CopyReaders is how many readers of copies there are at once. What each may hold is one of the prices of package server.
+const CopyReaders = 256
+
+// waitForPlace is how long the others wait, where their callers have as much time.
+const waitForPlace = 10 * time.Second
 
 // storeTime is how long the store may take to open an object, and for each block.
 const storeTime = 10 * time.Second

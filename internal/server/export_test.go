@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -29,7 +30,7 @@ var (
 	PublicPlaces, PublicBytes                 = publicPlaces, publicBytes
 	PagePlaces, PageBytes                     = pagePlaces, pageBytes
 	RefusalPlaces, RefusalBytes               = refusalPlaces, refusalBytes
-	CopyReaders, CopyBytes                    = copyReaders, copyBytes
+	CopyReaders, CopyBytes                    = content.CopyReaders, copyBytes
 	MemoryOfCallers, MemoryOfNobody           = memoryOfCallers(), memoryOfNobody()
 	IdleBytes                                 = idleBytes
 	ProofWait, RejectedFor                    = proofWait, rejectedFor

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -87,9 +88,6 @@ const (
 	idleBytes    = 41 << 20  // a server that does nothing
 )
 
-// copyReaders is how many there are in package content.
-const copyReaders = 256
-
 // withSpare is how many of some places there are, those for callers with few among them.
 func withSpare(n int) int { return n + n/spareShare }
 
@@ -104,7 +102,7 @@ var (
 func callMemory(orders int) int { return withReserved(turnsOf(orders))[order] * placeBytes }
 
 // memoryOfCallers is what calls and readers of copies take, and memoryOfNobody what needs no credential.
-func memoryOfCallers() int { return callMemory(Limits{}.calls()) + copyReaders*copyBytes }
+func memoryOfCallers() int { return callMemory(Limits{}.calls()) + content.CopyReaders*copyBytes }
 
 func memoryOfNobody() int {
 	return withSpare(unprovedCalls)*streamWindow + publicPlaces*publicBytes + pagePlaces*pageBytes + refusalPlaces*refusalBytes + 2*Limits{}.conns()*connBytes
