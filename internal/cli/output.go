@@ -33,10 +33,7 @@ func compactJSON(m proto.Message) string {
 
 // jsonLine writes a value as one line.
 func jsonLine(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		text = []byte(`{"error":{"message":"this can't be written as JSON"}}`)
-	}
+	text, _ := json.Marshal(v) // each of ours can be written
 	return terminal.Sanitize(string(text))
 }
 
@@ -105,9 +102,8 @@ func formatBytes(bytes int64) string {
 		return fmt.Sprintf("%d B", bytes)
 	}
 	value, unit := float64(bytes), 0
-	for value >= 999.95 {
+	for ; value >= 999.95; unit++ {
 		value /= 1000
-		unit++
 	}
 	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
 }

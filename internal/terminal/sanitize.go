@@ -59,18 +59,13 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {
 		r, _, err := in.ReadRune()
+		if next, _ := in.Peek(1); err == nil && (r != '\r' || string(next) != "\n") {
+			_, err = out.WriteString(Sanitize(string(r)))
+		}
 		if errors.Is(err, io.EOF) {
 			return out.Flush()
 		}
 		if err != nil {
-			return errors.Join(err, out.Flush())
-		}
-		if r == '\r' {
-			if next, _ := in.Peek(1); string(next) == "\n" {
-				continue
-			}
-		}
-		if _, err := out.WriteString(Sanitize(string(r))); err != nil {
 			return err
 		}
 	}
