@@ -130,7 +130,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		operators.Orders.APIKey, operators.Orders.Delete = held.APIKeySum(), asked.delete
 	}
 	if known != nil {
-		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, services.Operator
+		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, server.ProveOperators(services.Operator)
 		operators.Orders.Owners = func() []string { return known.List().Owners() }
 	}
 	front, err := c.frontend(services, operators, trusted, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting

@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// Connections to the admin address, and to that of metrics: of one address; of all.
-const operatorConnsOfAddress, operatorConns = 64, 256
-
 // fullInterval is the least time between two lines of the log that a listener is full.
 const fullInterval = time.Minute
 
@@ -56,7 +53,8 @@ func (l *limitedListener) logFull() {
 // connections are those of a listener, so many of one address and of all. A newcomer that finds them taken gets the room
 // of the oldest connection that has proved nothing: of its own address, where that has too many, else of the address that
 // has the most such. So whoever has no credential, from however few addresses, keeps nobody out, and loses first what is
-// his own. A connection has proved itself when a call on it was let in under a credential; then it stays.
+// his own. A connection has proved itself when a call on it was let in under a credential; then it stays. On the addresses
+// of operators one with a request goes after all that have none.
 type connections struct {
 	each, all int
 
@@ -163,10 +161,14 @@ type address struct {
 	place    int            // among the crowds; -1: none
 }
 
-// oldest is the oldest connection that has proved nothing; nil: each has proved itself.
+// oldest is the oldest connection that has proved nothing, of those without a request where there are such; nil: each has
+// proved itself.
 func (a *address) oldest() *limitedConn {
 	if len(a.unproved) == 0 {
 		return nil
+	}
+	if n := slices.IndexFunc(a.unproved, (*limitedConn).idle); n >= 0 {
+		return a.unproved[n]
 	}
 	return a.unproved[0]
 }
@@ -214,7 +216,11 @@ type limitedConn struct {
 	number uint64 // a younger one has a higher
 	gone   bool   // it is counted out
 	proved atomic.Bool
+	asked  atomic.Int64 // requests of operators that are under way
 }
+
+// idle reports whether no request of an operator is under way.
+func (c *limitedConn) idle() bool { return c.asked.Load() == 0 }
 
 // Close implements net.Conn.
 func (c *limitedConn) Close() error {

@@ -1,7 +1,12 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,4 +89,81 @@ func TestTheAddressesOfOperatorsHaveALimitOfConnections(t *testing.T) {
 			t.Errorf("%d connections too many are closed, want 3", n)
 		}
 	})
+}
+
+// askedConn is a connection to the admin address with a request, which is answered at once or held.
+func askedConn(t *testing.T, s *site, authorization string, answered bool) (ended *atomic.Bool) {
+	t.Helper()
+	conn, err := s.AdminPipe.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	path := "/answered"
+	if !answered {
+		path = "/held"
+	}
+	if authorization != "" {
+		authorization = "Authorization: " + authorization + "\r\n"
+	}
+	go func() {
+		_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n"+authorization+"\r\n")
+	}()
+	ended = &atomic.Bool{}
+	go func() {
+		_, _ = io.Copy(io.Discard, conn)
+		ended.Store(true)
+	}()
+	synctest.Wait()
+	return ended
+}
+
+func TestANewConnectionOfAnOperatorTakesNoRequestAndNoProofAway(t *testing.T) {
+	for name, test := range map[string]struct {
+		authorization string
+		answered      bool // its request
+		busy          bool // all others have a request
+		ended         bool
+	}{
+		"that has had an answer":         {ended: true, answered: true},
+		"of a forger":                    {authorization: "Bearer forged", answered: true, ended: true},
+		"of an operator":                 {authorization: "Bearer ada", answered: true},
+		"with a request":                 {},
+		"with a request, where all have": {busy: true, ended: true},
+		"of an operator, where all have": {authorization: "Bearer ada", answered: true, busy: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				over := make(chan struct{})
+				s := serve(t, servertest.NewStudio(), func(c *Config) {
+					c.Admin = func(*Server) (http.Handler, func()) {
+						prove := ProveOperators(func(_ context.Context, authorization []string) (string, error) {
+							if slices.Equal(authorization, []string{"Bearer ada"}) {
+								return "ada", nil
+							}
+							return "", errors.New("nobody")
+						})
+						return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+							_, _ = prove(r.Context(), r.Header.Values("Authorization"))
+							if r.URL.Path == "/held" {
+								<-over
+							}
+						}), func() {}
+					}
+				})
+				defer close(over)
+				first := askedConn(t, s, test.authorization, test.answered)
+				for range operatorConnsOfAddress - 1 {
+					askedConn(t, s, "", !test.busy)
+				}
+				if first.Load() {
+					t.Fatal("it is closed where there is room")
+				}
+				askedConn(t, s, "", true)
+				if first.Load() != test.ended {
+					t.Errorf("it is closed: %v", first.Load())
+				}
+			})
+		})
+	}
 }

@@ -192,13 +192,13 @@ func (s *Server) assemble() (*servers, error) {
 		public: public,
 		rest:   restGRPC,
 		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.door.receiveVisits(rest)))),
-		admin:  newAdminServer(s.config, admin),
+		admin:  newAdminServer(s.config, countAsked(admin)),
 		pipe:   pipe,
 		local:  local,
 	}
 	run.admin.RegisterOnShutdown(endAdmin)
 	if s.metricsListener != nil {
-		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))
+		run.metrics = newHTTPServer(s.config, countAsked(s.config.Metrics(s)))
 	}
 	if s.certificates != nil {
 		run.http.TLSConfig = newestCertificates(s.certificates)
