@@ -141,30 +141,36 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// counts gives what reports whether a certificate is still verified. It costs little while the files stay.
+// counts gives what reports whether a certificate is still verified. It costs little while the files stay and the chain lasts.
 func (d *door) counts(state *tls.ConnectionState) func() bool {
-	var passed atomic.Pointer[tls.Config] // it was verified by these
+	type passing struct {
+		by    *tls.Config
+		until time.Time // the end of the chain
+	}
+	var passed atomic.Pointer[passing]
 	return func() bool {
 		inForce := d.certificates.Known()
-		if passed.Load() == inForce {
+		if last := passed.Load(); last != nil && last.by == inForce && time.Now().Before(last.until) {
 			return true
 		}
-		if !d.stillVerified(state) {
+		n := d.verifiedChain(state)
+		if n < 0 {
 			return false
 		}
-		passed.Store(inForce)
+		passed.Store(&passing{inForce, endOf(state.VerifiedChains[n])})
 		return true
 	}
 }
 
-// stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now: nothing of
-// its chain has expired, and its authority is in force.
+// stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now.
 func (d *door) stillVerified(state *tls.ConnectionState) bool {
-	if state == nil || len(state.VerifiedChains) == 0 {
-		return true
-	}
+	return state == nil || len(state.VerifiedChains) == 0 || d.verifiedChain(state) >= 0
+}
+
+// verifiedChain is which chain passes: nothing of it has expired, and its authority is in force; -1: none does.
+func (d *door) verifiedChain(state *tls.ConnectionState) int {
 	now, authorities := time.Now(), d.certificates.Known().ClientCAs
-	return slices.ContainsFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
+	return slices.IndexFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}

@@ -327,6 +327,44 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
 	})
 }
 
+func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // A9
+	const short, long = time.Hour, 3 * time.Hour
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // as time begins in a test
+	files, other := newTLSFiles(t, "server"), newAuthority(t)
+	both := append(files.authority.pem(), other.pem()...)
+	writeFile(t, files.ClientCAFile, both)
+	signed := func(by *authority, life time.Duration) []*x509.Certificate {
+		text, _ := by.issue(t, x509.Certificate{NotAfter: began.Add(life), IsCA: true, BasicConstraintsValid: true})
+		return append(authoritiesIn(text), by.certificate)
+	}
+	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
+	for name, test := range map[string]struct {
+		left []byte // in the file
+		life time.Duration
+	}{
+		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writeFile(t, files.ClientCAFile, both)
+			synctest.Test(t, func(t *testing.T) {
+				d, err := newTestDoor(16), error(nil)
+				if d.certificates, err = loadCertificates(files.TLS, slog.New(slog.DiscardHandler)); err != nil {
+					t.Fatal(err)
+				}
+				counts := d.counts(state)
+				for age := time.Minute; age < long+time.Hour; age += 10 * time.Minute {
+					time.Sleep(time.Until(began.Add(age)))
+					if got := counts(); got != (age < test.life) {
+						t.Errorf("after %v it counts: %v", age, got)
+					}
+					writeFile(t, files.ClientCAFile, test.left)
+					d.certificates.Reload()
+				}
+			})
+		})
+	}
+}
+
 func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 	files := newTLSFiles(t, "0")
 	var handshakes int
