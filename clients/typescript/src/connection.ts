@@ -76,7 +76,8 @@ type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
  * A connection to each address of a name. Each call takes the next one, and another where that has no stream for it: nothing of the call
- * has left then. The name is resolved again after half a minute, and after a second where a connection has failed.
+ * has left then. One that left a call unanswered is asked last. The name is resolved again after half a minute, and after a second where a
+ * connection has failed.
  */
 class Connections {
   readonly authority;
@@ -102,12 +103,17 @@ class Connections {
   async request(...request: Parameters<Connection["request"]>) {
     const connections = await this.#connections();
     const turn = this.#turn++;
+    const now = Date.now();
+    const inTurn = [false, true].flatMap((last) => {
+      const some = connections.filter((one) => one.isLast(now) === last);
+      return some.map((_, n) => some[(turn + n) % some.length]!);
+    });
     for (let tries = 1; ; tries++) {
       try {
-        return await connections[(turn + tries) % connections.length]!.request(...request);
+        return await inTurn[tries - 1]!.request(...request);
       } catch (error) {
         this.#until = Math.min(this.#until, Date.now() + 1000);
-        if (tries === connections.length) throw error;
+        if (tries === inTurn.length) throw error;
       }
     }
   }
@@ -146,6 +152,8 @@ class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
+  #answers = 0;
+  #lastUntil = 0; // 0 while it answers
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -153,12 +161,28 @@ class Connection {
     this.#newest = this.#open();
   }
 
+  /** Whether the others are asked first: for ten seconds after a call got no answer. Then one call at a time finds out whether it answers. */
+  isLast(now: number): boolean {
+    return now < this.#lastUntil;
+  }
+
   async request(...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
+    const answers = this.#answers;
+    const unanswered = () => {
+      if (this.#answers === answers) this.#lastUntil = Date.now() + 10_000; // no other call was answered meanwhile
+    };
+    const answer = () => {
+      this.#answers++;
+      this.#lastUntil = 0;
+    };
+    if (this.#lastUntil > 0) unanswered();
     const stream = asked.request(...request);
+    stream.then((had) => had.once("response", answer).once("close", unanswered), unanswered);
     const answered = new AbortController();
     const late = sleep(this.#limitMs, undefined, { signal: answered.signal }).then(() => {
       const error = new ConnectError("the connection does not answer", Code.Unavailable);
+      unanswered();
       if (this.#newest === asked) this.#newest = this.#open();
       asked.abort(error);
       stream.then((tooLate) => tooLate.close()).catch(() => undefined);

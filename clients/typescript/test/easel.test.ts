@@ -203,6 +203,29 @@ test("calls go to each address of a name, and not to one that is gone", { timeou
   one.stop();
 });
 
+test("an address that takes connections and says nothing is asked last", { timeout: 30_000 }, async (t) => {
+  const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => ({ generation: {} }) });
+  const wires = new Set<net.Socket>();
+  const keep = (wire: net.Socket) => wires.add(wire.on("error", () => undefined));
+  const server = http2.createServer(connectNodeAdapter({ routes })).on("connection", keep);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as net.AddressInfo;
+  const silent = net.createServer(keep);
+  await once(silent.listen(port, "127.0.0.2"), "listening");
+  t.after(() => [server, silent].map((one) => one.close()) && [...wires].map((wire) => wire.destroy()));
+  const lookup: net.LookupFunction = (_name, _options, found) => found(null, ["127.0.0.1", "127.0.0.2"].map((address) => ({ address, family: 4 })));
+  const easel = new Easel({ address: `http://easel.test:${port}`, apiKey: "", grpc: { nodeOptions: { lookup } } });
+  const isSlow = async () => {
+    const began = performance.now();
+    await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));
+    return performance.now() - began > 1000;
+  };
+
+  const slow: boolean[] = [];
+  for (let n = 0; n < 10; n++) slow.push(await isSlow());
+  assert.equal(slow.filter(Boolean).length, 1, String(slow));
+});
+
 test("an address that is none is refused at once", () => {
   for (const address of ["", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1"]) {
     assert.throws(() => new Easel({ address }), ({ message }: Error) => /^the address must be host:port/.test(message) && !message.includes("secret"));
