@@ -41,6 +41,7 @@ func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 			t.Errorf("the watch of %s ended with %d\n%s", name, code, watch.stderr)
 		}
 	}
+	serve.stop() // which has written the line of each call
 	for _, call := range []string{"WatchGeneration", "WatchGenerations"} {
 		if n := strings.Count(serve.stderr.String(), `"method":"/easel.v1.GenerationService/`+call+`","code"`); n != 1 {
 			t.Errorf("%d streams of %s\n%s", n, call, serve.stderr)
