@@ -95,6 +95,7 @@ func TestACallWithoutACredentialIsDeniedAtItsHeaders(t *testing.T) { // A1 A2
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the denials took %v", took)
 		}
+		synctest.Wait() // the last line is written
 		if lines := s.Lines(t, "call"); len(lines) != 3 {
 			t.Errorf("logged %v", lines)
 		}
