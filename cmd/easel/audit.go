@@ -157,7 +157,7 @@ func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *s
 		with.Callers = &list
 	}
 	if err := book.Audit(ctx, ledger.Act{By: thisUser(), Action: ledger.ActStart, Subject: thisHost(), Became: with}); err != nil {
-		return &cli.Problem{Exit: cli.ExitRetry, Text: "the ledger takes no line of this start: " + err.Error(), Err: err}
+		return &cli.Problem{Exit: cli.ExitRetry, Text: "the ledger (EASEL_LEDGER_URL) takes no line of this start: " + err.Error(), Err: err}
 	}
 	return nil
 }
