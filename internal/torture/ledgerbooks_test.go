@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,7 +205,7 @@ func compareAnswers(m *memory, orders []bookOrder) error {
 	}
 	for o := range m.refused {
 		if m.ids[o] == "" && placed[o] != "" {
-			faults = append(faults, fmt.Errorf("%v was refused for want of budget, and is %s", o, placed[o]))
+			faults = append(faults, fmt.Errorf("%v was refused for want of budget, and is %s:\n%s", o, placed[o], strings.Join(m.calls[o], "\n")))
 		}
 	}
 	for id, team := range m.seen {

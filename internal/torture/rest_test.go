@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -50,6 +51,10 @@ func (c *restClient) create(ctx context.Context, request *easelv1.CreateGenerati
 	defer answer.Body.Close()
 	var told struct {
 		Generation struct{ GenerationID string }
+		Details    []struct {
+			Reason   string
+			Metadata map[string]string
+		}
 	}
 	err = json.NewDecoder(answer.Body).Decode(&told)
 	switch answer.StatusCode {
@@ -60,8 +65,14 @@ func (c *restClient) create(ctx context.Context, request *easelv1.CreateGenerati
 		return told.Generation.GenerationID, nil
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return "", status.Error(codes.Unavailable, answer.Status)
-	case http.StatusPaymentRequired:
-		return "", status.Error(codes.ResourceExhausted, answer.Status)
+	case http.StatusPaymentRequired, http.StatusTooManyRequests:
+		st := status.New(codes.ResourceExhausted, answer.Status)
+		for _, detail := range told.Details {
+			if with, err := st.WithDetails(&errdetails.ErrorInfo{Reason: detail.Reason, Metadata: detail.Metadata}); err == nil && detail.Reason != "" {
+				st = with
+			}
+		}
+		return "", st.Err()
 	}
 	return "", status.Error(codes.Internal, answer.Status)
 }

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 const callersOfLedger = 48
@@ -30,10 +33,18 @@ type memory struct {
 	dropped int                // orders that nobody comes back for
 	seen    map[string]string  // the team that was shown a generation
 	faults  []error
+	calls   map[teamOrder][]string // how each has ended, to be shown where something is wrong
 }
 
 func newMemory() *memory {
-	return &memory{last: map[string]int{}, ids: map[teamOrder]string{}, refused: map[teamOrder]bool{}, seen: map[string]string{}}
+	return &memory{last: map[string]int{}, ids: map[teamOrder]string{}, refused: map[teamOrder]bool{}, seen: map[string]string{}, calls: map[teamOrder][]string{}}
+}
+
+// answered keeps how a call has ended.
+func (m *memory) answered(o teamOrder, began time.Time, id string, err error, why *errdetails.ErrorInfo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[o] = append(m.calls[o], fmt.Sprintf("from %s to %s: %s %v %s %s", began.Format(time.StampMilli), time.Now().Format(time.StampMilli), id, err, why.GetReason(), why.GetMetadata()["order_outcome"]))
 }
 
 // next numbers the orders of a team.
@@ -77,7 +88,7 @@ func (m *memory) outOfBudget(o teamOrder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ids[o] != "" {
-		m.faults = append(m.faults, fmt.Errorf("%v is the generation %s, and was refused for want of budget", o, m.ids[o]))
+		m.faults = append(m.faults, fmt.Errorf("%v is the generation %s, and was refused for want of budget:\n%s", o, m.ids[o], strings.Join(m.calls[o], "\n")))
 	}
 	m.refused[o] = true
 }
@@ -172,14 +183,19 @@ func (m *member) try(ctx context.Context, request *easelv1.CreateGenerationReque
 func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (known bool, err error) {
 	m.world.tally.call()
 	o := teamOrder{m.team, request.GetIdempotencyKey()}
+	began := time.Now()
 	id, err := m.send(ctx, request)
+	why := service.Detail[*errdetails.ErrorInfo](status.Convert(err))
+	m.world.memory.answered(o, began, id, err, why)
 	switch {
 	case err == nil:
 		m.world.memory.told(o, id)
 		return true, nil
-	case status.Code(err) == codes.ResourceExhausted && m.world.limits[m.team] > 0:
+	case why.GetReason() == "BUDGET_EXCEEDED" && m.world.limits[m.team] > 0:
 		m.world.memory.outOfBudget(o)
 		return true, nil
+	case why.GetReason() == "OVERLOADED" && why.GetMetadata()["order_outcome"] == "not_placed_by_this_call": // which says nothing of the calls before
+		return false, nil
 	case !retryable(err):
 		return false, fmt.Errorf("%v was answered with %w", o, err)
 	}

@@ -74,7 +74,7 @@ func (w *world) next() (int, bool) {
 // calmIfDone lets nothing more go wrong once everything has happened often enough.
 func (w *world) calmIfDone(orders int) {
 	kills, catalogKills, severed := w.tally.totals()
-	if orders >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts {
+	if orders >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts && len(w.tally.missing(w.points())) == 0 {
 		w.calm()
 	}
 }
