@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -74,8 +73,7 @@ func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, e
 // command is how a facade is started.
 func (s *scene) command(f facade, upstream string) (program string, args []string, err error) {
 	if f == thePeer {
-		program, err = os.Executable()
-		return program, []string{peerRole, "-upstream", upstream}, err
+		return s.peer, []string{peerRole, "-upstream", upstream}, nil
 	}
 	book, err := s.ledger(f)
 	return s.easel, append([]string{
