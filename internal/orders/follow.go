@@ -100,7 +100,7 @@ func (f *followed) mark(id string) bool {
 // watch watches a generation until no money can move any more.
 func (f *followed) watch(id string) {
 	request := watch.Request{Credential: f.held, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}
-	_ = f.orders.Hub.Watch(f.ctx, request, func(watch.Event) error { return nil })
+	_ = f.orders.Hub.Watch(f.ctx, &request, func(watch.Event) error { return nil })
 	sleep(f.ctx, settleEvery) // then it is watched again, if the ledger still has it unsettled
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -130,7 +130,7 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 	var watching sync.WaitGroup
 	ctx, stop := context.WithCancel(r.Context())
 	watching.Go(func() {
-		_ = r.orders.Hub.Watch(ctx, watch.Request{Credential: r.held("studio"), IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(e watch.Event) error {
+		_ = r.orders.Hub.Watch(ctx, &watch.Request{Credential: r.held("studio"), IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled}, func(e watch.Event) error {
 			if e.Update != nil {
 				states = append(states, e.Update.State)
 			}

@@ -25,15 +25,13 @@ import (
 type call struct {
 	*door
 	method          string
-	peer            string              // network address, for logs and for public methods
-	certificate     service.Certificate // the verified one of the client
-	uncertified     bool                // that certificate counts no more
-	idempotencyKeys []string            // the Idempotency-Key headers of a REST request
-	conn            *conn               // nil for a call of REST
-	arrived         *limitedConn        // the connection that it has come on; nil where a test has none
-	cancel          func()              // ends its context
-	begun           bool                // of a REST request: its call is made
-	begin           func() bool         // reports that the library has begun the call; nil where it does so for sure
+	peer            string               // network address, for logs and for public methods
+	certificate     *service.Certificate // the verified one of the client
+	idempotencyKeys []string             // the Idempotency-Key headers of a REST request
+	conn            *conn                // nil for a call of REST
+	arrived         *limitedConn         // the connection that it has come on; nil where a test has none
+	cancel          func()               // ends its context
+	begin           func() bool          // reports that the library has begun the call; nil where it does so for sure
 	start           time.Time
 	ctx             context.Context //nolint:containedctx // says who calls, for what is logged
 	own, tagged     ownContext      // from its headers on, and from the begin of its span on
@@ -41,24 +39,28 @@ type call struct {
 	span            *callSpan
 	otel            stats.Handler
 
-	attempt  *seat    // while the signature of its token is verified
-	unproved bool     // its API key must be proved before anything is received
-	in       received // its request
-	out      answer   // its newest answer
-	names    names
-	entered  bool  // its handler has the request
-	cause    error // of its end, before it became a status
-	quiet    bool  // it ended before it began
+	// Side by side, as there is a call for each watch.
+	uncertified bool // its certificate counts no more
+	begun       bool // of a REST request: its call is made
+	unproved    bool // its API key must be proved before anything is received
+	entered     bool // its handler has the request
+	quiet       bool // it ended before it began
+
+	attempt *seat    // while the signature of its token is verified
+	in      received // its request
+	out     answer   // its newest answer
+	names   names
+	cause   error // of its end, before it became a status
 
 	receiving atomic.Int64 // since when its request is awaited, in nanoseconds; 0: it is not
 	late      atomic.Bool  // its request has not come in time
 
 	mu      sync.Mutex
+	lost    bool // its connection or its stream has ended
 	seats   []seat
 	turn    *gate.Turn
 	working int       // its handler, its REST request, the order that goes on without it
 	answers int       // that have not left
-	lost    bool      // its connection or its stream has ended
 	since   time.Time // when an answer began to leave, or a part of it has left
 }
 

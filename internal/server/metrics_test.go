@@ -214,7 +214,7 @@ func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))
 	id := create(t, grpcCaller{s, s.key}, order(t, picture, "muddle", "a lake")).GetGenerationId()
-	err := s.hub.Watch(t.Context(), watch.Request{Credential: cred, IDs: []string{id}}, func(event watch.Event) error {
+	err := s.hub.Watch(t.Context(), &watch.Request{Credential: cred, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update == nil || event.Update.State.Terminal() {
 			return nil
 		}

@@ -117,10 +117,11 @@ func namesOfAuthorities(all []*x509.Certificate) (names []string) {
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.
-func (d *door) certificate(state *tls.ConnectionState) (client service.Certificate) {
+func (d *door) certificate(state *tls.ConnectionState) *service.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
-		return client
+		return nil
 	}
+	client := &service.Certificate{Counts: d.counts(state)}
 	leaf := state.PeerCertificates[0]
 	for _, uri := range leaf.URIs {
 		client.Names = append(client.Names, uri.String())
@@ -132,7 +133,6 @@ func (d *door) certificate(state *tls.ConnectionState) (client service.Certifica
 			client.Until = end
 		}
 	}
-	client.Counts = d.counts(state)
 	return client
 }
 

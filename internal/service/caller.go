@@ -31,7 +31,7 @@ type call struct {
 	operator   bool               // sees every owner's orders
 	everybody  bool               // nobody here has a name: it sees and changes what is anybody's
 
-	certificate Certificate // of its connection
+	certificate *Certificate // of its connection; nil without one
 	// proof is what a verified token of an issuer has proved, until its end; nil without one.
 	proof *callers.Proof
 	// listed is the list of callers in force; nil without a callers file.
@@ -40,7 +40,9 @@ type call struct {
 
 // proved is the end of what a token and a certificate have proved; zero without either.
 func (c call) proved() (until time.Time) {
-	until = c.certificate.Until
+	if c.certificate != nil {
+		until = c.certificate.Until
+	}
 	if c.proof != nil && (until.IsZero() || c.proof.Until.Before(until)) {
 		until = c.proof.Until
 	}
@@ -59,7 +61,7 @@ func LimitsOf(team callers.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
-// Certificate is how a caller's verified client certificate calls it. The zero value is no certificate.
+// Certificate is how a caller's verified client certificate calls it. Nil is no certificate.
 type Certificate struct {
 	// Names are its URIs, then its DNS names.
 	Names []string
@@ -67,13 +69,16 @@ type Certificate struct {
 	CommonName string
 	// Until is when it ends, or another of its chain does.
 	Until time.Time
-	// Counts reports whether a handshake would take it now: its authority may be in force no more. Nil without a certificate.
+	// Counts reports whether a handshake would take it now: its authority may be in force no more.
 	Counts func() bool
 }
 
 // Name is the first URI (as in SPIFFE), else the first DNS name, else the common name.
-func (c Certificate) Name() string {
-	if len(c.Names) > 0 {
+func (c *Certificate) Name() string {
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Names) > 0:
 		return c.Names[0]
 	}
 	return c.CommonName
@@ -85,10 +90,15 @@ type callKey struct{}
 // is none, and the catalog refuses.
 func credential(ctx context.Context) catalog.Credential { return who(ctx).credential }
 
-// who gives who calls.
-func who(ctx context.Context) call {
-	c, _ := ctx.Value(callKey{}).(call)
-	return c
+// nobody has no credential.
+var nobody = &call{}
+
+// who gives who calls, which nobody changes.
+func who(ctx context.Context) *call {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c
+	}
+	return nobody
 }
 
 // Caller gives the name of the caller, for logs; "" where it has none.
@@ -188,7 +198,7 @@ func unanswered(err error) bool {
 //
 // Without a held API key the caller's own API key is forwarded. With one, the caller proves who
 // it is by its certificate or by a token; its token never goes upstream. attempt bounds what signatures cost.
-func (s *Service) Authenticate(ctx context.Context, certificate Certificate, attempt callers.Attempt) (context.Context, error) {
+func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, attempt callers.Attempt) (context.Context, error) {
 	token, err := s.bearer(ctx)
 	if err != nil {
 		return nil, err
@@ -211,7 +221,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate Certificate, att
 // Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
 // errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), Certificate{}, &operatorAttempt{turns: s.operators})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil, &operatorAttempt{turns: s.operators})
 	if err != nil {
 		return "", Status(err).Err()
 	}
@@ -256,11 +266,11 @@ func (unbounded) Begin(string) error { return nil }
 func (unbounded) End(bool) {}
 
 func with(ctx context.Context, c call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
+	return context.WithValue(ctx, callKey{}, &c)
 }
 
 // identify names the caller behind a held API key, and the owner of its orders.
-func (s *Service) identify(token string, certificate Certificate, attempt callers.Attempt) (call, error) {
+func (s *Service) identify(token string, certificate *Certificate, attempt callers.Attempt) (call, error) {
 	if s.cfg.Callers != nil {
 		return s.find(s.cfg.Callers.List(), token, certificate, attempt)
 	}
@@ -272,7 +282,7 @@ func (s *Service) identify(token string, certificate Certificate, attempt caller
 
 // find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
 // never overlooked.
-func (s *Service) find(list *callers.List, token string, certificate Certificate, attempt callers.Attempt) (call, error) {
+func (s *Service) find(list *callers.List, token string, certificate *Certificate, attempt callers.Attempt) (call, error) {
 	switch {
 	case token != "":
 		return s.byToken(list, token, attempt)
@@ -353,12 +363,12 @@ var (
 // have gone from the callers file or moved to another team, its token may be another's, or the authority of its certificate
 // may be in force no more. It costs little while the files stay.
 func (s *Service) stillKnown(ctx context.Context) func() error {
-	c := who(ctx)
-	if c.listed == nil && c.certificate.Counts == nil {
+	if c := who(ctx); c.listed == nil && c.certificate == nil {
 		return func() error { return nil }
 	}
+	c := *who(ctx)
 	return func() error {
-		if counts := c.certificate.Counts; counts != nil && !counts() {
+		if c.certificate != nil && !c.certificate.Counts() {
 			return ErrUncertified
 		}
 		now, err := s.now(ctx, c)
@@ -374,7 +384,7 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	c := who(ctx)
 	return func() (orders.Terms, error) {
-		now, err := s.now(ctx, c)
+		now, err := s.now(ctx, *c)
 		return orders.Terms{Limits: LimitsOf(now.team()), Total: LimitsOf(now.listed.Total()), Refused: !now.team().Allows(model)}, err
 	}
 }

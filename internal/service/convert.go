@@ -161,7 +161,7 @@ var conditions = map[watch.Condition]easelv1.UpstreamCondition{
 	watch.ConditionCredentialRejected: easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED,
 }
 
-func heartbeatMessage(c call, h watch.Heartbeat) *easelv1.Heartbeat {
+func heartbeatMessage(c *call, h watch.Heartbeat) *easelv1.Heartbeat {
 	out := &easelv1.Heartbeat{
 		ObserveTime:             timestamp(h.ObserveTime),
 		NextPollTime:            timestamp(h.NextPoll),
@@ -184,7 +184,7 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 
 // lastError is what a caller may know of the last error: its kind alone, where it may be of another owner's
 // generation.
-func lastError(c call, h watch.Heartbeat) string {
+func lastError(c *call, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.seesAccount() {
 		return h.LastError

@@ -193,7 +193,7 @@ func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
 		{"healthy again", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy, LastError: secret}, ""},
 		{"healthy", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy}, ""},
 	} {
-		if got := heartbeatMessage(row.call, row.beat).GetLastError(); got != row.want {
+		if got := heartbeatMessage(&row.call, row.beat).GetLastError(); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}

@@ -133,7 +133,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
 		s := &Service{cfg: Config{Held: &held, Callers: callers}}
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
-		if _, err := s.Authenticate(ctx, Certificate{}, unbounded{}); err != nil || callers.Problem() != nil || logs.Len() > 0 {
+		if _, err := s.Authenticate(ctx, nil, unbounded{}); err != nil || callers.Problem() != nil || logs.Len() > 0 {
 			t.Errorf("a call is answered %v; the file is told as %v; logged %q", err, callers.Problem(), logs.String())
 		}
 	})
@@ -276,13 +276,13 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 		token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
 	} {
-		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), Certificate{}, unbounded{})
+		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil, unbounded{})
 		if err == nil && Caller(ctx) != want || err != nil && reason(err) != want {
 			t.Errorf("%.40q is let in as %v, %v; want %s", bearer, ctx, err, want)
 		}
 	}
 
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), Certificate{}, unbounded{})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil, unbounded{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,11 +323,11 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 }
 
 // certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.
-func certificateOf(name string) Certificate {
+func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
-		return Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}
+		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}
 	}
-	return Certificate{CommonName: name}
+	return &Certificate{CommonName: name}
 }
 
 func reason(err error) string {

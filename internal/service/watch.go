@@ -41,14 +41,11 @@ func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
 // WatchGeneration sends each change of one generation, and its bytes where asked.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
-	whose, err := s.see(ctx, req.GetGenerationId())
+	w, err := s.watchOfOne(ctx, req, s.sender(stream))
 	if err != nil {
 		return err
 	}
-	w := &watchOfOne{
-		service: s, out: s.sender(stream), known: s.stillKnown(ctx), id: req.GetGenerationId(), whose: whose, content: req.GetIncludeContent(),
-	}
-	return w.finish(s.cfg.Hub.Watch(ctx, watch.Request{
+	return w.finish(s.cfg.Hub.Watch(ctx, &watch.Request{
 		Credential: credential(ctx),
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
@@ -78,6 +75,13 @@ type watchOfOne struct {
 	content bool // the bytes are asked for
 	file    bool // the last state has some
 	begun   bool
+}
+
+func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
+	whose, err := s.see(ctx, req.GetGenerationId())
+	return &watchOfOne{
+		service: s, out: out, known: s.stillKnown(ctx), id: req.GetGenerationId(), whose: whose, content: req.GetIncludeContent(),
+	}, err
 }
 
 // deliver sends an event.
@@ -175,7 +179,7 @@ func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeou
 	defer cancel()
 	var newest *watch.Update
 	known := s.stillKnown(ctx)
-	err := s.cfg.Hub.Watch(waiting, watch.Request{
+	err := s.cfg.Hub.Watch(waiting, &watch.Request{
 		Credential: credential(ctx), IDs: []string{id}, Ordered: s.standing(ctx, id), Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {

@@ -28,7 +28,7 @@ const (
 // where they differ from those that it has sent.
 type watchOfAccount struct {
 	out        deadlineSender
-	call       call
+	call       *call
 	known      func() error // the caller may still call
 	attendance *watch.Attendance
 	balance    watching[catalog.Account]

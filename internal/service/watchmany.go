@@ -27,7 +27,7 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	defer func() { w.leave() }()
 	request, err := w.request(ctx, req)
 	if err == nil && w.goesOn(request) {
-		err = s.closes(s.cfg.Hub.Watch(ctx, request, w.deliver))
+		err = s.closes(s.cfg.Hub.Watch(ctx, &request, w.deliver))
 	}
 	if closing := closingMessage(err); closing != nil {
 		out := s.sender(stream)

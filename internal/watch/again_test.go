@@ -256,7 +256,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 		first := b.watch("a")
 		pass(0)
 		known := 0
-		err := b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}}, func(event watch.Event) error {
+		err := b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}}, func(event watch.Event) error {
 			if event.Known != nil && event.Known.File != nil {
 				known++
 			}
@@ -304,7 +304,7 @@ func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
 		b.watch("b")
 		slow := &seen{}
 		go func() {
-			slow.end(b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add)))
+			slow.end(b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add)))
 		}()
 		pass(time.Second)
 		b.up.set("a", succeeded)

@@ -269,7 +269,7 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 		req.Credential = tenant
 	}
 	s := &seen{}
-	go func() { s.end(b.hub.Watch(ctx, req, s.add)) }()
+	go func() { s.end(b.hub.Watch(ctx, &req, s.add)) }()
 	return s
 }
 

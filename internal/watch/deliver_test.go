@@ -20,7 +20,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 		caught := make(chan any, 1)
 		go func() {
 			defer func() { caught <- recover() }()
-			_ = b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+			_ = b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
 				panic("a fault of the watcher")
 			})
 		}()
@@ -50,7 +50,7 @@ func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range watchers {
 			go func() {
-				err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second}, func(event watch.Event) error {
+				err := hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second}, func(event watch.Event) error {
 					if out[i].Load() {
 						t.Errorf("watcher %d gets %v after it has left", i, event)
 					}
@@ -85,7 +85,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			for range 100 {
 				go func() {
 					delivered := 0 // with no lock: who has ended is alone with it
-					_ = hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+					_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
 						if delivered++; delivered < 0 {
 							t.Error("delivered after its end")
 						}
@@ -110,7 +110,7 @@ func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the proc
 	defer hub.Close()
 	for range 2000 {
 		delivered := 0
-		err := hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {
+		err := hub.Watch(t.Context(), &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {
 			delivered++
 			return errEnough
 		})

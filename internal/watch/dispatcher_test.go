@@ -37,7 +37,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch
 		test(t, hub, up, func(req Request, deliver func(Event) error) chan error {
 			ended := make(chan error, 1)
 			req.Credential, req.IDs = testCred, []string{"a"}
-			go func() { ended <- hub.Watch(ctx, req, deliver) }()
+			go func() { ended <- hub.Watch(ctx, &req, deliver) }()
 			return ended
 		})
 		cancel()
@@ -111,7 +111,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 		defer cancel()
 		inside := false
 		time.AfterFunc(time.Second, cancel)
-		err := hub.Watch(ctx, Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
+		err := hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
 			inside = true
 			time.Sleep(3 * time.Second)
 			inside = false
@@ -154,7 +154,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
 		free, began := make(chan struct{}), time.Now()
-		err := hub.Watch(t.Context(), Request{Credential: testCred, IDs: []string{"a", "b"}, Stall: 30 * time.Second}, func(Event) error {
+		err := hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"a", "b"}, Stall: 30 * time.Second}, func(Event) error {
 			if calls.Add(1) == 1 {
 				time.Sleep(handoff + time.Millisecond)
 				return nil

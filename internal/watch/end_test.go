@@ -137,7 +137,7 @@ func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
 				if want == watch.ErrExpired {
 					req.Until = began.Add(10 * time.Second)
 				}
-				end := b.hub.Watch(b.ctx, req, func(watch.Event) error {
+				end := b.hub.Watch(b.ctx, &req, func(watch.Event) error {
 					n++
 					time.Sleep(time.Second)
 					for _, id := range []string{"a", "b"} {

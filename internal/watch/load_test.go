@@ -262,7 +262,7 @@ func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer hub.Close()
-		_ = hub.Watch(t.Context(), watch.Request{Credential: tenant, IDs: ids}, func(watch.Event) error { return errEnough })
+		_ = hub.Watch(t.Context(), &watch.Request{Credential: tenant, IDs: ids}, func(watch.Event) error { return errEnough })
 		before := up.calls()
 		pass(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {

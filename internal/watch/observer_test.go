@@ -105,7 +105,7 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 		var watches sync.WaitGroup
 		test(hub, up, heard, func(name string, ids ...string) {
 			watches.Go(func() {
-				_ = hub.Watch(named(ctx, name), Request{Credential: testCred, IDs: ids}, ignore)
+				_ = hub.Watch(named(ctx, name), &Request{Credential: testCred, IDs: ids}, ignore)
 			})
 		})
 		cancel()

@@ -86,7 +86,7 @@ func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 				ids[i] = fmt.Sprintf("r%d-%d", s, i)
 			}
 			watches.Go(func() {
-				_ = hub.Watch(ctx, Request{Credential: testCred, IDs: ids}, ignore)
+				_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: ids}, ignore)
 			})
 		}
 		time.Sleep(10 * time.Second) // all have been read

@@ -146,7 +146,7 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	time.Sleep(time.Until(from))
 	var last catalog.State
 	back := false
-	err := hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}, func(event watch.Event) error {
+	err := hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{id}}, func(event watch.Event) error {
 		if event.Update != nil {
 			back = back || last.Terminal()
 			last = event.Update.State
@@ -165,7 +165,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
 	defer cancel()
-	_ = hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{id}}, func(watch.Event) error { return nil })
+	_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{id}}, func(watch.Event) error { return nil })
 	r.leavers.Add(1)
 }
 

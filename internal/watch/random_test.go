@@ -189,7 +189,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	c.work.Go(func() {
 		defer w.cover(ids, -1)
 		s.began, s.last = time.Now(), time.Now()
-		s.end(c.hub.Watch(ctx, s.req, s.take))
+		s.end(c.hub.Watch(ctx, &s.req, s.take))
 	})
 }
 

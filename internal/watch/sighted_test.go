@@ -29,7 +29,7 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = hub.Watch(ctx, Request{Credential: testCred, IDs: []string{"a"}, Goal: Settled}, ignore)
+			_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{"a"}, Goal: Settled}, ignore)
 		}()
 		time.Sleep(10 * time.Second)
 		up.set("a", catalog.StateFailed)
@@ -40,7 +40,7 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		hub.Deleted(ctx, testCred, "d")
 		cancel()
 		<-done
-		_ = hub.Watch(t.Context(), Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // one 404 says nothing
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // one 404 says nothing
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted"}; !slices.Equal(all, want) {
 			t.Errorf("sighted were %q", all)
 		}

@@ -125,7 +125,7 @@ func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
 				b.hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version())
 			}
 		}()
-		_ = b.hub.Watch(ctx, watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e watch.Event) error {
+		_ = b.hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e watch.Event) error {
 			if e.Heartbeat == nil {
 				return watch.ErrSkipped
 			}
@@ -354,7 +354,7 @@ func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // L2
 		fast := b.watch("a")
 		slow := &seen{}
 		go func() {
-			_ = b.hub.Watch(b.ctx, watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add))
+			_ = b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add))
 		}()
 		pass(time.Second)
 		b.up.set("a", running)

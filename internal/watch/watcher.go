@@ -27,17 +27,18 @@ type watcher struct {
 	until       time.Time     // end of the watch; zero: never
 
 	goal       Goal
+	chosen     Chosen // of what the catalog lists it watches no more; nil: all
 	everything bool   // it watches all that the catalog lists
-	chosen     Chosen // it watches no more of it; nil: all
 	named      bool   // it may watch generations that the list does not carry: its request names them
 
+	initialKnown bool // the initial set is known: the first list has come
+	caughtUp     bool
+
 	subscriptions []subscription
-	free          []int32 // empty places in subscriptions
-	dirty         []int32 // places whose entry has changed since its last delivery
-	unreached     int     // goals not reached
-	pending       int     // of the initial set, not delivered yet
-	initialKnown  bool    // the initial set is known: the first list has come
-	caughtUp      bool
+	free          []int32           // empty places in subscriptions
+	dirty         []int32           // places whose entry has changed since its last delivery
+	unreached     int               // goals not reached
+	pending       int               // of the initial set, not delivered yet
 	known         map[string]string // etags that the caller has, of generations without a subscription yet
 	modelID       string            // of the generations that are wanted; "": of any model
 	ordered       map[string]bool   // generations of which there is an order, until they are subscribed to

@@ -47,7 +47,7 @@ type Studio struct {
 	Draining chan struct{}
 
 	mu           sync.Mutex
-	certificates []service.Certificate
+	certificates []*service.Certificate
 	seen         []metadata.MD
 }
 
@@ -62,7 +62,7 @@ func (s *Studio) Register(r grpc.ServiceRegistrar) {
 }
 
 // Authenticate implements the server's Service.
-func (s *Studio) Authenticate(ctx context.Context, certificate service.Certificate, _ service.Attempt) (context.Context, error) {
+func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certificate, _ service.Attempt) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Studio) Prove(ctx context.Context) error { return s.Proof(ctx) }
 func (s *Studio) Vouch(context.Context, error) bool { return false }
 
 // Certificates are those that calls came with.
-func (s *Studio) Certificates() []service.Certificate {
+func (s *Studio) Certificates() []*service.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.certificates
