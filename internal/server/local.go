@@ -179,9 +179,9 @@ const metadataCall = "easel-rest-request"
 
 // tlsState is that of a connection; nil without TLS.
 func tlsState(p *peer.Peer) *tls.ConnectionState {
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return nil
+	switch info := p.AuthInfo.(type) {
+	case credentials.TLSInfo:
+		return &info.State
 	}
-	return &info.State
+	return nil
 }
