@@ -203,16 +203,21 @@ test("calls go to each address of a name, and not to one that is gone", { timeou
   one.stop();
 });
 
-test("an address that takes connections and says nothing is asked last", { timeout: 30_000 }, async (t) => {
-  const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => ({ generation: {} }) });
+test("an address that takes connections and says nothing is asked last, and again after ten seconds", { timeout: 30_000 }, async (t) => {
+  const asked: string[] = [];
   const wires = new Set<net.Socket>();
   const keep = (wire: net.Socket) => wires.add(wire.on("error", () => undefined));
-  const server = http2.createServer(connectNodeAdapter({ routes })).on("connection", keep);
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const { port } = server.address() as net.AddressInfo;
+  const serve = async (host: string, port: number) => {
+    const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (asked.push(host), { generation: {} }) });
+    const server = http2.createServer(connectNodeAdapter({ routes })).on("connection", keep);
+    await once(server.listen(port, host), "listening");
+    t.after(() => server.close());
+    return (server.address() as net.AddressInfo).port;
+  };
+  const port = await serve("127.0.0.1", 0);
   const silent = net.createServer(keep);
   await once(silent.listen(port, "127.0.0.2"), "listening");
-  t.after(() => [server, silent].map((one) => one.close()) && [...wires].map((wire) => wire.destroy()));
+  t.after(() => silent.close() && [...wires].map((wire) => wire.destroy()));
   const lookup: net.LookupFunction = (_name, _options, found) => found(null, ["127.0.0.1", "127.0.0.2"].map((address) => ({ address, family: 4 })));
   const easel = new Easel({ address: `http://easel.test:${port}`, apiKey: "", grpc: { nodeOptions: { lookup } } });
   const isSlow = async () => {
@@ -224,6 +229,16 @@ test("an address that takes connections and says nothing is asked last", { timeo
   const slow: boolean[] = [];
   for (let n = 0; n < 10; n++) slow.push(await isSlow());
   assert.equal(slow.filter(Boolean).length, 1, String(slow));
+
+  silent.close();
+  for (const wire of wires) if (wire.localAddress === "127.0.0.2") wire.destroy();
+  await serve("127.0.0.2", port);
+  for (let n = 0; n < 4; n++) await easel.get("gen_1");
+  assert.equal(asked.includes("127.0.0.2"), false, String(asked));
+  const now = Date.now;
+  t.mock.method(Date, "now", () => now() + 10_000);
+  for (let n = 0; n < 4; n++) await easel.get("gen_1");
+  assert.equal(asked.includes("127.0.0.2"), true, String(asked));
 });
 
 test("an address that is none is refused at once", () => {
