@@ -18,7 +18,7 @@ import (
 const askLedger = 2 * time.Second
 
 // callers are those that may use the held API key, nil where there is no callers file.
-func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *telling, lines *lateAudit, logger *slog.Logger) (*service.Callers, error) {
+func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *notifier, lines *lateAudit, logger *slog.Logger) (*service.Callers, error) {
 	if c.CallersFile == "" {
 		return nil, nil
 	}
@@ -30,13 +30,13 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, telling *te
 			return err
 		}
 		auditCallers(lines, c.CallersFile, inForce, next) // a token that is taken out waits for no ledger
-		telling.take(next)
+		notifier.take(next)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	telling.take(known.List())
+	notifier.take(known.List())
 	warnOfMissingOwners(ctx, book, known.List(), logger)
 	return known, nil
 }

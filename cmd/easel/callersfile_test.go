@@ -51,8 +51,8 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 
 func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		telling := newTelling(service.EventData{Catalog: "https://catalog.example"})
-		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: telling.outbox()})
+		notifier := newNotifier(service.EventData{Catalog: "https://catalog.example"})
+		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: notifier.outbox()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		put(secret, devSecret)
 		put(file, "teams:\n"+team("studio", secret)+both)
 		var log bytes.Buffer
-		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, telling, newLateAudit(book, slog.New(slog.DiscardHandler)), slog.New(slog.NewTextHandler(&log, nil)))
+		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, notifier, newLateAudit(book, slog.New(slog.DiscardHandler)), slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

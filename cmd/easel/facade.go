@@ -45,8 +45,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer flush()
 
-	telling := newTelling(service.EventData{Catalog: c.UpstreamURL, Results: c.PublicURL, Texts: c.ContentURL != ""})
-	book, closed, err := c.ledger(ctx, telling.outbox(), observed.Logger)
+	notifier := newNotifier(service.EventData{Catalog: c.UpstreamURL, Results: c.PublicURL, Texts: c.ContentURL != ""})
+	book, closed, err := c.ledger(ctx, notifier.outbox(), observed.Logger)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if held != nil {
 		defer begin(ctx, func(ctx context.Context) { hub.ShareGate(ctx, *held) })()
 	}
-	known, err := c.callers(ctx, book, telling, lines, observed.Logger)
+	known, err := c.callers(ctx, book, notifier, lines, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
@@ -102,7 +102,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst, Weight: known.Weight}, held, observed, clock)
 	defer leave()
-	defer begin(ctx, events.New(events.Config{Ledger: book, Teams: &telling.teams, Logger: observed.Logger, Count: telling.count}).Run)()
+	defer begin(ctx, events.New(events.Config{Ledger: book, Teams: &notifier.teams, Logger: observed.Logger, Count: notifier.count}).Run)()
 
 	contents, err := c.contents(ctx, client, book, held, observed.Logger)
 	if err != nil {
@@ -144,7 +144,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer begin(ctx, files.follow)()
 	unmeasure, err := telemetry.Measure(telemetry.Readings{
-		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: telling.outcomes, Copies: countsOf(contents),
+		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: notifier.outcomes, Copies: countsOf(contents),
 		Settings: func() map[string]int { return files.broken(known) }, Unaudited: lines.count,
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
 	}
-	c.tellInForce(observed.Logger, &telling.teams, known)
+	c.tellInForce(observed.Logger, &notifier.teams, known)
 	giveMemoryBack()
 	if ready != nil {
 		ready(front)

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// telling is what tells teams of events.
-type telling struct {
+// notifier notifies teams of events.
+type notifier struct {
 	teams events.Teams
 	data  service.EventData
 
@@ -20,17 +20,17 @@ type telling struct {
 	counts map[string]map[string]int64 // by team and outcome
 }
 
-func newTelling(data service.EventData) *telling {
-	return &telling{data: data, counts: map[string]map[string]int64{}}
+func newNotifier(data service.EventData) *notifier {
+	return &notifier{data: data, counts: map[string]map[string]int64{}}
 }
 
 // outbox tells the ledger who is told of what.
-func (t *telling) outbox() *ledger.Outbox {
-	return &ledger.Outbox{Teams: t.teams.Known, Generation: t.data.Generation, Budget: t.data.Budget}
+func (n *notifier) outbox() *ledger.Outbox {
+	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
 // take takes over the owners of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
-func (t *telling) take(list *callers.List) {
+func (n *notifier) take(list *callers.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers() {
 		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
@@ -39,29 +39,29 @@ func (t *telling) take(list *callers.List) {
 		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
-			t.count(team.Name, events.OutcomeSent, 0)
+			n.count(team.Name, events.OutcomeSent, 0)
 		}
 		teams[team.Name] = one
 	}
-	t.teams.Set(teams)
+	n.teams.Set(teams)
 }
 
 // count counts what has come of events.
-func (t *telling) count(team, outcome string, n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.counts[team] == nil {
-		t.counts[team] = map[string]int64{events.OutcomeSent: 0, events.OutcomeFailed: 0, events.OutcomeGivenUp: 0}
+func (n *notifier) count(team, outcome string, more int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counts[team] == nil {
+		n.counts[team] = map[string]int64{events.OutcomeSent: 0, events.OutcomeFailed: 0, events.OutcomeGivenUp: 0}
 	}
-	t.counts[team][outcome] += n
+	n.counts[team][outcome] += more
 }
 
 // outcomes are the counts.
-func (t *telling) outcomes() map[string]map[string]int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (n *notifier) outcomes() map[string]map[string]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	all := map[string]map[string]int64{}
-	for team, outcomes := range t.counts {
+	for team, outcomes := range n.counts {
 		all[team] = maps.Clone(outcomes)
 	}
 	return all

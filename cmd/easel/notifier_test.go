@@ -9,7 +9,7 @@ import (
 )
 
 func TestTheCountsOfATeamBeginAtZero(t *testing.T) {
-	telling := newTelling(service.EventData{Catalog: "https://catalog.example"})
+	notifier := newNotifier(service.EventData{Catalog: "https://catalog.example"})
 	for n, text := range []string{
 		"teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: []\n",
 		"teams: {studio: {}, print: {}}\ncallers: []\n", // what was pending may still be given up
@@ -18,14 +18,14 @@ func TestTheCountsOfATeamBeginAtZero(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		telling.take(list)
-		all := telling.outcomes()
+		notifier.take(list)
+		all := notifier.outcomes()
 		if len(all) != 1 || !maps.Equal(all["studio"], map[string]int64{"sent": 0, "failed": 0, "given_up": 0}) {
 			t.Errorf("after file %d the counts are %v", n, all)
 		}
 	}
-	telling.count("studio", "given_up", 3)
-	if got := telling.outcomes()["studio"]["given_up"]; got != 3 {
+	notifier.count("studio", "given_up", 3)
+	if got := notifier.outcomes()["studio"]["given_up"]; got != 3 {
 		t.Errorf("three were given up, and %d are counted", got)
 	}
 }
