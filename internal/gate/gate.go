@@ -87,20 +87,20 @@ const (
 type Gate struct {
 	cfg Config
 
-	mu      sync.Mutex
-	owners  map[string]*owner
-	waiting int
-	held    [Classes]int
-	hold    time.Duration // how long a turn is held, on average
-	share   float64       // of the owner that went last, before its turn
-	paces   [Classes]pace // of polls and reads together that of reads
-	polls   bucket
-	pause   pause
-	cap     dailyCap
-	repeats repeats
-	told    Report            // what this process has given
-	heard   map[string]Report // what others have told last
-	timer   *time.Timer       // until the next turn, where that is a matter of time
+	mu       sync.Mutex
+	owners   map[string]*owner
+	waiting  int
+	held     [Classes]int
+	hold     time.Duration // how long a turn is held, on average
+	share    float64       // of the owner that went last, before its turn
+	paces    [Classes]pace // of polls and reads together that of reads
+	polls    bucket
+	pause    pause
+	cap      dailyCap
+	repeats  repeats
+	reported Report            // what this process reports
+	heard    map[string]Report // what the other processes have reported
+	timer    *time.Timer       // until the next turn, where that is a matter of time
 }
 
 // owner is who shares the turns, as long as it waits, holds one, or has had more than its part.
@@ -395,7 +395,7 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	t.first = g.pause.begin(t)
 	t.pauses = g.pause.count
 	if t.looks = g.cap.begin(w.Class, now); t.looks {
-		g.told.Looked = now
+		g.reported.Looked = now
 	}
 	g.paces[paceOf(w.Class)].take(now)
 	if w.Class == Poll {
@@ -405,7 +405,7 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	w.owner.held++
 	g.share = max(g.share, w.owner.share)
 	w.owner.share += 1 / w.owner.weight
-	t.told = g.told.begins(w.owner)
+	t.counted = g.reported.begins(w.owner)
 	return t
 }
 

@@ -66,27 +66,27 @@ func (g *Gate) Tell() (r Report, active bool) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.told.Owners == nil {
-		g.told.Owners = map[string]Part{}
+	if g.reported.Owners == nil {
+		g.reported.Owners = map[string]Part{}
 	}
 	for name, o := range g.owners {
 		if o.waits() {
-			p := g.told.Owners[name]
+			p := g.reported.Owners[name]
 			p.Weight = o.weight
 			for _, line := range o.lines {
 				p.began += float64(len(line))
 			}
-			g.told.Owners[name] = p
+			g.reported.Owners[name] = p
 		}
 	}
-	r = g.told
+	r = g.reported
 	r.Owners = map[string]Part{}
-	for name, p := range g.told.Owners {
+	for name, p := range g.reported.Owners {
 		p.Wants, p.Waits, p.began = p.Wants+(p.began-p.Wants)/wantsNew, g.owners[name].waited(now).Seconds(), 0
-		if g.told.Owners[name] = p; p.Wants > wantsLeast {
+		if g.reported.Owners[name] = p; p.Wants > wantsLeast {
 			r.Owners[name] = p
 		} else {
-			delete(g.told.Owners, name)
+			delete(g.reported.Owners, name)
 		}
 	}
 	for c := range g.paces {
@@ -133,7 +133,7 @@ func (g *Gate) Hear(self string, others map[string]Report) {
 	}
 	for _, r := range others {
 		g.cap.heard(r, now, time.Duration(1+before)*capTurn)
-		g.told.Over = later(g.told.Over, r.Over) // who comes after that process has gone hears it too
+		g.reported.Over = later(g.reported.Over, r.Over) // who comes after that process has gone hears it too
 	}
 	g.advance()
 	part := g.part(others)
@@ -199,7 +199,7 @@ func (g *Gate) part(others map[string]Report) float64 {
 	if len(others) == 0 {
 		return 1
 	}
-	all := append(slices.Collect(maps.Values(others)), g.told)
+	all := append(slices.Collect(maps.Values(others)), g.reported)
 	wants, waits := map[string]float64{}, 0.0
 	for _, r := range all {
 		for name, p := range r.Owners {

@@ -28,15 +28,15 @@ type Answer struct {
 type Turn struct {
 	Came time.Time // when its request came first
 
-	gate   *Gate
-	owner  *owner
-	class  Class
-	began  time.Time
-	first  bool // after a pause
-	looks  bool // whether the daily cap is over
-	pauses int  // when it began
-	told   bool // other processes have counted it
-	ended  bool
+	gate    *Gate
+	owner   *owner
+	class   Class
+	began   time.Time
+	first   bool // after a pause
+	looks   bool // whether the daily cap is over
+	pauses  int  // when it began
+	counted bool // the report counts it
+	ended   bool
 }
 
 // End ends the turn with what has become of it. It may be called again, and of no turn, to no effect.
@@ -64,12 +64,12 @@ func (t *Turn) End(a Answer) {
 		fallthrough
 	case Throttled, Paused:
 		t.owner.share = max(g.leastShare(t.owner), t.owner.share-1/t.owner.weight) // it has had nothing
-		if t.told {
-			g.told.givesBack(t.owner)
+		if t.counted {
+			g.reported.givesBack(t.owner)
 		}
 	default:
 		g.paces[paceOf(t.class)].passed(1, now)
-		g.told.Passed[paceOf(t.class)]++
+		g.reported.Passed[paceOf(t.class)]++
 	}
 	g.learn(t, a, now)
 	g.give(now)
@@ -98,15 +98,15 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 		if a.Outcome == Throttled && !late && !t.first {
 			refused = paceOf(t.class)
 			g.slow(refused, now)
-			g.told.Refused[refused]++
+			g.reported.Refused[refused]++
 		}
 		g.close(a, late, refused, now)
 	case Capped:
 		g.cap.reached(now)
-		g.told.Capped = now
+		g.reported.Capped = now
 	case Passed:
 		if t.class == Order && g.cap.isReached() {
-			g.cap, g.told.Over = dailyCap{passed: now}, now
+			g.cap, g.reported.Over = dailyCap{passed: now}, now
 		}
 	}
 	if t.looks && (a.Outcome == Unused || a.Outcome == Throttled || a.Outcome == Paused) {

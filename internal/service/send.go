@@ -46,7 +46,7 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 		return s.stream.SendMsg(m)
 	}
 	done := make(chan error, 1)
-	go func() { done <- guarded(func() error { return do(send) }) }()
+	go func() { done <- recovered(func() error { return do(send) }) }()
 	select {
 	case err := <-done:
 		return err
@@ -55,9 +55,9 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// guarded calls do in a goroutine of its own. A panic there becomes an error: nothing above would
+// recovered calls do in a goroutine of its own. A panic there becomes an error: nothing above would
 // recover it, and the process would end with all calls.
-func guarded(do func() error) (err error) {
+func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic while a message was sent: %v\n%s", value, debug.Stack())
