@@ -109,7 +109,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	f.served.Stop()
 	key, file, token := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "canary-file"), func(name string) string { return fmt.Sprintf("tokens: [\"sha256:%x\"]", sha256.Sum256([]byte(name))) }
 	put(t, key, f.keys[0])
-	put(t, file, "teams: {canary-team: {budget: {daily_cents: 47110}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+token("poster")+"}\n- {name: canary-operator, operator: true, "+token("ops")+"}\n")
+	put(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+token("poster")+"}\n- {name: canary-operator, operator: true, "+token("ops")+"}\n")
 	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": file, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
 	ordered := easel(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
@@ -121,7 +121,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	put(t, file, "teams: 1\n")
 	f.operator = "ops"
 	for path, names := range map[string][]string{
-		"/status.json": {"canary-team", "47110", id, "canary-file"}, "/metrics": {`"canary-team"`, `"canary-caller"`, " 47110"}, "/orders": {"canary-key", "canary-value"},
+		"/status.json": {"canary-team", "471108150", id, "canary-file"}, "/metrics": {`"canary-team"`, `"canary-caller"`, " 4.7110815e+08"}, "/orders": {"canary-key", "canary-value"},
 	} {
 		text := func() string { return f.tell(http.MethodGet, "http://"+f.admin+path, "") }
 		for _, name := range names {
@@ -138,7 +138,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 		if code == http.StatusOK {
 			shown++
 		}
-		for _, secret := range []string{"canary", "4711", id} {
+		for _, secret := range []string{"canary", "47110815", "4.7110815", id} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s shows %s to nobody: %s", path, secret, text)
 			}
