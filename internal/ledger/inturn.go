@@ -24,8 +24,8 @@ func carryOutInTurn(members []*member) (rest []*member) {
 	})
 	for n, m := range members {
 		switch {
-		case m.failed && (over || n == begun-1): // for a reason of its own, or of what is written
-		case n < begun && over, n == begun-1, begun == 0: // the last one that has begun has ended the whole
+		case m.failed && (over && err == nil || begun == 1): // for a reason of its own, or of what is written
+		case n < begun && over, n == begun-1, begun == 0: // the commit has failed, or the last one that has begun has ended the whole
 			m.err = err
 		default:
 			m.failed = false

@@ -85,38 +85,80 @@ func TestWhatEndsAGroupOfAFileEndsAlone(t *testing.T) {
 	}
 }
 
-// Nobody is refused for the sake of what is taken back afterwards.
-func TestARefusalOfAFileRestsOnWhatIsWritten(t *testing.T) {
-	l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-	reserved := false
-	var members []*member
-	for _, do := range []func(*transaction) error{
-		func(tx *transaction) error {
-			if reserved {
-				return ErrKeyTaken
-			}
-			reserved = true
-			_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('reserved', '')`)
-			return err
-		},
-		func(tx *transaction) error {
-			held := false
-			if err := tx.row(`SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'reserved')`).Scan(&held); err != nil || held {
-				return cmp.Or[error](err, &BudgetError{})
-			}
-			return nil
-		},
-		func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err },
-	} {
-		members = append(members, &member{transaction: &transaction{ctx: t.Context(), l: l}, do: do, ended: make(chan struct{}), decided: make(chan struct{})})
+// inLine are transactions that wait for a group.
+func (l *Ledger) inLine(ctx context.Context, steps ...func(*transaction) error) (members []*member) {
+	for _, step := range steps {
+		members = append(members, &member{transaction: &transaction{ctx: ctx, l: l}, do: step, ended: make(chan struct{}), decided: make(chan struct{})})
 	}
+	return members
+}
+
+// carriedOut carries them out, and gives how they have ended.
+func carriedOut(t *testing.T, members []*member) (ends []error) {
+	t.Helper()
 	for rest, rounds := members, 1; len(rest) > 0; rounds++ {
 		if rest = carryOutInTurn(rest); rounds == 3 {
 			t.Fatalf("%d are left after %d rounds", len(rest), rounds)
 		}
 	}
-	if taken, second, last := members[0].wait(), members[1].wait(), members[2].wait(); !errors.Is(taken, ErrKeyTaken) || second != nil || last == nil {
-		t.Errorf("they end with %v; %v; %v", taken, second, last)
+	for _, m := range members {
+		ends = append(ends, m.wait())
+	}
+	return ends
+}
+
+func reserves(tx *transaction) error {
+	_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('reserved', '')`)
+	return err
+}
+
+// needs is refused where there is a reservation.
+func needs(tx *transaction) error {
+	held := false
+	if err := tx.row(`SELECT EXISTS (SELECT 1 FROM facts WHERE name = 'reserved')`).Scan(&held); err != nil || held {
+		return cmp.Or[error](err, &BudgetError{})
+	}
+	return nil
+}
+
+// Nobody is refused for the sake of what is taken back afterwards.
+func TestARefusalOfAFileRestsOnWhatIsWritten(t *testing.T) {
+	reserved := false
+	once := func(tx *transaction) error {
+		if reserved {
+			return ErrKeyTaken
+		}
+		reserved = true
+		return reserves(tx)
+	}
+	for name, steps := range map[string][]func(*transaction) error{
+		"one behind it ends the whole": {once, needs, func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err }},
+		"the commit fails": {reserves, needs, func(tx *transaction) error {
+			if _, err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
+				return err
+			}
+			_, err := tx.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) VALUES ('none', 'a', 'b', 'c', 1)`)
+			return err
+		}},
+		"the time is over when it is refused": {once, func(tx *transaction) error {
+			err := needs(tx)
+			time.Sleep(AnswerTime + time.Second)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reserved = false
+			synctest.Test(t, func(t *testing.T) {
+				l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
+				ends := carriedOut(t, l.inLine(t.Context(), steps...))
+				if _, refused := errors.AsType[*BudgetError](ends[1]); refused || ends[0] == nil || len(ends) == 3 && ends[2] == nil {
+					t.Errorf("they end with %v", ends)
+				}
+				if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'reserved'`); noted != "0" {
+					t.Errorf("%s are reserved", noted)
+				}
+			})
+		})
 	}
 }
 
