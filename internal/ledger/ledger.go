@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -151,6 +152,9 @@ func (l *Ledger) take(file string) error {
 	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
 	if err != nil {
 		return &refusal{cures[fileProblem(file)], err}
+	}
+	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names the others after the file itself
+		return &refusal{cures["path"], errors.Join(err, made.Close())}
 	}
 	for _, part := range []string{"", "-wal", "-shm"} { // these stay where a process was killed
 		_ = os.Chmod(file+part, fileMode) // of one that is another user's the start warns

@@ -49,9 +49,14 @@ func TestAURLWithATypoIsRefused(t *testing.T) {
 }
 
 func TestASecondProcessOnOneFileIsToldSo(t *testing.T) {
-	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
-	open(t, url)
-	wantRefusal(t, url, "another process has the file")
+	file, link := filepath.Join(t.TempDir(), "book.db"), filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	open(t, "sqlite:"+file)
+	for _, name := range []string{file, link} {
+		wantRefusal(t, "sqlite:"+name, "another process has the file")
+	}
 }
 
 func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
