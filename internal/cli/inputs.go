@@ -206,14 +206,25 @@ func fileInput(name, value string) (string, error) {
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
-	if err == nil && len(text) > maxInputFile {
-		err = errors.New("it is larger than 1 MiB")
-	}
+	text, err := readInput(path)
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", terminal.OneLine(path), reasonOf(err)), "")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}
+
+// readInput reads a file as far as an input may go: a device never ends.
+func readInput(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxInputFile+1))
+	if err == nil && len(text) > maxInputFile {
+		err = errors.New("it is larger than 1 MiB")
+	}
+	return text, err
 }
 
 // What is refused here the catalog would refuse too, but only after the way there. Where
