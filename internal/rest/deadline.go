@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 // deadlineChunk is how many bytes are written under one deadline, so that a slow client is not taken for
 // a stuck one.
 const deadlineChunk = 32 << 10
+
+// errNotTaken is the error of a chunk that the client has not taken in time.
+var errNotTaken = errors.New("the client took no byte in time")
 
 // deadlineWriter limits how long a client may take no byte. The deadline is set for each chunk and
 // lifted after: in HTTP/2 it would else end a stream that has nothing to send for a while.
@@ -48,9 +52,13 @@ func allowPauses(w http.ResponseWriter) {
 func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 	for {
 		chunk := p[written:min(len(p), written+deadlineChunk)]
+		began := time.Now()
 		w.setDeadline()
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
+		if err != nil && time.Since(began) >= w.timeout {
+			err = errNotTaken // HTTP/2 has an error of its own, which says less
+		}
 		written += n
 		if err != nil || written == len(p) {
 			return written, err

@@ -10,7 +10,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/otel/codes"
@@ -225,9 +224,8 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
 			return errors.New("more bytes than were announced")
 		}
-		began := time.Now()
 		if _, err := w.Write(chunk.GetData()); err != nil {
-			return notTaken(time.Since(began))
+			return refused(err)
 		}
 		sent(len(chunk.GetData()))
 		return nil
@@ -238,10 +236,10 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// notTaken is the error of a write that the client has not taken for so long.
-func notTaken(waited time.Duration) error {
-	if waited < service.DefaultDownloadTimeout {
-		return context.Canceled // it went away
+// refused is the error of a download whose write has failed.
+func refused(err error) error {
+	if !errors.Is(err, errNotTaken) {
+		return context.Canceled // the client went away
 	}
 	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
 }
