@@ -85,7 +85,7 @@ const (
 	pageBytes    = 104 << 10 // a page with the headers of its request
 	refusalBytes = 56 << 10  // the same of a refusal, or a call that waits for a proof
 	copyBytes    = 288 << 10 // a reader of a copy
-	idleBytes    = 41 << 20  // a server that does nothing
+	idleBytes    = 52 << 20  // a server that does nothing
 )
 
 // withSpare is how many of some places there are, those for callers with few among them.
