@@ -1,12 +1,19 @@
 package catalog
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // RulesFile is where the reading rules stand, for those who are told to add to them.
 const RulesFile = "internal/catalog/rules.go"
 
-// ReadBody reads the body of an answer as the reading rules get it, without the API key of cred.
+// ReadBody reads the body of an answer as the reading rules get it, without the API key of cred. Of a list that is too long
+// it takes what a client has read of it.
 func ReadBody(body []byte, cred Credential) (JSON, error) {
+	if short, cut, _ := shorten(bytes.NewReader(body)); cut {
+		body = short
+	}
 	v, err := parse(body)
 	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
