@@ -221,7 +221,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, at
 // Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
 // errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil, &operatorAttempt{turns: s.operators})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil, &operatorAttempt{ctx: ctx, turns: s.operators})
 	if err != nil {
 		return "", Status(err).Err()
 	}
@@ -235,19 +235,29 @@ func (s *Service) Operator(ctx context.Context, authorization []string) (name st
 // forged, those of callers have the processors.
 const operatorsAtOnce = 2
 
+// operatorWait is how long the token of a listed subject waits behind them.
+const operatorWait = time.Second
+
 func newOperators() *gate.Gate {
 	return gate.New(gate.Config{Places: [gate.Classes]int{operatorsAtOnce}})
 }
 
-// operatorAttempt is one that comes to the admin address. It does not wait for its turn.
+// operatorAttempt is one that comes to the admin address. A token that names a listed subject waits for its turn, each
+// subject for its own; any other is refused where no turn is free.
 type operatorAttempt struct {
+	ctx   context.Context //nolint:containedctx // of the request
 	turns *gate.Gate
 	turn  *gate.Turn
 }
 
 // Begin implements [callers.Attempt].
-func (a *operatorAttempt) Begin(string) (err error) {
-	if a.turn, err = a.turns.Try(gate.Request{}); err != nil {
+func (a *operatorAttempt) Begin(claimed string) (err error) {
+	if r := (gate.Request{Owner: claimed, Patience: operatorWait}); claimed != "" {
+		a.turn, err = a.turns.Enter(a.ctx, r)
+	} else {
+		a.turn, err = a.turns.Try(r)
+	}
+	if err != nil {
 		return Status(err).Err()
 	}
 	return nil
@@ -361,14 +371,15 @@ var (
 
 // stillKnown gives what tells an open stream whether its caller may still call: since it began, the caller may
 // have gone from the callers file or moved to another team, its token may be another's, or the authority of its certificate
-// may be in force no more. It costs little while the files stay.
+// may be in force no more. The end of a certificate is that of a token: a watch is asked to come back, a download goes on.
+// It costs little while the files stay.
 func (s *Service) stillKnown(ctx context.Context) func() error {
 	if c := who(ctx); c.listed == nil && c.certificate == nil {
 		return func() error { return nil }
 	}
 	c := *who(ctx)
 	return func() error {
-		if c.certificate != nil && !c.certificate.Counts() {
+		if c.certificate != nil && time.Now().Before(c.certificate.Until) && !c.certificate.Counts() { // its end has its own way
 			return ErrUncertified
 		}
 		now, err := s.now(ctx, c)

@@ -322,6 +322,32 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
+func TestATokenOfAListedSubjectWaitsBehindForgedOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newOperators()
+		attempt := func() *operatorAttempt { return &operatorAttempt{ctx: t.Context(), turns: turns} }
+		began := time.Now()
+		for range operatorsAtOnce {
+			forged := attempt()
+			if err := forged.Begin(""); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(operatorWait/2, func() { forged.End(false) })
+		}
+		if err := attempt().Begin(""); reason(err) != "OVERLOADED" || time.Since(began) > 0 {
+			t.Errorf("one more ends with %v after %v", err, time.Since(began))
+		}
+		for range operatorsAtOnce {
+			if err := attempt().Begin("ops"); err != nil || time.Since(began) != operatorWait/2 {
+				t.Errorf("one that names a listed subject has %v after %v", err, time.Since(began))
+			}
+		}
+		if err := attempt().Begin("ops"); reason(err) != "OVERLOADED" || time.Since(began) != operatorWait*3/2 {
+			t.Errorf("one behind them has %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
