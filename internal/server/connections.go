@@ -54,7 +54,7 @@ func (l *limitedListener) logFull() {
 // of the oldest connection that has proved nothing: of its own address, where that has too many, else of the address that
 // has the most such. So whoever has no credential, from however few addresses, keeps nobody out, and loses first what is
 // his own. A connection has proved itself when a call on it was let in under a credential; then it stays. On the addresses
-// of operators one with a request goes after all that have none.
+// of operators one with a request goes after all of its address that have none.
 type connections struct {
 	each, all int
 

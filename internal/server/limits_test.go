@@ -168,7 +168,7 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"connections to the admin address and to `EASEL_METRICS_ADDR`, each", fmt.Sprintf("%d; %d from one address", server.OperatorConns, server.OperatorConnsOfAddress), "the oldest on which no operator was proved makes room, one with a request after all others, of the address that has the most; where one was on each, the new one is closed at once",
+			"connections to the admin address and to `EASEL_METRICS_ADDR`, each", fmt.Sprintf("%d; %d from one address", server.OperatorConns, server.OperatorConnsOfAddress), "the oldest on which no operator was proved makes room, of the address that has the most, one with a request after its others; where one was on each, the new one is closed at once",
 			[]string{"TestTheAddressesOfOperatorsHaveALimitOfConnections", "TestANewConnectionOfAnOperatorTakesNoRequestAndNoProofAway"},
 			nil,
 		},
