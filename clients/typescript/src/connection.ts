@@ -1,6 +1,7 @@
 // Where a server is, and how it is spoken to.
 import { lookup, type LookupAddress } from "node:dns";
 import { readFileSync } from "node:fs";
+import type { ClientHttp2Stream } from "node:http2";
 import { isIP, type LookupFunction } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
@@ -84,57 +85,73 @@ class Connections {
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
+  #left = new Map<string, Connection>(); // whose addresses the name has no more, until nothing is open there
   #resolving = Promise.resolve();
-  #until = 0; // when the name is to be resolved again
+  #resolvedAt = -Infinity;
   #turn = 0;
 
   constructor(url: string, pings: Pings) {
     const { hostname, origin } = new URL(url);
-    const resolver = (pings.nodeOptions as { lookup?: LookupFunction } | undefined)?.lookup ?? lookup;
+    const { lookup: resolver = lookup, family, hints } = (pings.nodeOptions ?? {}) as { lookup?: LookupFunction; family?: number; hints?: number };
     this.authority = origin;
     this.#open = (at?: LookupAddress) => new Connection(url, at ? { ...pings, nodeOptions: { ...pings.nodeOptions, lookup: only(at) } } : pings);
     this.#resolve = () =>
       new Promise<LookupAddress[]>((found) => {
         if (isIP(hostname.replace(/[[\]]/g, "")) || hostname === "localhost") return found([]);
-        resolver(hostname, { all: true }, (error, addresses) => found(error ? [] : (addresses as LookupAddress[])));
+        const options = { all: true, ...(family !== undefined && { family }), ...(hints !== undefined && { hints }) };
+        resolver(hostname, options, (error, addresses, one) => {
+          if (error) return found([]);
+          found(typeof addresses === "string" ? [{ address: addresses, family: one ?? 0 }] : addresses);
+        });
       });
   }
 
-  async request(...request: Parameters<Connection["request"]>) {
-    const connections = await this.#connections();
+  async request(...request: Parameters<Http2SessionManager["request"]>) {
     const turn = this.#turn++;
-    const now = Date.now();
-    const inTurn = [false, true].flatMap((last) => {
-      const some = connections.filter((one) => one.isLast(now) === last);
-      return some.map((_, n) => some[(turn + n) % some.length]!);
-    });
-    for (let tries = 1; ; tries++) {
+    const tried = new Set<Connection>();
+    for (let failure: unknown; ; ) {
+      this.#refresh();
+      if (this.#all.size === 0) await this.#resolving;
+      else if (tried.size > 0) await Promise.race([this.#resolving, sleep(quietMs, undefined, { ref: false })]);
+      const [next, another] = this.#inTurn(turn, tried);
+      if (!next) throw failure;
+      tried.add(next);
       try {
-        return await inTurn[tries - 1]!.request(...request);
+        return await next.request(another !== undefined, ...request);
       } catch (error) {
-        this.#until = Math.min(this.#until, Date.now() + 1000);
-        if (tries === inTurn.length) throw error;
+        failure = error;
       }
     }
   }
 
   notifyResponseByteRead(...read: Parameters<Connection["notifyResponseByteRead"]>) {
-    for (const connection of this.#all.values()) connection.notifyResponseByteRead(...read); // those of other streams ignore it
+    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // those of other streams ignore it
   }
 
-  async #connections() {
-    if (Date.now() >= this.#until) {
-      this.#until = Date.now() + 30_000;
-      this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
-    }
-    if (this.#all.size === 0) await this.#resolving;
-    return [...this.#all.values()];
+  #refresh() {
+    const now = performance.now();
+    const failing = [...this.#all.values()].some((one) => one.isLast(now));
+    if (now - this.#resolvedAt < (failing ? 1000 : 30_000)) return;
+    this.#resolvedAt = now;
+    this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
+  }
+
+  /** The connections for a call that has tried some, the next first. */
+  #inTurn(turn: number, tried: Set<Connection>) {
+    const now = performance.now();
+    return [false, true].flatMap((last) => {
+      const some = [...this.#all.values()].filter((one) => one.isLast(now) === last);
+      return some.map((_, n) => some[(turn + n) % some.length]!).filter((one) => !tried.has(one));
+    });
   }
 
   /** Where nothing is found, the connection looks for itself, and its error says so. */
   #use(addresses: LookupAddress[]) {
-    if (addresses.length > 0) this.#all = new Map(addresses.map((at) => [at.address, this.#all.get(at.address) ?? this.#open(at)]));
-    else if (this.#all.size === 0) this.#all.set("", this.#open());
+    if (addresses.length > 0) {
+      const known = new Map([...this.#left, ...this.#all]);
+      this.#all = new Map(addresses.map((at) => [at.address, known.get(at.address) ?? this.#open(at)]));
+      this.#left = new Map([...known].filter(([address, one]) => !this.#all.has(address) && !one.endWhereIdle()));
+    } else if (this.#all.size === 0) this.#all.set("", this.#open());
   }
 }
 
@@ -152,7 +169,7 @@ class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
-  #answers = 0;
+  #quietSince = Infinity; // when the oldest call began since the last answer
   #lastUntil = 0; // 0 while it answers
 
   constructor(address: string, pings: Pings) {
@@ -166,32 +183,62 @@ class Connection {
     return now < this.#lastUntil;
   }
 
-  async request(...request: Parameters<Http2SessionManager["request"]>) {
+  /** Gives a stream for a call; where there is another connection, it has to be there within a second. */
+  async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
-    const answers = this.#answers;
-    const unanswered = () => {
-      if (this.#answers === answers) this.#lastUntil = Date.now() + 10_000; // no other call was answered meanwhile
-    };
-    const answer = () => {
-      this.#answers++;
-      this.#lastUntil = 0;
-    };
-    if (this.#lastUntil > 0) unanswered();
+    const began = performance.now();
+    this.#quietSince = Math.min(this.#quietSince, began);
+    if (this.#lastUntil > 0) this.#lastUntil = began + lastMs;
     const stream = asked.request(...request);
-    stream.then((had) => had.once("response", answer).once("close", unanswered), unanswered);
-    const answered = new AbortController();
-    const late = sleep(this.#limitMs, undefined, { signal: answered.signal }).then(() => {
-      const error = new ConnectError("the connection does not answer", Code.Unavailable);
-      unanswered();
-      if (this.#newest === asked) this.#newest = this.#open();
-      asked.abort(error);
+    const there = new AbortController();
+    stream.then((had) => this.#listen(had), () => this.#unanswered(0)).finally(() => there.abort());
+    this.#replace(asked, there.signal);
+    const patience = hasOther ? Math.min(quietMs, this.#limitMs) : this.#limitMs;
+    const late = sleep(patience, undefined, { signal: there.signal }).then(() => {
+      this.#unanswered(0);
       stream.then((tooLate) => tooLate.close()).catch(() => undefined);
-      throw error;
+      throw new ConnectError("the connection does not answer", Code.Unavailable);
     });
-    return Promise.race([stream, late]).finally(() => answered.abort());
+    return Promise.race([stream, late]);
   }
 
   notifyResponseByteRead(...read: Parameters<Http2SessionManager["notifyResponseByteRead"]>) {
     this.#newest.notifyResponseByteRead(...read);
   }
+
+  /** Closes the connection where no call is open, and reports whether none was. */
+  endWhereIdle(): boolean {
+    const state = this.#newest.state();
+    if (state === "idle") this.#newest.abort(new ConnectError("the name has this address no more", Code.Canceled));
+    return state === "idle" || state === "closed" || state === "error";
+  }
+
+  #listen(stream: ClientHttp2Stream) {
+    const left = () => this.#unanswered(quietMs);
+    stream.once("close", left).once("response", () => {
+      stream.off("close", left);
+      this.#quietSince = Infinity;
+      this.#lastUntil = 0;
+    });
+  }
+
+  /** Notes a call without an answer, where no other was answered meanwhile. A caller may leave early: that says nothing of the connection. */
+  #unanswered(forMs: number) {
+    const now = performance.now();
+    if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
+  }
+
+  /** Replaces a session that has no stream for a call in time. */
+  #replace(asked: Http2SessionManager, there: AbortSignal) {
+    sleep(this.#limitMs, undefined, { signal: there, ref: false })
+      .then(() => {
+        if (this.#newest === asked) this.#newest = this.#open();
+        asked.abort(new ConnectError("the connection does not answer", Code.Unavailable));
+      })
+      .catch(() => undefined); // the stream is there
+  }
 }
+
+/** For how long nothing is answered before others are asked first, and for how long they are. */
+const quietMs = 1000;
+const lastMs = 10_000;

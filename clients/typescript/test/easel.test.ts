@@ -1,5 +1,6 @@
 // The client against a server that answers by a script.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -8,7 +9,7 @@ import * as net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
-import { describe, test } from "node:test";
+import { describe, test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
@@ -177,68 +178,144 @@ test("calls go on after a connection was lost while a ping was on its way", { ti
   assert.equal(await cost(), 5);
 });
 
-test("calls go to each address of a name, and not to one that is gone", { timeout: 20_000 }, async (t) => {
-  const asked: string[] = [];
-  const serve = async (host: string, port: number) => {
-    const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (asked.push(host), { generation: {} }) });
-    const sessions = new Set<http2.ServerHttp2Session>();
-    const server = http2.createServer(connectNodeAdapter({ routes })).on("session", (session) => sessions.add(session));
-    await once(server.listen(port, host), "listening");
-    t.after(() => server.close());
-    return { port: (server.address() as net.AddressInfo).port, stop: () => server.close() && [...sessions].map((session) => session.destroy()) };
-  };
-  const one = await serve("127.0.0.1", 0);
-  const other = await serve("127.0.0.2", one.port);
-  const lookup: net.LookupFunction = (_name, _options, found) => found(null, ["127.0.0.1", "127.0.0.2"].map((address) => ({ address, family: 4 })));
-  const easel = new Easel({ address: `http://easel.test:${one.port}`, apiKey: "", grpc: { nodeOptions: { lookup } } });
-  const ask = async () => {
-    asked.length = 0;
-    for (let n = 0; n < 4; n++) await easel.get("gen_1");
-    return asked.toSorted();
-  };
+/** Servers that all have one port, at addresses that a name has. */
+class Site {
+  readonly asked: string[] = [];
+  readonly lookup: net.LookupFunction = (_name, _options, found) => found(null, this.addresses.map((address) => ({ address, family: 4 })));
+  readonly wires = new Set<net.Socket>();
+  addresses: string[] = [];
+  port = 0;
+  #servers = new Map<string, net.Server>();
 
-  assert.deepEqual(await ask(), ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"]);
-  other.stop();
-  assert.deepEqual(await ask(), ["127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"]);
-  one.stop();
+  constructor(t: TestContext, readonly tls?: { key: string; cert: string }) {
+    t.after(() => [...this.#servers.keys()].map((address) => this.stop(address)));
+  }
+
+  /** Answers at an address, or says nothing there. */
+  async serve(address: string, says: "answers" | "nothing" = "answers") {
+    const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (this.asked.push(address), { generation: {} }) });
+    const answers = connectNodeAdapter({ routes });
+    const server = says === "nothing" ? net.createServer() : this.tls ? http2.createSecureServer(this.tls, answers) : http2.createServer(answers);
+    server.on("connection", (wire: net.Socket) => this.wires.add(wire.on("error", () => undefined).on("close", () => this.wires.delete(wire))));
+    await once(server.listen(this.port, address), "listening");
+    this.port = (server.address() as net.AddressInfo).port;
+    this.#servers.set(address, server);
+  }
+
+  stop(address: string) {
+    this.#servers.get(address)?.close();
+    for (const wire of this.wires) if (wire.localAddress === address) wire.destroy();
+  }
+
+  client(options: object = {}) {
+    const grpc = { nodeOptions: { lookup: this.lookup, ...(this.tls && { ca: this.tls.cert }), ...options } };
+    return new Easel({ address: `${this.tls ? "https" : "http"}://easel.test:${this.port}`, apiKey: "", grpc });
+  }
+
+  /** Which addresses answer four calls. */
+  async four(easel: Easel) {
+    this.asked.length = 0;
+    for (let n = 0; n < 4; n++) await easel.get("gen_1");
+    return this.asked.toSorted();
+  }
+}
+
+/** Whether a call is answered late, or not before its caller leaves. */
+async function isSlow(easel: Easel) {
+  const began = performance.now();
+  await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));
+  return performance.now() - began > 900;
+}
+
+function certificate() {
+  const made = execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "-", "-subj", "/CN=easel.test", "-addext", "subjectAltName=DNS:easel.test"], { encoding: "utf8", stdio: "pipe" });
+  return { key: made, cert: made };
+}
+
+const [one, other, third] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"] as const;
+
+test("calls go to each address of a name, and not to one that is gone", { timeout: 20_000 }, async (t) => {
+  const site = new Site(t);
+  await site.serve(one);
+  await site.serve(other);
+  site.addresses = [one, other];
+  const easel = site.client();
+  assert.deepEqual(await site.four(easel), [one, one, other, other]);
+  site.stop(other);
+  assert.deepEqual(await site.four(easel), [one, one, one, one]);
 });
 
-test("an address that takes connections and says nothing is asked last, and again after ten seconds", { timeout: 30_000 }, async (t) => {
-  const asked: string[] = [];
-  const wires = new Set<net.Socket>();
-  const keep = (wire: net.Socket) => wires.add(wire.on("error", () => undefined));
-  const serve = async (host: string, port: number) => {
-    const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (asked.push(host), { generation: {} }) });
-    const server = http2.createServer(connectNodeAdapter({ routes })).on("connection", keep);
-    await once(server.listen(port, host), "listening");
-    t.after(() => server.close());
-    return (server.address() as net.AddressInfo).port;
-  };
-  const port = await serve("127.0.0.1", 0);
-  const silent = net.createServer(keep);
-  await once(silent.listen(port, "127.0.0.2"), "listening");
-  t.after(() => silent.close() && [...wires].map((wire) => wire.destroy()));
-  const lookup: net.LookupFunction = (_name, _options, found) => found(null, ["127.0.0.1", "127.0.0.2"].map((address) => ({ address, family: 4 })));
-  const easel = new Easel({ address: `http://easel.test:${port}`, apiKey: "", grpc: { nodeOptions: { lookup } } });
-  const isSlow = async () => {
-    const began = performance.now();
-    await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));
-    return performance.now() - began > 1000;
-  };
+for (const tls of [undefined, certificate()]) {
+  const over = tls ? " over TLS" : "";
 
-  const slow: boolean[] = [];
-  for (let n = 0; n < 10; n++) slow.push(await isSlow());
-  assert.equal(slow.filter(Boolean).length, 1, String(slow));
+  test("an address that takes connections and says nothing is asked last, and again after ten seconds" + over, { timeout: 30_000 }, async (t) => {
+    const site = new Site(t, tls);
+    await site.serve(one);
+    await site.serve(other, "nothing");
+    site.addresses = [one, other];
+    const easel = site.client();
+    const slow: boolean[] = [];
+    for (let n = 0; n < 10; n++) slow.push(await isSlow(easel));
+    assert.equal(slow.filter(Boolean).length, 1, String(slow));
 
-  silent.close();
-  for (const wire of wires) if (wire.localAddress === "127.0.0.2") wire.destroy();
-  await serve("127.0.0.2", port);
-  for (let n = 0; n < 4; n++) await easel.get("gen_1");
-  assert.equal(asked.includes("127.0.0.2"), false, String(asked));
-  const now = Date.now;
-  t.mock.method(Date, "now", () => now() + 10_000);
-  for (let n = 0; n < 4; n++) await easel.get("gen_1");
-  assert.equal(asked.includes("127.0.0.2"), true, String(asked));
+    site.stop(other);
+    await site.serve(other);
+    assert.deepEqual(await site.four(easel), [one, one, one, one]);
+    const now = performance.now.bind(performance);
+    t.mock.method(performance, "now", () => now() + 10_000);
+    assert.equal((await site.four(easel)).includes(other), true);
+  });
+
+  test("a call goes on to an address that the name has since" + over, { timeout: 30_000 }, async (t) => {
+    const site = new Site(t, tls);
+    await site.serve(one);
+    await site.serve(other);
+    site.addresses = [one, other];
+    const easel = site.client();
+    await site.four(easel);
+    for (const address of site.addresses) {
+      site.stop(address);
+      await site.serve(address, "nothing");
+    }
+    await site.serve(third);
+    site.addresses = [third];
+    const now = performance.now.bind(performance);
+    t.mock.method(performance, "now", () => now() + 1000);
+    for (let n = 0; await isSlow(easel); n++) assert.ok(n < 4, "the call stays with the addresses that the name had");
+    assert.deepEqual(await site.four(easel), [third, third, third, third]);
+  });
+}
+
+test("a caller that leaves early says nothing of a replica", { timeout: 20_000 }, async (t) => {
+  const site = new Site(t);
+  await site.serve(one);
+  await site.serve(other);
+  site.addresses = [one, other];
+  const easel = site.client();
+  await site.four(easel);
+  await assert.rejects(easel.get("gen_1", { signal: AbortSignal.abort() }));
+  await assert.rejects(easel.get("gen_1", { signal: AbortSignal.timeout(1) }));
+  assert.deepEqual(new Set(await site.four(easel)), new Set([one, other]));
+});
+
+test("an address that has left the name keeps no connection, and the family of an address is asked for", { timeout: 20_000 }, async (t) => {
+  const site = new Site(t);
+  for (const address of [one, other, third]) await site.serve(address);
+  site.addresses = [one];
+  const options: object[] = [];
+  const lookup: net.LookupFunction = (name, asked, found) => (options.push(asked), site.lookup(name, asked, found));
+  const easel = site.client({ lookup, family: 4 });
+  let ahead = 0;
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, "now", () => now() + ahead);
+  for (const address of [other, third, one, other]) {
+    assert.equal((await site.four(easel)).includes(address), false);
+    site.addresses = [address];
+    ahead += 31_000;
+    await easel.get("gen_1");
+    while (site.wires.size > 1) await sleep(10);
+  }
+  assert.ok(options.every((asked) => "family" in asked && asked.family === 4));
 });
 
 test("an address that is none is refused at once", () => {
