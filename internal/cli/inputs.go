@@ -80,9 +80,8 @@ func objectText(text []byte, name string) (string, error) {
 // TypedInputs turns key=value arguments into one JSON object, in their order. Every
 // value keeps its digits: none passes through a number of this program.
 func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
-	var object strings.Builder
-	seen := map[string]bool{}
-	for i, argument := range arguments {
+	members, seen := []string{}, map[string]bool{}
+	for _, argument := range arguments {
 		name, value, found := strings.Cut(argument, "=")
 		if !found || name == "" {
 			return "", badUsage(fmt.Sprintf("%q is not of the form key=value", argument), "")
@@ -99,15 +98,9 @@ func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if i > 0 {
-			object.WriteByte(',')
-		}
-		object.WriteString(jsonString(name) + ":" + text)
+		members = append(members, jsonString(name)+":"+text)
 	}
-	if err := checkRequired(model, seen); err != nil {
-		return "", err
-	}
-	return "{" + object.String() + "}", nil
+	return "{" + strings.Join(members, ",") + "}", checkRequired(model, seen)
 }
 
 // badInput is the error of an input. One that does not fit what the model says has a cure.
@@ -206,25 +199,19 @@ func fileInput(name, value string) (string, error) {
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	text, err := readInput(path)
+	var text []byte
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err == nil {
+		defer func() { _ = file.Close() }()
+		text, err = io.ReadAll(io.LimitReader(file, maxInputFile+1)) // a device never ends
+	}
+	if err == nil && len(text) > maxInputFile {
+		err = errors.New("it is larger than 1 MiB")
+	}
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s; a text that begins with @ is written with @@", terminal.OneLine(path), reasonOf(err)), "")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
-}
-
-// readInput reads a file as far as an input may go: a device never ends.
-func readInput(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxInputFile+1))
-	if err == nil && len(text) > maxInputFile {
-		err = errors.New("it is larger than 1 MiB")
-	}
-	return text, err
 }
 
 // What is refused here the catalog would refuse too, but only after the way there. Where
