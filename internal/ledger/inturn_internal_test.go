@@ -131,28 +131,46 @@ func TestARefusalOfAFileRestsOnWhatIsWritten(t *testing.T) {
 		reserved = true
 		return reserves(tx)
 	}
-	for name, steps := range map[string][]func(*transaction) error{
-		"one behind it ends the whole": {once, needs, func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err }},
-		"the commit fails": {reserves, needs, func(tx *transaction) error {
-			if _, err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
+	isTaken := func(err error) bool { return errors.Is(err, ErrKeyTaken) }
+	isDone := func(err error) bool { return err == nil }
+	isEnded := func(err error) bool { return err != nil && strings.Contains(err.Error(), "no such savepoint") }
+	isLate := func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+	isDoubt := func(err error) bool { _, doubt := errors.AsType[*Doubt](err); return doubt }
+	for name, test := range map[string]struct {
+		steps []func(*transaction) error
+		ends  []func(error) bool
+	}{
+		"one behind it ends the whole": {
+			[]func(*transaction) error{once, needs, func(tx *transaction) error { _, err := tx.exec(`ROLLBACK`); return err }},
+			[]func(error) bool{isTaken, isDone, isEnded},
+		},
+		"the commit fails": {
+			[]func(*transaction) error{reserves, needs, func(tx *transaction) error {
+				if _, err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
+					return err
+				}
+				_, err := tx.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) VALUES ('none', 'a', 'b', 'c', 1)`)
 				return err
-			}
-			_, err := tx.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) VALUES ('none', 'a', 'b', 'c', 1)`)
-			return err
-		}},
-		"the time is over when it is refused": {once, func(tx *transaction) error {
-			err := needs(tx)
-			time.Sleep(AnswerTime + time.Second)
-			return err
-		}},
+			}},
+			[]func(error) bool{isDoubt, isDoubt, isDoubt},
+		},
+		"the time is over when it is refused": {
+			[]func(*transaction) error{once, func(tx *transaction) error {
+				err := needs(tx)
+				time.Sleep(AnswerTime + time.Second)
+				return err
+			}},
+			[]func(error) bool{isTaken, isLate},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reserved = false
 			synctest.Test(t, func(t *testing.T) {
 				l := groupOf(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"))
-				ends := carriedOut(t, l.inLine(t.Context(), steps...))
-				if _, refused := errors.AsType[*BudgetError](ends[1]); refused || ends[0] == nil || len(ends) == 3 && ends[2] == nil {
-					t.Errorf("they end with %v", ends)
+				for n, err := range carriedOut(t, l.inLine(t.Context(), test.steps...)) {
+					if !test.ends[n](err) {
+						t.Errorf("number %d ends with %v", n, err)
+					}
 				}
 				if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name = 'reserved'`); noted != "0" {
 					t.Errorf("%s are reserved", noted)
