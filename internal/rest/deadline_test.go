@@ -1,0 +1,45 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// slowClient takes each chunk in some time, and fails at its second.
+type slowClient struct {
+	http.ResponseWriter
+	takes  time.Duration
+	chunks int
+}
+
+func (c *slowClient) Write(p []byte) (int, error) {
+	time.Sleep(c.takes)
+	if c.chunks++; c.chunks == 2 {
+		return 0, errors.New("the connection is gone")
+	}
+	return len(p), nil
+}
+
+// A client that takes each chunk in time, and leaves, was not too slow, however long the whole has taken.
+func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
+	const most = service.DefaultDownloadTimeout
+	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &slowClient{ResponseWriter: httptest.NewRecorder(), takes: takes}
+			w := &deadlineWriter{ResponseWriter: client, connection: http.NewResponseController(client), timeout: most}
+			n, err := w.Write(make([]byte, mostAtOnce))
+			err = refused(err)
+			if n != deadlineChunk || errors.Is(err, context.Canceled) == tooSlow || tooSlow && service.Reason(service.Status(err)) != easelv1.ErrorReason_READER_TOO_SLOW {
+				t.Errorf("a client that takes %v for a chunk has taken %d bytes, and ends with %v", takes, n, err)
+			}
+		})
+	}
+}
