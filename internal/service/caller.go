@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -19,7 +18,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/callers"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -218,54 +216,6 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, at
 	return with(ctx, caller), nil
 }
 
-// Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
-// errors are statuses.
-func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil, &operatorAttempt{ctx: ctx, turns: s.operators})
-	if err != nil {
-		return "", Status(err).Err()
-	}
-	if c := who(ctx); c.operator {
-		return c.caller, nil
-	}
-	return "", errNoOperator
-}
-
-// operatorsAtOnce is how many signatures are verified at a time of tokens that come to the admin address: however many are
-// forged, those of callers have the processors.
-const operatorsAtOnce = 2
-
-// operatorWait is how long the token of a listed subject waits behind them.
-const operatorWait = time.Second
-
-func newOperators() *gate.Gate {
-	return gate.New(gate.Config{Places: [gate.Classes]int{operatorsAtOnce}})
-}
-
-// operatorAttempt is one that comes to the admin address. A token that names a listed subject waits for its turn, each
-// subject for its own; any other is refused where no turn is free.
-type operatorAttempt struct {
-	ctx   context.Context //nolint:containedctx // of the request
-	turns *gate.Gate
-	turn  *gate.Turn
-}
-
-// Begin implements [callers.Attempt].
-func (a *operatorAttempt) Begin(claimed string) (err error) {
-	if r := (gate.Request{Owner: claimed, Patience: operatorWait}); claimed != "" {
-		a.turn, err = a.turns.Enter(a.ctx, r)
-	} else {
-		a.turn, err = a.turns.Try(r)
-	}
-	if err != nil {
-		return Status(err).Err()
-	}
-	return nil
-}
-
-// End implements [callers.Attempt].
-func (a *operatorAttempt) End(bool) { a.turn.End(gate.Answer{}) }
-
 // unbounded is an attempt of whom nothing else bounds.
 type unbounded struct{}
 
@@ -365,7 +315,6 @@ var (
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
 	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, callers.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
 	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
-	errNoOperator         = status.Error(codes.PermissionDenied, "this caller is no operator: operator: true in the callers file makes it one")
 	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
 
@@ -377,7 +326,7 @@ func (s *Service) stillKnown(ctx context.Context) func() error {
 	if c := who(ctx); c.listed == nil && c.certificate == nil {
 		return func() error { return nil }
 	}
-	c := *who(ctx)
+	c := *who(ctx) // a copy, which keeps the newest list
 	return func() error {
 		if c.certificate != nil && time.Now().Before(c.certificate.Until) && !c.certificate.Counts() { // its end has its own way
 			return ErrUncertified

@@ -77,6 +77,8 @@ type watchOfOne struct {
 	begun   bool
 }
 
+// watchOfOne begins a watch. It has a frame of its own: what is on the stack of WatchGeneration stays there as long as the
+// watch does.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	whose, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
