@@ -61,7 +61,7 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := b.settle(); err != nil {
+	if err := b.copyPrograms(); err != nil {
 		return err
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+benchKey)
@@ -95,10 +95,10 @@ func (b *bench) identify() error {
 	return notOlder(built)
 }
 
-// settle measures copies of both programs, made as cp makes them. What the kernel maps of a file besides what was touched
+// copyPrograms measures copies of both programs, made as cp makes them. What the kernel maps of a file besides what was touched
 // depends on how it was written: 30 to 39 MB of the peer and 52 to 63 of easel were resident, and a linker's way is
 // another each time.
-func (b *bench) settle() (err error) {
+func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err
 	}

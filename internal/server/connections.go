@@ -119,14 +119,14 @@ func (c *connections) remove(conn *limitedConn) {
 	at := conn.from
 	at.open--
 	c.total--
-	c.settle(conn)
+	c.leaveUnproved(conn)
 	if at.open == 0 {
 		delete(c.addresses, at.name)
 	}
 }
 
-// settle takes a connection from those that have proved nothing. mu is held.
-func (c *connections) settle(conn *limitedConn) {
+// leaveUnproved takes a connection from those that have proved nothing. mu is held.
+func (c *connections) leaveUnproved(conn *limitedConn) {
 	at := conn.from
 	if n, found := slices.BinarySearchFunc(at.unproved, conn.number, olderThan); found {
 		at.unproved = slices.Delete(at.unproved, n, n+1)
@@ -237,7 +237,7 @@ func (c *limitedConn) prove() {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.of.settle(c)
+	c.of.leaveUnproved(c)
 }
 
 func olderThan(c *limitedConn, number uint64) int {

@@ -102,7 +102,7 @@ func (h *Hub) Drain() {
 //
 // Watch returns an error only where deliver returns one but [ErrSkipped], when ctx ends (with its cause), when the
 // watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
-// forwarded API key. Watch raises a panic of deliver.
+// forwarded API key. Watch raises a panic of deliver, and changes nothing of req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{observer: h.cfg.Observer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
