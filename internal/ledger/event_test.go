@@ -64,8 +64,8 @@ func observe(t *testing.T, l *ledger.Ledger, generation string, all ...lifecycle
 func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
-		seen []saw
-		told []string
+		seen      []saw
+		published []string
 	}{
 		"it has succeeded":                     {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {Status: lifecycle.Succeeded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
 		"it is seen again":                     {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded}, {Status: lifecycle.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
@@ -82,15 +82,15 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 				l := openTelling(t, url, outbox(ledger.Limits{}))
 				conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 				observe(t, l, "g1", row.seen...)
-				if got := events(t, l); !slices.Equal(got, row.told) {
-					t.Errorf("told are %q, want %q", got, row.told)
+				if got := events(t, l); !slices.Equal(got, row.published) {
+					t.Errorf("published are %q, want %q", got, row.published)
 				}
 			})
 		})
 	}
 }
 
-// A replica may have an older callers file, by which nobody is told: whoever knows better sends it.
+// A replica may have an older callers file, that notifies nobody: another replica sends the event.
 func TestEveryStateIsWrittenWhoeverIsTold(t *testing.T) { // M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
@@ -102,7 +102,7 @@ func TestEveryStateIsWrittenWhoeverIsTold(t *testing.T) { // M5
 			t.Errorf("due are those of %q, %v", owners, err)
 		}
 		if owners, err := l.DueEventOwners(t.Context(), []string{"studio"}); err != nil || len(owners) > 0 {
-			t.Errorf("where the team is not told due are those of %q, %v", owners, err)
+			t.Errorf("where the team is not notified, due are those of %q, %v", owners, err)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 			conclude(t, l, write(t, l, r), lifecycle.Named, name)
 			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
 			if got := events(t, l); len(got) > 0 || len(l.Written()) > 0 {
-				t.Errorf("%s told are %q", name, got)
+				t.Errorf("%s published are %q", name, got)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
@@ -130,7 +130,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 	})
 }
 
-// What nobody was ever told goes after a day, and what was told, or is tried to be, stays.
+// An event that was never tried goes after a day. One that was sent or tried stays.
 func TestEventsOfNobodyAreForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{}))
@@ -140,8 +140,8 @@ func TestEventsOfNobodyAreForgotten(t *testing.T) {
 			conclude(t, l, write(t, l, r), lifecycle.Named, owner)
 			observe(t, l, owner, lifecycle.Observation{Status: lifecycle.Succeeded})
 		}
-		if taken, err := l.TakeDuty(t.Context(), ledger.TellingDuty("studio"), "a process", time.Minute); err != nil || !taken {
-			t.Fatal(taken, err)
+		if got, err := l.TakeDuty(t.Context(), ledger.TellingDuty("studio"), "a process", time.Minute); err != nil || !got {
+			t.Fatal(got, err)
 		}
 		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Owner != "studio" {
 			t.Errorf("in sum they are %+v, %v", sum.Events, err)
@@ -163,11 +163,11 @@ func TestEventsOfNobodyAreForgotten(t *testing.T) {
 			return owners
 		}
 		if owners := abandoned(); len(owners) > 0 {
-			t.Errorf("while somebody tells it %q are told no more", owners)
+			t.Errorf("while somebody sends it, %q are given up", owners)
 		}
 		l.Exec(t, "UPDATE duties SET claimed_until = claimed_until - 90000000000")
 		if owners := abandoned(); !slices.Equal(owners, []string{"studio"}) {
-			t.Errorf("told no more are %q", owners)
+			t.Errorf("given up are %q", owners)
 		}
 	})
 }
@@ -185,11 +185,11 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		order("2")
 		order("3")
 		if got := events(t, l); len(got) > 0 || len(l.Written()) > 0 {
-			t.Errorf("at 75 %% told are %q", got)
+			t.Errorf("at 75 %% published are %q", got)
 		}
 		order("4")
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day0 44 44", "budget.threshold: day0 44 44"}) && len(got) != 2 || len(l.Written()) != 1 {
-			t.Errorf("at 100 %% told are %q", got)
+			t.Errorf("at 100 %% published are %q", got)
 		}
 		r := request("5")
 		r.Limits = limits
@@ -197,7 +197,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 			t.Error("the budget is passed")
 		}
 		if got := events(t, l); len(got) != 2 {
-			t.Errorf("after a refusal told are %q", got)
+			t.Errorf("after a refusal published are %q", got)
 		}
 		l.Exec(t, "UPDATE budgets SET reserved_cents = 0")
 		order("6")
@@ -205,7 +205,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		order("8")
 		order("9")
 		if got := events(t, l); len(got) != 2 {
-			t.Errorf("when the share is reached again told are %q", got)
+			t.Errorf("when the share is reached again published are %q", got)
 		}
 		due, err := l.DueEvents(t.Context(), "studio", 10)
 		if err != nil || len(due) != 1 || due[0].Percent != 80 || !strings.HasPrefix(due[0].Subject, "day.") {
@@ -219,13 +219,13 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // T7
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if got := events(t, l); len(got) > 0 {
-			t.Errorf("told are %q", got)
+			t.Errorf("published are %q", got)
 		}
 		l.Exec(t, "UPDATE orders SET cost_cents = NULL, reserved_cents = 11")
 		l.Exec(t, "UPDATE budgets SET spent_cents = 0, reserved_cents = 11")
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Queued, CostCents: cents(17)})
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day17 0 20"}) {
-			t.Errorf("told are %q", got)
+			t.Errorf("published are %q", got)
 		}
 	})
 }
@@ -336,7 +336,7 @@ func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 		}
 		all.Wait()
 		if got := events(t, l); len(got) != 1 {
-			t.Errorf("told are %q", got)
+			t.Errorf("published are %q", got)
 		}
 	})
 }

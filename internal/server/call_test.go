@@ -34,8 +34,8 @@ func (s *site) openCall(t *testing.T, ctx context.Context, method string) grpc.C
 	return stream
 }
 
-// taken is how many places are taken.
-func (s *site) taken() int {
+// used is how many places are used.
+func (s *site) used() int {
 	d := s.door
 	return d.calls[order].inUse() + d.calls[read].inUse() + d.calls[list].inUse() + d.streams.inUse() + d.generations.inUse() + d.public.inUse() + d.checks.inUse() + d.unprovedKeys.inUse() + d.unprovedAddresses.inUse()
 }
@@ -53,8 +53,8 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 				began := time.Now()
 				stream := s.openCall(t, servertest.WithKey(t.Context()), method)
 				synctest.Wait()
-				if s.taken() != 1 {
-					t.Errorf("%d places are taken while it does not come", s.taken())
+				if s.used() != 1 {
+					t.Errorf("%d places are used while it does not come", s.used())
 				}
 				if err := stream.RecvMsg(&easelv1.CreateGenerationResponse{}); status.Code(err) != codes.DeadlineExceeded {
 					t.Errorf("it ends with %v", err)
@@ -63,8 +63,8 @@ func TestAMessageThatDoesNotComeIsGivenUp(t *testing.T) { // L9 A3
 					t.Errorf("it was given up after %v", took)
 				}
 				synctest.Wait()
-				if s.taken() != 0 {
-					t.Errorf("%d places are taken", s.taken())
+				if s.used() != 0 {
+					t.Errorf("%d places are used", s.used())
 				}
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["code"] != "DeadlineExceeded" {
 					t.Errorf("logged %v", lines)
@@ -115,16 +115,16 @@ func TestAnAnswerAfterTheEndOfItsStreamHoldsNoPlace(t *testing.T) {
 		leaving := c.counted(mem.BufferSlice{mem.SliceBuffer("answer")})
 		cancel()
 		s.door.HandleRPC(ctx, &stats.OutPayload{Payload: &answer{call: c}})
-		if s.taken() != 1 {
-			t.Errorf("%d places are taken while the call is handled", s.taken())
+		if s.used() != 1 {
+			t.Errorf("%d places are used while the call is handled", s.used())
 		}
 		s.door.HandleRPC(ctx, &stats.End{})
-		if s.taken() != 0 {
-			t.Errorf("%d places are taken after its end", s.taken())
+		if s.used() != 0 {
+			t.Errorf("%d places are used after its end", s.used())
 		}
 		leaving.Free() // where the library frees it after all
-		if s.taken() != 0 {
-			t.Errorf("%d places are taken after its answer", s.taken())
+		if s.used() != 0 {
+			t.Errorf("%d places are used after its answer", s.used())
 		}
 	})
 }
@@ -149,13 +149,13 @@ func TestReflectionThatNobodyReadsHoldsNoPlace(t *testing.T) {
 		}()
 		time.Sleep(writeTimeout - time.Second)
 		synctest.Wait()
-		if s.taken() != 1 {
-			t.Errorf("%d places are taken before %v", s.taken(), writeTimeout)
+		if s.used() != 1 {
+			t.Errorf("%d places are used before %v", s.used(), writeTimeout)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if s.taken() != 0 {
-			t.Errorf("%d places are taken after %v", s.taken(), writeTimeout)
+		if s.used() != 0 {
+			t.Errorf("%d places are used after %v", s.used(), writeTimeout)
 		}
 		<-asked
 	})
@@ -175,7 +175,7 @@ func TestWhoeverLeavesTheLineIsNotToldThatItIsTooLong(t *testing.T) {
 		}
 		go func() { time.Sleep(callWait / 2); leave() }()
 		if err := c.await(ctx, read); !errors.Is(err, context.Canceled) {
-			t.Errorf("it is told %v", err)
+			t.Errorf("it gets %v", err)
 		}
 		servertest.WantError(t, service.Status(c.await(t.Context(), read)).Err(), codes.ResourceExhausted, "OVERLOADED")
 	})

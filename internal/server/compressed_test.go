@@ -35,16 +35,16 @@ func (laborious) Compress(w io.Writer) (io.WriteCloser, error) {
 
 type labour struct {
 	*gzip.Writer
-	taken int
+	received int
 }
 
 func (l *labour) Write(p []byte) (int, error) {
-	l.taken += len(p)
+	l.received += len(p)
 	return l.Writer.Write(p)
 }
 
 func (l *labour) Close() error {
-	if l.taken > 16<<10 {
+	if l.received > 16<<10 {
 		time.Sleep(10 * time.Second)
 	}
 	return l.Writer.Close()
@@ -70,11 +70,11 @@ func TestACallerThatCompressesIsAnsweredAsOthers(t *testing.T) {
 				c := grpcCaller{s, s.key}
 				var both sync.WaitGroup
 				both.Go(func() { watchCompressed(t, c, open) })
-				told, late := 0, time.Duration(0)
+				delivered, late := 0, time.Duration(0)
 				both.Go(func() {
 					err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
 						late = max(late, time.Since(m.GetUpdate().GetGeneration().GetObserveTime().AsTime()))
-						told++
+						delivered++
 					})
 					if err != nil {
 						t.Errorf("the other watch ended with %v", err)
@@ -83,8 +83,8 @@ func TestACallerThatCompressesIsAnsweredAsOthers(t *testing.T) {
 				time.Sleep(time.Minute)
 				catalog.done.Store(true)
 				both.Wait()
-				if late > 0 || told < 55 {
-					t.Errorf("the other watch was told %d changes, the latest %v late", told, late)
+				if late > 0 || delivered < 55 {
+					t.Errorf("the other watch got %d changes, the latest %v late", delivered, late)
 				}
 			})
 		})
@@ -94,12 +94,12 @@ func TestACallerThatCompressesIsAnsweredAsOthers(t *testing.T) {
 // watchCompressed watches until the end, which comes in order with all else.
 func watchCompressed(t *testing.T, c grpcCaller, open func(context.Context, easelv1.GenerationServiceClient) (func() error, error)) {
 	next, err := open(c.keyed(t.Context()), easelv1.NewGenerationServiceClient(c.grpc))
-	told := 0
-	for ; err == nil; told++ {
+	delivered := 0
+	for ; err == nil; delivered++ {
 		err = next()
 	}
-	if err != io.EOF || told < 6 {
-		t.Errorf("the compressed watch got %d times, and ended with %v", told-1, err)
+	if err != io.EOF || delivered < 6 {
+		t.Errorf("the compressed watch got %d times, and ended with %v", delivered-1, err)
 	}
 }
 
@@ -139,15 +139,15 @@ func TestTheLastCompressedUpdateArrivesBeforeTheEnd(t *testing.T) {
 				}))
 				time.AfterFunc(5*time.Second, func() { catalog.done.Store(true) })
 				next, err := open(grpcCaller{s, s.key}.keyed(t.Context()), easelv1.NewGenerationServiceClient(s.grpc), "laborious")
-				var told []easelv1.State
+				var delivered []easelv1.State
 				for err == nil {
 					var update *easelv1.GenerationUpdate
 					if update, err = next(); update != nil {
-						told = append(told, update.GetGeneration().GetState())
+						delivered = append(delivered, update.GetGeneration().GetState())
 					}
 				}
-				if want := []easelv1.State{easelv1.State_STATE_QUEUED, easelv1.State_STATE_SUCCEEDED}; err != io.EOF || !slices.Equal(told, want) {
-					t.Errorf("told %v, and ended with %v", told, err)
+				if want := []easelv1.State{easelv1.State_STATE_QUEUED, easelv1.State_STATE_SUCCEEDED}; err != io.EOF || !slices.Equal(delivered, want) {
+					t.Errorf("delivered are %v, and ended with %v", delivered, err)
 				}
 			})
 		})

@@ -37,24 +37,24 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	return updates
 }
 
-// untilEnded reads updates until some generations have ended, and gives the last update of each that it is told of.
+// untilEnded reads updates until some generations have ended, and gives the last update of each that arrived.
 func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...string) map[string]*easelv1.GenerationUpdate {
 	t.Helper()
-	told := map[string]*easelv1.GenerationUpdate{}
-	missing := func(id string) bool { return !told[id].GetGeneration().GetTerminal() }
+	ends := map[string]*easelv1.GenerationUpdate{}
+	missing := func(id string) bool { return !ends[id].GetGeneration().GetTerminal() }
 	for late := time.After(30 * time.Second); slices.ContainsFunc(ids, missing); {
 		select {
 		case u := <-updates:
 			id := u.GetGeneration().GetGenerationId()
-			if told[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
-				t.Errorf("it is told again: %v", u)
+			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
+				t.Errorf("it arrives again: %v", u)
 			}
-			told[id] = u
+			ends[id] = u
 		case <-late:
-			t.Fatalf("it is told of %q, want %q", slices.Sorted(maps.Keys(told)), ids)
+			t.Fatalf("it got %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
 		}
 	}
-	return told
+	return ends
 }
 
 func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) {
@@ -78,14 +78,14 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		if err := <-answer; err != nil {
 			t.Fatal(err)
 		}
-		told := untilEnded(t, own, id)[id]
-		if g := told.GetGeneration(); told.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
-			t.Errorf("it is told %v", told)
+		end := untilEnded(t, own, id)[id]
+		if g := end.GetGeneration(); end.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
+			t.Errorf("it got %v", end)
 		}
 		for name, updates := range map[string]<-chan *easelv1.GenerationUpdate{"banner": own, "shop": foreign} {
 			last := create(t, as(name), order(t, text, "last", "a lake")).GetGenerationId()
-			if told := untilEnded(t, updates, last); len(told) > 1 {
-				t.Errorf("%s is told of %v", name, told)
+			if ends := untilEnded(t, updates, last); len(ends) > 1 {
+				t.Errorf("%s got %v", name, ends)
 			}
 		}
 	}, func(o *options) { o.sandbox.Speed = 200 })

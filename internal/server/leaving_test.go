@@ -73,18 +73,18 @@ func TestACallHoldsItsPlaceUntilItsAnswerHasLeft(t *testing.T) { // D3
 					ctx, cancel := context.WithCancel(t.Context())
 					unread(t, ctx, conn, method, options...)
 					unread(t, t.Context(), conn, method, options...)
-					if s.taken() != 2 {
-						t.Errorf("%d places are taken by two answers", s.taken())
+					if s.used() != 2 {
+						t.Errorf("%d places are taken by two answers", s.used())
 					}
 					cancel()
 					synctest.Wait()
-					if s.taken() != 1 {
-						t.Errorf("%d places are taken when one was reset", s.taken())
+					if s.used() != 1 {
+						t.Errorf("%d places are taken when one was reset", s.used())
 					}
 					conn.Close()
 					synctest.Wait()
-					if s.taken() != 0 {
-						t.Errorf("%d places are taken when the connection has ended", s.taken())
+					if s.used() != 0 {
+						t.Errorf("%d places are taken when the connection has ended", s.used())
 					}
 				})
 			})
@@ -105,8 +105,8 @@ func TestAnAnswerThatIsReadGivesItsPlaceBack(t *testing.T) { // D3
 				}
 			}
 			synctest.Wait()
-			if s.taken() != 0 {
-				t.Errorf("%d places are taken by answers of %d bytes", s.taken(), size)
+			if s.used() != 0 {
+				t.Errorf("%d places are taken by answers of %d bytes", s.used(), size)
 			}
 		}
 	})
@@ -119,12 +119,12 @@ func TestAConnectionThatTakesNothingOfAnAnswerIsClosed(t *testing.T) { // D3
 		defer conn.Close()
 		unread(t, t.Context(), conn, easelv1.GenerationService_GetGeneration_FullMethodName)
 		time.Sleep(writeTimeout - checkInterval)
-		if s.taken() != 1 {
-			t.Errorf("%d places are taken", s.taken())
+		if s.used() != 1 {
+			t.Errorf("%d places are taken", s.used())
 		}
 		time.Sleep(3 * checkInterval)
-		if s.taken() != 0 || s.Server.grpcConns.inUse() != 0 {
-			t.Errorf("%d places and %d connections are taken later", s.taken(), s.Server.grpcConns.inUse())
+		if s.used() != 0 || s.Server.grpcConns.inUse() != 0 {
+			t.Errorf("%d places and %d connections are taken later", s.used(), s.Server.grpcConns.inUse())
 		}
 	})
 }

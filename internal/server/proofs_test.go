@@ -60,8 +60,8 @@ func TestARejectedAPIKeyIsRememberedForSeconds(t *testing.T) { // D12
 			servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")
 		}
 		synctest.Wait()
-		if asked != 1 || s.taken() != 0 {
-			t.Errorf("the catalog was asked %d times; %d places are taken", asked, s.taken())
+		if asked != 1 || s.used() != 0 {
+			t.Errorf("the catalog was asked %d times; %d places are taken", asked, s.used())
 		}
 		time.Sleep(rejectedFor)
 		studio.Proof = nil
@@ -93,8 +93,8 @@ func TestAThousandWatchesUnderANewAPIKeyWaitForOneProof(t *testing.T) { // D12
 			})
 		}
 		calls.Wait()
-		if proofs != 1 || s.taken() != s.Server.config.Limits.callerStreams() {
-			t.Errorf("%d proofs; %d places are taken", proofs, s.taken())
+		if proofs != 1 || s.used() != s.Server.config.Limits.callerStreams() {
+			t.Errorf("%d proofs; %d places are taken", proofs, s.used())
 		}
 		leave()
 	})
@@ -130,8 +130,8 @@ func TestCallsThatWaitForAProofAreBounded(t *testing.T) { // D12
 		}
 		calls.Wait()
 		synctest.Wait()
-		if refused.Load() != 10 || late.Load() != unprovedKeyCalls || s.taken() != 0 {
-			t.Errorf("%d are refused at once, %d later; %d places are taken", refused.Load(), late.Load(), s.taken())
+		if refused.Load() != 10 || late.Load() != unprovedKeyCalls || s.used() != 0 {
+			t.Errorf("%d are refused at once, %d later; %d places are taken", refused.Load(), late.Load(), s.used())
 		}
 	})
 }

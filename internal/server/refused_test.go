@@ -53,8 +53,8 @@ func TestARequestThatBecomesNoCallIsLoggedAsOne(t *testing.T) {
 				if len(lines) != 1 || lines[0]["method"] != "/easel.v1.GenerationService/"+row.rpc || lines[0]["code"] != row.code {
 					t.Errorf("answered %s %s; logged %v", answer.Status, body, lines)
 				}
-				if s.taken() != 0 || len(s.door.requests) != 0 {
-					t.Errorf("%d places are taken, and %d requests are known", s.taken(), len(s.door.requests))
+				if s.used() != 0 || len(s.door.requests) != 0 {
+					t.Errorf("%d places are taken, and %d requests are known", s.used(), len(s.door.requests))
 				}
 			})
 		})

@@ -48,8 +48,8 @@ func (s *shelf) add(id string) {
 	s.all[id] = true
 }
 
-// told are the generations of a watch's updates, in order.
-func told(s *seen) (ids []string) {
+// updatesOf gives the generations of a watch's updates, in order.
+func updatesOf(s *seen) (ids []string) {
 	for _, u := range s.look().updates {
 		ids = append(ids, u.ID)
 	}
@@ -62,26 +62,26 @@ func TestAWatchOfWhatIsChosenIsToldOfNothingElseAndOfEachOnce(t *testing.T) {
 		own := &shelf{all: map[string]bool{"own": true, "listed": false, "known": true}}
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: own, KnownEtags: map[string]string{"known": "another", "own": "another"}})
 		pass(time.Minute)
-		if got := told(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
-			b.t.Errorf("at first it is told of %v", got)
+		if got := updatesOf(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("at first it got %v", got)
 		}
 		for _, id := range []string{"later", "other"} {
 			b.up.set(id, queued)
 		}
 		pass(time.Minute)
-		if n := len(told(s)); n != 3 {
-			b.t.Errorf("it is told of %v", told(s))
+		if n := len(updatesOf(s)); n != 3 {
+			b.t.Errorf("it got %v", updatesOf(s))
 		}
 		own.add("later")
-		for range 3 { // it is told again and again
+		for range 3 { // it gets one again and again
 			b.hub.Discovered(tenant, "later", "other")
 			pass(time.Minute)
 		}
 		b.up.set("later", running)
 		b.up.set("other", running)
 		pass(time.Minute)
-		if got := told(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
-			b.t.Errorf("then it is told of %v", got)
+		if got := updatesOf(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
+			b.t.Errorf("then it got %v", got)
 		}
 		for _, u := range s.look().updates {
 			if u.ID == "later" && u.Initial {
@@ -96,8 +96,8 @@ func TestAWatchOfWhatIsChosenNeedsNoListThatCanBeRead(t *testing.T) {
 		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Chosen: &shelf{all: map[string]bool{"own": true}}})
 		pass(10 * time.Second)
-		if got := told(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-			b.t.Errorf("it is told of %v, and has caught up at %v", got, s.look().caughtUp)
+		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("it got %v, and has caught up at %v", got, s.look().caughtUp)
 		}
 	})
 }
@@ -128,14 +128,14 @@ func TestWhatOthersOwnCostsAWatchOfWhatIsChosenNothing(t *testing.T) { // D9
 		pass(5 * time.Minute)
 		for _, s := range all {
 			if n := len(s.look().updates); n != 0 || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("a watch without an order is told of %d, and has caught up %d times", n, len(s.look().caughtUp))
+				b.t.Fatalf("a watch without an order got %d, and has caught up %d times", n, len(s.look().caughtUp))
 			}
 		}
 		if n := none.asked.Load(); n == 0 || n > 2*(others+1) {
 			b.t.Errorf("%d questions about %d generations, for %d watches", n, others+1, watches)
 		}
-		if got := told(own); !slices.Equal(got, []string{"own"}) {
-			b.t.Errorf("a watch of one order is told of %v", got)
+		if got := updatesOf(own); !slices.Equal(got, []string{"own"}) {
+			b.t.Errorf("a watch of one order got %v", got)
 		}
 		if n := b.hub.Stats().Generations; n != 1 {
 			b.t.Errorf("the hub has %d generations, want the one that somebody owns", n)
@@ -157,8 +157,8 @@ func TestAWatchOfWhatIsChosenThatBeginsLateNeedsNoNewList(t *testing.T) { // D9
 		}
 		b.up.with(func(u *upstream) { lists = u.lists - lists })
 		for _, s := range late {
-			if got := told(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("it is told of %v, and has caught up %d times", got, len(s.look().caughtUp))
+			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+				b.t.Fatalf("it got %v, and has caught up %d times", got, len(s.look().caughtUp))
 			}
 		}
 		if lists > 3 {
