@@ -26,15 +26,12 @@ BASE    ?= main
 # How long `make simulate` simulates, and where it begins.
 HOURS   ?= 10000
 SEED    ?= 1
-# What `make mutate` changes, and how often.
-PACKAGE ?= ledger
-CHANGES ?= 50
 comma    = ,
 # The languages whose examples `make test-clients` runs; rust is one, which takes minutes to build.
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-content test-postgres test-cluster torture simulate simulate-bugs mutate one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
+.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
   check lint tidy licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
@@ -117,14 +114,6 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$(ALONE_GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
 	@mv $@.new $@
 
-# The API server takes six minutes of a processor to build. Its version is what it tells its clients.
-.build/cluster: internal/tools/apiserver/go.mod internal/tools/apiserver/main.go
-	@rm -rf $@ $@.new && mkdir -p $@.new
-	version=$$($(ALONE_GO) list -C internal/tools/apiserver -m -f '{{.Version}}' k8s.io/kubernetes) && minor=$${version#v1.} && \
-	  CGO_ENABLED=0 $(ALONE_GO) build -C internal/tools/apiserver -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version \
-	  -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$${minor%%.*}" -o '$(CURDIR)/$@.new/apiserver' .
-	@mv $@.new $@
-
 .build/validators: internal/tools/openapi/requirements.txt
 	@$(call need,$(PYTHON),the validators,Python 3.11)
 	@rm -rf $@ && mkdir -p .build
@@ -177,10 +166,6 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	$(ALONE_GO) build -C internal/tools/issuers -o '$(CURDIR)/$@/kubeissuer' ./kubeissuer
 
-test-cluster: .build/deploy .build/cluster ## Install the chart into a real API server of Kubernetes, and prove a caller by its token
-	PATH='$(CURDIR)/.build/deploy:$(CURDIR)/.build/cluster':"$$PATH" \
-	  $(GO) test -count=1 -timeout 10m -v ./internal/systemtest -run 'ACluster|OfAServiceAccount'
-
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
 	@# They are built side by side, since each waits for its registry most of the time.
 	$(MAKE) -j3 $(LANGUAGES:%=client-%)
@@ -220,11 +205,6 @@ simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, fr
 simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
-mutate: ## Change one place of PACKAGE (default: ledger) at a time, CHANGES times, and print what no test of it (RUN, default: all) notices; FILE: those of a file alone
-	@mkdir -p .build
-	$(ALONE_GO) build -C internal/tools -o ../../.build/mutate ./mutate
-	.build/mutate -n $(CHANGES) -seed $(SEED) -only '$(FILE)' -tests './internal/$(PACKAGE)$(if $(RUN),$(comma)-run$(comma)$(RUN))' internal/$(PACKAGE)
-
 one-order: ## Count our files and functions that one CreateGeneration runs through
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order
 
@@ -257,7 +237,7 @@ bench-schedule:
 check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
 
 tidy:
-	@for module in internal/tools internal/tools/apiserver internal/tools/deploy internal/tools/issuers internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
+	@for module in internal/tools internal/tools/deploy internal/tools/issuers internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
 	@# Our own modules need each other in versions that are published later.
 	@mkdir -p .build
 	@for module in . clients/go gen/go internal/bench; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
