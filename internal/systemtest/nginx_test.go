@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -38,9 +39,15 @@ type proxied struct {
 	key         string
 }
 
-// startNginx puts nginx with deploy/nginx/easel.conf in front of a server. It listens at sockets
-// in place of ports, so that no port can be taken by another in between.
+// startNginx starts a server and puts nginx in front of it.
 func startNginx(t *testing.T, flags ...string) proxied {
+	t.Helper()
+	return nginxBefore(t, startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...))
+}
+
+// nginxBefore puts nginx with deploy/nginx/easel.conf in front of the server that env names. nginx listens at sockets,
+// because another process could take a port. Each pair of swaps replaces a string of the file.
+func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
 	dir, err := os.MkdirTemp("", "nginx") // the name of a socket must be short
@@ -48,8 +55,7 @@ func startNginx(t *testing.T, flags ...string) proxied {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	env := startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...)
-	writeNginxFiles(t, dir, env)
+	writeNginxFiles(t, dir, env, swaps...)
 	runNginx(t, binary, dir)
 
 	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -64,17 +70,17 @@ func startNginx(t *testing.T, flags ...string) proxied {
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
 }
 
-// writeNginxFiles writes the file as it stands, but for addresses and the time-out.
-func writeNginxFiles(t *testing.T, dir string, env map[string]string) {
+// writeNginxFiles writes the file unchanged, except for addresses, the time-out and swaps.
+func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[2]string) {
 	t.Helper()
 	text := readFile(t, "deploy", "nginx", "easel.conf")
-	for _, swap := range [][2]string{
+	for _, swap := range append([][2]string{
 		{"easel:50051", env["EASEL_ADDR"]},
 		{"easel:8080", env["REST"]},
 		{"listen 50051 ", "listen unix:" + filepath.Join(dir, "grpc") + " "},
 		{"listen 8080;", "listen unix:" + filepath.Join(dir, "rest") + ";"},
 		{"_read_timeout 75s;", fmt.Sprintf("_read_timeout %ds;", int(readTimeout.Seconds()))},
-	} {
+	}, swaps...) {
 		if !strings.Contains(text, swap[0]) {
 			t.Fatalf("%q is not in deploy/nginx/easel.conf", swap[0])
 		}
@@ -266,5 +272,26 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	rest := sha256.New()
 	if n, err := io.Copy(rest, p.get(t, "/v1/generations/"+id+"/content", "*/*").Body); err != nil || n != size || hex.EncodeToString(rest.Sum(nil)) != said {
 		t.Errorf("over REST %d bytes came with the sum %x: %v", n, rest.Sum(nil), err)
+	}
+}
+
+func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
+	t.Parallel()
+	const key = "sandbox_live_behind_nginx"
+	sandbox := start(t, map[string]string{"EASEL_SANDBOX_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_KEY": key}, printsKey, "sandbox")
+	certFile, keyFile := proctest.Certificate(t, "easel")
+	served := serve(t, map[string]string{
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `EASEL_UPSTREAM_URL=(\S+)`, sandbox.Stdout.String()), "EASEL_HTTP_ALLOWED_HOSTS": "easel.example",
+		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
+	})
+	env := map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "REST": address(t, served, "http"), "EASEL_API_KEY": key}
+	p := nginxBefore(t, env, [][2]string{ // the steps that the comments of the file ask for
+		{"grpc://", "grpcs://"}, {"http://", "https://"}, {"#tls ", ""},
+		{"/etc/nginx/easel-ca.crt", certFile}, {"ssl_name easel;", "ssl_name localhost;"},
+	}...)
+	p.order(t, "over-tls")
+	var list struct{ Generations []struct{} }
+	if err := json.NewDecoder(p.get(t, "/v1/generations", "application/json").Body).Decode(&list); err != nil || len(list.Generations) != 1 {
+		t.Errorf("over REST %d renders came: %v", len(list.Generations), err)
 	}
 }
