@@ -210,7 +210,7 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 	}
 	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
-	age, problem, old := time.Since(claim.Since), bookText(err.Error(), mostProblem), claim.Problem == ledger.ContentIsOld
+	age, problem, old := claim.Age, bookText(err.Error(), mostProblem), claim.Problem == ledger.ContentIsOld
 	if old && catalog.IsAbsent(err) && ctx.Err() == nil { // nothing has failed
 		r.Logger.InfoContext(ctx, "the catalog has a result no more that is older than the store", "generation", claim.Generation, "owner", claim.Owner)
 		_ = r.Ledger.ContentFails(book, claim, ledger.ContentIsOld)

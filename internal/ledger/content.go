@@ -31,8 +31,9 @@ type Content struct {
 	Claims int64
 	// Claimed means that somebody copies it now.
 	Claimed bool
-	// Since is when it was wanted, and Problem why it was not copied at the last try.
-	Since   time.Time
+	// Age is the time since the copy was wanted, by the database's clock.
+	Age time.Duration
+	// Problem is the reason of the last failure.
 	Problem string
 	// Record is what the ledger has of the generation: "" where it was erased.
 	Record string
@@ -53,12 +54,15 @@ type StoredCopy struct {
 }
 
 // selectContents is the beginning of a query for contents, which scanContent scans.
-const selectContents = `SELECT generation_id, owner, state, claims, claimed_until > {now}, begin_time, problem, object, size_bytes, sha256, blocks, content_type, etag, copied_time,
+var selectContents = `SELECT generation_id, owner, state, claims, NOT ` + lapsed + `, {now} - begin_time, problem, object, size_bytes, sha256, blocks, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
 func scanContent(row scanner, c *Content) error {
-	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, moment{&c.Since}, &c.Problem,
+	age := int64(0)
+	err := row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, &age, &c.Problem,
 		&c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
+	c.Age = time.Duration(age) * time.Microsecond
+	return err
 }
 
 // keeps reports whether copies stay which an owner deletes. Those of a team that is not in this process's callers file stay
@@ -135,7 +139,7 @@ func (l *Ledger) takeContent(ctx context.Context, turns []string, of string, eno
 // nextContent gives the first result that is to be copied, by one turn after the other.
 func nextContent(tx *transaction, turns []string, of string) (c Content, found bool, err error) {
 	for _, turn := range turns {
-		all, err := collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, next_time LIMIT 1 {take}`, of)
+		all, err := collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND `+isNext+` AND `+lapsed+` ORDER BY owner, next_time LIMIT 1 {take}`, of)
 		if err != nil || len(all) > 0 {
 			return append(all, c)[0], err == nil, err
 		}
@@ -213,7 +217,7 @@ func doomContents(tx *transaction, generations ...string) error {
 // while. One that somebody still makes is not among them.
 func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, err error) {
 	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
-		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND next_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY next_time LIMIT $1 {take}`, most)
+		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND `+isNext+` AND `+lapsed+` ORDER BY next_time LIMIT $1 {take}`, most)
 		if err != nil || len(all) == 0 {
 			return err
 		}

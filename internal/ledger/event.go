@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"time"
 )
 
@@ -24,8 +26,12 @@ func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []st
 	if len(told) == 0 {
 		return nil, nil
 	}
-	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))`, asList(told))
+	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))
+		OR EXISTS (`+eventsAhead+` AND owner = ids.id)`, asList(told))
 }
+
+// eventsAhead are the events whose next time is further ahead than any pause: the database's clock was corrected.
+var eventsAhead = `SELECT 1 FROM events WHERE state = {pending} AND next_time > (SELECT {now}) + ` + micro(maxPause)
 
 // AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is
 // tried to be sent: no process has claimed to tell them for as long.
@@ -40,11 +46,12 @@ const tellingDuty = "events "
 // TellingDuty is the duty to tell an owner, which one process has at a time.
 func TellingDuty(owner string) string { return tellingDuty + owner }
 
-// DueEvents are those that an owner has to be told now: of each subject the first that is pending.
+// DueEvents are those that an owner has to be told now: of each subject the first that is pending. If one is further ahead
+// than any pause, all count as due: a single bound of their times can be searched in the index.
 func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event, error) {
-	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= {now} AND NOT EXISTS (SELECT 1 FROM events
+	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= (SELECT CASE WHEN EXISTS (`+eventsAhead+` AND owner = $1) THEN `+fmt.Sprint(math.MaxInt64)+` ELSE {now} END) AND NOT EXISTS (SELECT 1 FROM events
 		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending})
-		AND NOT (type = '`+EventSucceeded+`' AND event_time > {now} - $3 AND EXISTS (SELECT 1 FROM contents WHERE generation_id = e.subject AND state = {waiting}))
+		AND NOT (type = '`+EventSucceeded+`' AND event_time > {now} - $3 AND event_time <= {now} AND EXISTS (SELECT 1 FROM contents WHERE generation_id = e.subject AND state = {waiting}))
 		ORDER BY next_time, event_time, id LIMIT $2`, owner, most, copyFirst.Microseconds())
 }
 

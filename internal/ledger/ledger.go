@@ -23,9 +23,6 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// ClaimTime is how long a claim lasts that is not renewed, by the database's clock.
-const ClaimTime = 20 * time.Second
-
 // ResendWindow is the usual one: how long the catalog remembers an idempotency key is not shown.
 const ResendWindow = 12 * time.Hour
 

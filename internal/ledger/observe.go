@@ -176,10 +176,10 @@ const doubtFor = 30 * 24 * time.Hour
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error { return row.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
 		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
-		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND observed_time <= {now} - $2 AND placed_time <= {now} - $3
-		AND (order_time > {now} - $4 OR observed_time <= {now} - $4)
+		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+isPast("observed_time + $2", "$2")+` AND `+isPast("placed_time + $3", "$3")+`
+		AND (order_time > {now} - $4 OR `+isPast("observed_time + $4", "$4")+`)
 		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
-		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND observed_time <= {now} - $4 AND order_time > {now} - $5
+		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 }
@@ -203,6 +203,6 @@ func (l *Ledger) GiveBackDuty(ctx context.Context, name, holder string) error {
 func (l *Ledger) TakeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
 	rows, err := l.change(ctx, `INSERT INTO duties (name, holder, claimed_until) VALUES ($1, $2, {now} + $3) ON CONFLICT (name)
 		DO UPDATE SET holder = excluded.holder, claimed_until = excluded.claimed_until
-		WHERE duties.holder = excluded.holder OR duties.claimed_until <= {now}`, name, holder, d.Microseconds())
+		WHERE duties.holder = excluded.holder OR `+isPast("duties.claimed_until", "$3"), name, holder, d.Microseconds())
 	return rows == 1 && err == nil, err
 }

@@ -224,9 +224,9 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first; (SELECT {now}) is asked once, and so can be sought
+		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first
 			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
-				AND retry_time <= (SELECT {now}) AND claimed_until <= {now} ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
+				AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
 			}
@@ -245,7 +245,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 // price counts as spent without proof. What was to be sent is forgotten. It moves some at a time, and gives their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND claimed_until <= {now} AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
 				err = moving(o, o.money(), "", 0, "inputs = NULL").carryOut(tx)

@@ -1,0 +1,136 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/ledger/shared"
+)
+
+// times are the columns that decide when background work is due, by table.
+var times = map[string][]string{
+	"orders":        {"claimed_until", "retry_time", "placed_time", "observed_time"},
+	"duties":        {"claimed_until"},
+	"events":        {"event_time", "begin_time", "next_time"},
+	"contents":      {"claimed_until", "begin_time", "next_time"},
+	"shared_keys":   {"swept_time", "seen_time", "filled_time", "paused_until"},
+	"shared_states": {"claimed_time", "seen_time"},
+}
+
+// turnClockBack moves all times of a ledger ahead, as if the clock of its database had been ahead and were corrected now.
+func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
+	t.Helper()
+	for table, columns := range times {
+		for _, column := range columns {
+			l.Exec(t, fmt.Sprintf("UPDATE %[1]s SET %[2]s = %[2]s + %[3]d WHERE %[2]s > 0", table, column, by.Microseconds()))
+		}
+	}
+}
+
+// leased opens a ledger with one piece of each kind of work, all of it leased, and returns a check of the work that
+// another process can take.
+func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: outbox(ledger.Limits{}), Contents: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	write(t, l, request("called"))
+	resumed := request("resumed")
+	resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"
+	conclude(t, l, write(t, l, resumed), lifecycle.Uncertain, "")
+	for _, id := range []string{"settled", "copied", "doomed"} {
+		r := request(id)
+		r.Namespace, r.Owner, r.Caller = id, id, id
+		conclude(t, l, write(t, l, r), lifecycle.Named, id)
+		if id != "settled" {
+			observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
+		}
+	}
+	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed}) // the failure writes an event
+	polls := ledger.NewPolls(ledger.PollsConfig{Ledger: l})
+	takes = func() map[string]bool { return taken(t, l, polls) }
+	takes()
+	l.Exec(t, "UPDATE contents SET state = 3 WHERE generation_id = 'doomed'")
+	if _, err := l.DoomedContents(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	due, err := l.DueEvents(t.Context(), "settled", 10)
+	if err != nil || len(due) != 1 {
+		t.Fatal(due, err)
+	}
+	if err := l.NotSent(t.Context(), due[0].ID, "500"); err != nil {
+		t.Fatal(err)
+	}
+	return l, takes
+}
+
+// taken returns the kinds of work that another process can lease, and leases them.
+func taken(t *testing.T, l *ledger.Ledger, polls *ledger.Polls) map[string]bool {
+	t.Helper()
+	ctx, all := t.Context(), map[string]bool{}
+	note := func(kind string, found bool, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		all[kind] = all[kind] || found
+	}
+	_, step, err := l.Call(ctx, request("called"))
+	note("an order of a caller", step.Action == lifecycle.Submit, err)
+	for range 2 {
+		o, found, err := l.Resume(ctx, theAPIKey, "")
+		note("an order to resend", found && o.IdempotencyKey == "resumed", err)
+	}
+	held, err := l.TakeDuty(ctx, "settle", fmt.Sprint(time.Now().UnixNano()), time.Minute)
+	note("a duty", held, err)
+	due, err := l.Due(ctx, time.Minute, 10)
+	note("an order to settle", slices.ContainsFunc(due, func(d ledger.Due) bool { return d.Generation == "settled" }), err)
+	_, found, err := l.TakeContentOf(ctx, "copied")
+	note("a copy", found, err)
+	doomed, err := l.DoomedContents(ctx, 10)
+	note("a copy to delete", len(doomed) > 0, err)
+	owners, err := l.DueEventOwners(ctx, []string{"settled"})
+	note("the owner of an event", len(owners) > 0, err)
+	events, err := l.DueEvents(ctx, "settled", 10)
+	note("an event", len(events) > 0, err)
+	told, err := l.DueEvents(ctx, "copied", 10)
+	note("an event that waits for its copy", len(told) > 0, err)
+	claim, err := polls.Claim(ctx, theAPIKey, shared.Ask{Replica: "a", Rate: 1e6, Sweep: true, LastSweep: time.Now().UnixMicro() * 2, Reads: []shared.Read{{ID: "x", Last: time.Now().UnixMicro() * 2}}})
+	note("a list poll", claim.Sweep, err)
+	note("a poll", claim.Reads["x"], err)
+	return all
+}
+
+func TestALeaseOfACorrectedClockHasLapsed(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l, takes := leased(t, url)
+		for kind, free := range takes() {
+			if free {
+				t.Errorf("%s is taken although its lease lasts", kind)
+			}
+		}
+		turnClockBack(t, l, 24*time.Hour)
+		for kind, free := range takes() {
+			if !free {
+				t.Errorf("%s is not taken although its lease is a day ahead", kind)
+			}
+		}
+	})
+}
+
+func TestMoneyExpiresBesideACorrectedLease(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		write(t, l, request("k"))
+		turnClockBack(t, l, 24*time.Hour)
+		l.Exec(t, fmt.Sprintf("UPDATE orders SET order_time = order_time - %d", (2*window).Microseconds()))
+		if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
+			t.Errorf("the reservations of %d orders expire, %v", moved, err)
+		}
+	})
+}
