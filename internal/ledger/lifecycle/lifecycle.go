@@ -35,6 +35,9 @@ type Order struct {
 	Rotated bool
 	// Resolved means that an operator has said what became of the order.
 	Resolved bool
+	// Held means that the order was open when the ledger was copied or restored. The order may have been rejected since and
+	// placed again under another key, so only its caller or an operator continues it.
+	Held bool
 }
 
 // Outcome is what all attempts under one claim have said.
@@ -102,7 +105,7 @@ func (o Order) sendable() bool { return o.State == Open && !o.Expired && !o.Rota
 // claim takes the next claim.
 func (o Order) claim() Order {
 	o.Claims++
-	o.Claimed = true
+	o.Claimed, o.Held = true, false
 	return o
 }
 
@@ -119,7 +122,7 @@ func (o Order) Call(same bool) Step {
 	case o.Claimed:
 		return o.stay(Wait, Silence)
 	}
-	return o.Resume()
+	return o.resend()
 }
 
 // Written is the order of [Write], when the transaction that writes it down has found its idempotency
@@ -131,9 +134,16 @@ func (o Order) Written() (next Order, free bool) {
 	return Order{State: Open}.claim(), true
 }
 
-// Resume is somebody who would send an order of unknown outcome again: its caller, or the recovery of
-// orders that nobody comes back for.
+// Resume returns the step of the recovery, which resends orders whose callers do not return. It resends no held order.
 func (o Order) Resume() Step {
+	if o.Held {
+		return o.stay(Nothing, Silence)
+	}
+	return o.resend()
+}
+
+// resend returns the step of a process that would send an order of unknown outcome again.
+func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Claimed:
 		return o.stay(Nothing, Silence)
@@ -163,8 +173,8 @@ func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
 		return o.stay(Nothing, Unknown) // whoever has the order now finds out
 	}
 	o.Claimed = false
-	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 { // nobody else can have sent it
-		o.State = Refused
+	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 && !o.Held { // nobody else can have sent it
+		o.State, o.Held = Refused, false
 		return Step{o, Nothing, NotPlaced}
 	}
 	return Step{o, Nothing, Unknown}
@@ -183,18 +193,18 @@ func (o Order) named(generation string) Step {
 	case o.State != Open:
 		action = Report
 	}
-	o.State, o.Generation, o.Claimed, o.Resolved = Placed, generation, false, false
+	o.State, o.Generation, o.Claimed, o.Resolved, o.Held = Placed, generation, false, false, false
 	return Step{o, action, Replay}
 }
 
 // Resolve is an operator who says what became of an order that stays unknown: the generation that
 // it has placed, or "" where the catalog has none. It is not possible while the order may be
-// sent. It changes no outcome but one that an operator has given.
+// sent without its caller. It changes no outcome but one that an operator has given.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
-	if !o.Resolved && (o.State != Open || o.Claimed || o.sendable()) {
+	if !o.Resolved && (o.State != Open || o.Claimed || o.sendable() && !o.Held) {
 		return o, false
 	}
-	o.State, o.Generation, o.Resolved = Refused, generation, true
+	o.State, o.Generation, o.Resolved, o.Held = Refused, generation, true, false
 	if generation != "" {
 		o.State = Placed
 	}

@@ -6,7 +6,7 @@ import (
 
 // broken names the promise that a world breaks.
 func (w *world) broken() string {
-	charges, live := 0, 0
+	charges, live := int(w.lost), 0
 	for row, order := range w.rows {
 		charged := w.charges[row] > 0
 		charges += int(w.charges[row])
@@ -37,12 +37,17 @@ func (w *world) broken() string {
 		return "a caller was told that there is no order under its key, and there is one"
 	case w.fault:
 		return "the book is said to be wrong, and nobody has made it so"
+	case w.unasked:
+		return "the recovery has sent an order whose caller received not_placed"
 	}
 	return ""
 }
 
 // follows says that a change of one order takes nothing back.
 func (w *world) follows(before world) string {
+	if w.restored != before.restored {
+		return ""
+	}
 	for row := range before.written {
 		was, is := before.rows[row], w.rows[row]
 		switch {
@@ -56,13 +61,16 @@ func (w *world) follows(before world) string {
 }
 
 // concludes lets nothing go wrong any more, and reports whether every order gets its outcome that may
-// still be sent.
+// still be sent. The callers of held orders repeat them.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // whoever was there is dead
 	for row := range w.written {
 		order := w.rows[row]
 		order.Claimed = false // it lapses
 		step := order.Resume()
+		if order.Held {
+			step = order.Call(true)
+		}
 		if step.Action == Submit {
 			w.take(row, false)
 			order = step.Order.Concluded(step.Order.Claims, Named, id).Order
@@ -81,6 +89,10 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T1
 			walk(t, world{keyFirst: keyFirst})
 		})
 	}
+	t.Run("copy restored", func(t *testing.T) {
+		t.Parallel()
+		walk(t, world{restores: true})
+	})
 }
 
 func walk(t *testing.T, from world) {

@@ -3,7 +3,7 @@ package lifecycle
 // The walk tries every sequence of events of one idempotency key of one caller: calls, two replicas that crash or
 // stop anywhere, also past the window, commits that are lost, silent or in doubt, a catalog that loses answers, takes a
 // request late and refuses repeats, a caller that is moved to another team or removed while its order is quoted, a
-// rotated API key, an operator.
+// rotated API key, an operator. A walk of its own restores the ledger from a backup.
 const (
 	replicas  = 2
 	mostRows  = 2 // orders written down under the key, one after the other was refused
@@ -54,6 +54,13 @@ type world struct {
 	keyFirst bool  // the catalog looks at the idempotency key before all else
 	looked   sight // what an operator has seen in the account
 
+	restores bool // the ledger is restored from a backup, once; keys and teams stay, and each claim has one attempt
+	backup   backup
+	restored bool
+	lost     uint8          // charges for rows that the restored ledger does not have
+	gaveUp   [mostRows]bool // before the restore, a caller received not_placed for the order
+	unasked  bool           // the recovery has sent an order whose caller received not_placed
+
 	charges [mostRows]uint8 // what the catalog has made of this row's attempts
 	forgot  bool            // the catalog has forgotten the idempotency key
 	late    [mostRows]bool  // a request of this row is on its way, and nobody waits for its answer
@@ -62,6 +69,12 @@ type world struct {
 	toldPlaced, toldNot [mostRows]bool
 	toldFree            bool           // a caller was told that there is no order, while there was one
 	sent                [mostRows]bool // an attempt has left
+}
+
+// backup is a copy of the ledger.
+type backup struct {
+	rows    [mostRows]Order
+	written uint8
 }
 
 const id = "g"
@@ -103,7 +116,7 @@ func (w *world) exists(of team) bool {
 			return true
 		}
 	}
-	return false
+	return w.lost > 0
 }
 
 // take is the catalog, when it takes a request of a row. A request whose key it knows, under this API
@@ -205,7 +218,7 @@ func (w world) begin(n int, also func(func(*world))) {
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Claims <= mostClaim:
-			also(func(w *world) { w.calls++; w.claimed(n, at, step.Order, true) })
+			also(func(w *world) { w.calls++; w.repeat(at); w.claimed(n, at, step.Order, true) })
 		case step.Answer == Replay:
 			also(func(w *world) { w.calls++; w.toldPlaced[at] = true })
 		}
@@ -215,6 +228,14 @@ func (w world) begin(n int, also func(func(*world))) {
 			also(func(w *world) { w.claimed(n, row, step.Order, false) })
 			also(func(w *world) { w.rows[row] = step.Order }) // it has the claim, and does not know
 		}
+	}
+}
+
+// repeat records that a caller wants an order again. An operator has to inspect the account once more.
+func (w *world) repeat(row uint8) {
+	w.gaveUp[row] = false
+	if w.rows[row].Held {
+		w.looked = unseen
 	}
 }
 
@@ -228,9 +249,12 @@ func (w *world) claimed(n int, row uint8, order Order, called bool) {
 // caller was moved: that the key stands in the other team, every replica finds out.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
-	also(func(w *world) { w.replicas[n] = replica{} })             // nothing was begun, or it is in doubt and is not there
-	also(func(w *world) { w.replicas[n].at = asking })             // it is too dear, or the caller may no more
-	order, free := Order{State: Refused}.Written()                 // of a new row
+	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was begun, or it is in doubt and is not there
+	also(func(w *world) { w.replicas[n].at = asking }) // it is too dear, or the caller may no more
+	order, free := Order{State: Refused}.Written()     // of a new row
+	if w.restored && w.forgot {                        // the runbook forbids it
+		return
+	}
 	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller is gone
 		return
 	}
@@ -251,7 +275,7 @@ func (w *world) add(order Order, of team) {
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
-		if !w.isLive() {
+		if !w.isLive() && !w.restored { // a restored ledger never says that there is no order
 			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
 		}
 		*r = replica{}
@@ -274,7 +298,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 	after := func(w *world) *replica {
 		r := &w.replicas[n]
 		r.tries, r.rotated, r.refused = r.tries+1, false, false
-		if r.at = settled; r.tries < mostTries {
+		if r.at = settled; r.tries < mostTries && !w.restores {
 			r.at = checking
 		}
 		return r
@@ -284,7 +308,10 @@ func (w world) attempt(n int, also func(func(*world))) {
 		return
 	}
 	left := func(change func(*world, *replica)) {
-		also(func(w *world) { w.sent[row] = true; change(w, after(w)) })
+		also(func(w *world) {
+			w.sent[row], w.unasked = true, w.unasked || w.gaveUp[row]
+			change(w, after(w))
+		})
 	}
 	left(func(w *world, r *replica) { w.take(row, rotated); r.named, r.at = true, settled })
 	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the answer is lost
@@ -337,6 +364,10 @@ func (w world) elsewhere(also func(func(*world))) {
 	}
 	w.quiet(also)
 	w.resolve(also)
+	if w.restores {
+		w.restore(also)
+		return
+	}
 	if w.keyFirst { // it has nothing to do with API keys and teams
 		return
 	}
@@ -352,6 +383,33 @@ func (w world) elsewhere(also func(func(*world))) {
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
+}
+
+// restore writes a backup, or puts it in the place of the ledger when every process has ended and no request is under way.
+func (w world) restore(also func(func(*world))) {
+	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
+		also(func(w *world) { w.backup = backup{w.rows, w.written} })
+	}
+	if w.backup == (backup{}) || !w.calm() {
+		return
+	}
+	also(func(w *world) {
+		expired := false // a window that has passed since the backup stays so, and that of an earlier order ends earlier
+		for row := mostRows - 1; row >= 0; row-- {
+			expired = expired || w.rows[row].Expired
+			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
+			if row >= int(w.backup.written) {
+				w.lost += w.charges[row]
+				w.charges[row] = 0
+			}
+			if saved := &w.backup.rows[row]; saved.State == Open {
+				saved.Held, saved.Expired = true, expired
+			}
+		}
+		w.rows, w.written = w.backup.rows, w.backup.written
+		w.replicas, w.toldPlaced, w.toldNot, w.sent = [replicas]replica{}, [mostRows]bool{}, [mostRows]bool{}, [mostRows]bool{}
+		w.backup, w.restored, w.calls, w.looked = backup{}, true, min(w.calls, mostCalls-1), unseen
+	})
 }
 
 // quotes reports whether an order is being quoted.
