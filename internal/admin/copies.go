@@ -16,7 +16,7 @@ type copies struct {
 }
 
 func copiesOf(known ledger.ContentSummary, now time.Time) *copies {
-	return &copies{Waiting: known.Waiting, OldestWaiting: before(now, known.Oldest), Failed: known.Failed}
+	return &copies{Waiting: known.Waiting, OldestWaiting: oldest(now, known.Waiting, known.Oldest), Failed: known.Failed}
 }
 
 // concerns are the sentences about copies.

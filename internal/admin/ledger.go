@@ -53,7 +53,7 @@ type budget struct {
 
 func bookOf(l ledger.Reading, now time.Time) book {
 	b := book{
-		Kind: l.Kind, Means: ledger.Meaning(l.Kind), Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: before(now, l.OldestUnknown), Faults: l.Faults,
+		Kind: l.Kind, Means: ledger.Meaning(l.Kind), Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: oldest(now, l.Unknown, l.OldestUnknown), Faults: l.Faults,
 		Named: l.Named, OwnerCount: len(l.Owners), Owners: []owner{},
 	}
 	events := map[string]ledger.EventSummary{}
@@ -64,8 +64,8 @@ func bookOf(l ledger.Reading, now time.Time) book {
 		told := events[o.Owner]
 		row := owner{
 			Name: o.Owner, Orders: o.Orders, SpentCents: o.SpentCents, RefundedCents: o.RefundedCents, ReservedCents: o.ReservedCents,
-			UnconfirmedCents: o.UnconfirmedCents, Unknown: o.Unknown, OldestUnknown: before(now, o.OldestUnknown),
-			PendingEvents: told.Pending, GivenUpEvents: told.GivenUp, OldestEvent: before(now, told.Oldest),
+			UnconfirmedCents: o.UnconfirmedCents, Unknown: o.Unknown, OldestUnknown: oldest(now, o.Unknown, o.OldestUnknown),
+			PendingEvents: told.Pending, GivenUpEvents: told.GivenUp, OldestEvent: oldest(now, told.Pending, told.Oldest),
 		}
 		for _, one := range o.Budgets {
 			left := &budget{one.LimitCents, one.LeftCents()}
@@ -82,12 +82,13 @@ func bookOf(l ledger.Reading, now time.Time) book {
 	return b
 }
 
-// before is a time so long ago; nil for no time.
-func before(now time.Time, age time.Duration) *time.Time {
-	if age == 0 {
+// oldest returns the time of the oldest of some things by its age, or nil if there are none. An age is below zero if the
+// database's clock was corrected.
+func oldest(now time.Time, count int64, age time.Duration) *time.Time {
+	if count == 0 {
 		return nil
 	}
-	return when(now.Add(-age))
+	return when(now.Add(-max(0, age)))
 }
 
 func urgentFirst(a, b owner) int {

@@ -16,6 +16,11 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 	unknown := func(since time.Duration) ledger.Reading {
 		return ledger.Reading{Up: true, Summary: ledger.Summary{Unknown: 1, OldestUnknown: since}}
 	}
+	pending := func(since time.Duration) ledger.Reading {
+		l := owning(ledger.Budget{Period: "month", LimitCents: 100})
+		l.Events = []ledger.EventSummary{{Owner: "studio", Pending: 1, Oldest: since}}
+		return l
+	}
 	for name, test := range map[string]struct {
 		ledger ledger.Reading
 		say    string
@@ -23,6 +28,10 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 	}{
 		"all is well":               {owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79}), "", false},
 		"an order on its way":       {unknown(time.Minute), "", false},
+		"an order of this moment":   {unknown(0), "", false},
+		"an order of the future":    {unknown(-time.Hour), "", false}, // the database's clock was corrected
+		"an event of this moment":   {pending(0), "", false},
+		"an event that waits":       {pending(31 * time.Minute), "does not take events, which easel events list has: studio", false},
 		"an order that stays open":  {unknown(11 * time.Minute), "An order has no outcome, the oldest for 11m0s", false},
 		"a budget that is used up":  {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to an owner: studio.", false},
 		"a ledger that is away":     {ledger.Reading{}, "does not answer", true},

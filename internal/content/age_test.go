@@ -38,7 +38,7 @@ func TestTheDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	}
 }
 
-// wantedEarlier makes all copies older.
+// wantedEarlier sets back the time since which all copies are wanted.
 func wantedEarlier(t *testing.T, url, interval string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

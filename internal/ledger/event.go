@@ -46,8 +46,8 @@ const tellingDuty = "events "
 // TellingDuty is the duty to tell an owner, which one process has at a time.
 func TellingDuty(owner string) string { return tellingDuty + owner }
 
-// DueEvents are those that an owner has to be told now: of each subject the first that is pending. If one is further ahead
-// than any pause, all count as due: a single bound of their times can be searched in the index.
+// DueEvents returns the events to deliver to an owner now: the first pending one of each subject. If an event is further ahead
+// than any pause, all count as due: the index can search for a single bound.
 func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event, error) {
 	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= (SELECT CASE WHEN EXISTS (`+eventsAhead+` AND owner = $1) THEN `+fmt.Sprint(math.MaxInt64)+` ELSE {now} END) AND NOT EXISTS (SELECT 1 FROM events
 		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending})

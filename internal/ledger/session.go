@@ -45,14 +45,15 @@ func (m measured) commit(ctx context.Context) error {
 	return m.pool.commits.measure(ctx, m.session.commit)
 }
 
-// session gives a session until do ends, of one transaction or not. What it has not committed then is taken back.
-func (p *pool) session(ctx context.Context, transaction bool, do func(session) error) error {
+// session runs do in a session: in the transaction that begin starts, or without one if begin is empty. A transaction that do
+// has not committed is rolled back.
+func (p *pool) session(ctx context.Context, begin string, do func(session) error) error {
 	if p.pipelined {
-		return p.overPipeline(ctx, transaction, do)
+		return p.overPipeline(ctx, begin, do)
 	}
 	p.prepare(ctx)
 	s := &sqlSession{querier: p, pool: p, ctx: ctx}
-	if transaction {
+	if begin != "" {
 		tx, err := p.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (s *sqlSession) statement(text string) (prepared *sql.Stmt, words string) {
 type pipeline struct {
 	pool  *pool
 	conn  *pgx.Conn
-	begin bool // with the first statements
+	begin string // sent with the first statements; empty without a transaction
 }
 
 // The states of a transaction in PostgreSQL that are looked at.
@@ -138,6 +139,7 @@ const (
 	abortedByAnError  = 'E'
 	takeBackWithin    = time.Second
 	beginTransaction  = "begin isolation level read committed"
+	beginSnapshot     = "begin isolation level repeatable read, read only" // a file of SQLite needs no more than a transaction
 	commitTransaction = "commit"
 	rolledBack        = "ROLLBACK" // is what a commit of an aborted transaction is answered
 )
@@ -146,13 +148,13 @@ const (
 var errNotSent = errors.New("the transaction was aborted before its end")
 
 // overPipeline gives a pipeline over a connection of the pool.
-func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(session) error) error {
+func (p *pool) overPipeline(ctx context.Context, begin string, do func(session) error) error {
 	conn, err := p.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
-	s := &pipeline{pool: p, begin: transaction}
+	s := &pipeline{pool: p, begin: begin}
 	_ = conn.Raw(func(raw any) error {
 		s.conn = raw.(*stdlib.Conn).Conn() //nolint:forcetypeassert // it is the driver of the dialect
 		err = do(measured{s, p})
@@ -167,8 +169,8 @@ func (p *pool) overPipeline(ctx context.Context, transaction bool, do func(sessi
 
 func (s *pipeline) send(ctx context.Context, statements []*statement) error {
 	batch := &pgx.Batch{}
-	if s.begin && s.conn.PgConn().TxStatus() == noTransaction {
-		batch.Queue(beginTransaction)
+	if s.begin != "" && s.conn.PgConn().TxStatus() == noTransaction {
+		batch.Queue(s.begin)
 	}
 	for _, one := range statements {
 		queued := batch.Queue(s.pool.inWords(one.text), one.args...)

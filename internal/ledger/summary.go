@@ -31,10 +31,11 @@ type OwnerSummary struct {
 	Budgets []Budget
 }
 
-// Summary reads the sums of the budgets, where owners are asked for, and no order that has an outcome.
+// Summary returns the totals of the ledger at one moment. With owners set, it includes the totals of each owner. It reads the
+// sums of the budgets, and no order that has an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	ctx = inTurn(ctx, forReport, "")
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.snapshot(ctx, func(tx *transaction) error {
 		s = Summary{}
 		now, err := tx.now()
 		if err != nil {
@@ -121,7 +122,7 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 	if limits == (Limits{}) {
 		return nil, nil
 	}
-	err = l.reading(ctx, func(tx *transaction) error {
+	err = l.snapshot(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
 			return err

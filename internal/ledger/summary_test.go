@@ -1,9 +1,11 @@
 package ledger_test
 
 import (
+	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,4 +83,45 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
 	if slices.Sort(paged); !slices.Equal(paged, owners) {
 		t.Errorf("the pages of the usage have %q", paged)
 	}
+}
+
+// Each order is open with its price reserved, or refused with nothing reserved.
+func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		write(t, l, request("always open"))
+		done := make(chan struct{})
+		var writers sync.WaitGroup
+		for n := range 4 {
+			writers.Go(func() {
+				for m := 0; ; m++ {
+					select {
+					case <-done:
+						return
+					default:
+						o, _, err := l.Write(t.Context(), request(fmt.Sprint(n, " ", m)))
+						if err == nil {
+							_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.TurnedAway})
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		for range 100 {
+			s, err := l.Summary(t.Context(), true)
+			if err != nil || len(s.Owners) != 1 {
+				t.Fatalf("it is %+v, %v", s, err)
+			}
+			if s.OldestUnknown <= 0 || s.Owners[0].ReservedCents != 11*s.Unknown || s.Owners[0].Unknown != s.Unknown {
+				t.Errorf("%d orders are open, the oldest for %v, and %d cents are reserved", s.Unknown, s.OldestUnknown, s.Owners[0].ReservedCents)
+				break
+			}
+		}
+		close(done)
+		writers.Wait()
+	})
 }

@@ -93,7 +93,7 @@ func (l *Ledger) transact(ctx context.Context, do func(session) error) error {
 		return err
 	}
 	defer turn.End(gate.Answer{})
-	return l.writes.session(ctx, true, do)
+	return l.writes.session(ctx, beginTransaction, do)
 }
 
 // committed is the error of a commit.
@@ -161,6 +161,15 @@ func saysOf(err error, code string) bool {
 // reading is [Ledger.inTransaction] for what records nothing: it never ends in doubt, and each statement of it stands
 // alone, as in PostgreSQL it does in a transaction too. do may be called again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
+	return l.read(ctx, "", do)
+}
+
+// snapshot is [Ledger.reading] for several statements that read the ledger as it was at one moment.
+func (l *Ledger) snapshot(ctx context.Context, do func(*transaction) error) error {
+	return l.read(ctx, beginSnapshot, do)
+}
+
+func (l *Ledger) read(ctx context.Context, begin string, do func(*transaction) error) error {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
 	turn, err := l.reads.turn(bounded)
@@ -169,7 +178,7 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	}
 	defer turn.End(gate.Answer{})
 	for range attempts {
-		err = l.reads.session(bounded, false, func(s session) error { return do(&transaction{session: s, ctx: bounded, l: l}) })
+		err = l.reads.session(bounded, begin, func(s session) error { return do(&transaction{session: s, ctx: bounded, l: l}) })
 		if !givenUp(err) {
 			break
 		}
