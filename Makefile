@@ -283,7 +283,7 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
-	$(ALONE_GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/gen'
+	$(ALONE_GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)'
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
@@ -326,11 +326,10 @@ package-typescript: .build/clients/typescript
 
 package-java:
 	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
-	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage
-	cp -R gen/java .build/stage/java
-	cp -R clients/java/pom.xml clients/java/src LICENSE clients/NOTICE .build/stage/java
+	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage/java
+	cp -R clients/java/pom.xml clients/java/src .build/stage/java
 	@$(call stamp,.build/stage/java/pom.xml,$(PACKAGE_VERSION))
-	mvn -B -q -ntp -f .build/stage/java -DskipTests $(JAVA_PROFILE) install
+	mvn -B -q -ntp -f .build/stage/java -Drepository.root='$(CURDIR)' -DskipTests $(JAVA_PROFILE) install
 	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python
@@ -381,7 +380,7 @@ client-rust:
 	cargo build --quiet --manifest-path clients/rust/example/Cargo.toml --target-dir .build/clients/rust
 
 # The generators of the other languages, each from its own registry, pinned by its own lock file.
-.build/tools: .build/tools/python .build/tools/node .build/tools/page .build/tools/java
+.build/tools: .build/tools/python .build/tools/node .build/tools/page
 
 .build/tools/python: internal/tools/python/requirements.txt
 	@$(call need,python3,the Python stubs,Python 3.11)
@@ -402,12 +401,6 @@ client-rust:
 	@rm -rf $@ && mkdir -p $@ && cp internal/tools/page/package.json $< $@
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
-
-.build/tools/java: internal/tools/java/pom.xml
-	@$(call need,mvn,the Java stubs,a JDK 17 with Maven 3.8)
-	@rm -rf $@
-	mvn -B -q -ntp -f $< dependency:copy -Dout='$(CURDIR)/$@'
-	@chmod +x $@/*.exe && touch $@
 
 # The .proto files that ours import, printed from the descriptors in our Go dependencies.
 .build/protodeps: internal/tools/go.mod internal/tools/protodeps/main.go

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG REASONS DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG REASONS ROOT")
 		os.Exit(2)
 	}
 	if err := finish(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
@@ -28,8 +29,8 @@ func main() {
 	}
 }
 
-// finish reads the full image that buf built, and writes into the directory of generated code.
-func finish(from, retries, reasons, gen string) error {
+// finish reads the full image that buf built, and writes generated files below the root of the repository.
+func finish(from, retries, reasons, root string) error {
 	full, err := os.ReadFile(from)
 	if err != nil {
 		return err
@@ -54,16 +55,17 @@ func finish(from, retries, reasons, gen string) error {
 		return err
 	}
 	ours := contract(&set)
+	gen := filepath.Join(root, "gen")
 	golang := filepath.Join(gen, "go", "easel", "v1")
 	python := filepath.Join(gen, "python", "src", "easel")
 	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
-	java := filepath.Join(gen, "java", "src", "main", "resources", "easel", "v1")
+	java := filepath.Join(root, "clients", "java", "src", "main", "java", "io", "github", "easelgrpc", "easel")
 	tables, types := typescriptReasons(table)
 	tree, err := plainTree(&set)
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(gen, "proto")); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(gen, "proto")), removeReasons(java)); err != nil {
 		return err
 	}
 	texts := map[string]string{
@@ -72,14 +74,12 @@ func finish(from, retries, reasons, gen string) error {
 		filepath.Join(python, "v1", "__init__.py"): pythonIndex(ours, config),
 		filepath.Join(typescript, "index.js"):      typescriptIndex(ours) + "export const serviceConfig = " + string(bytes.TrimSpace(config)) + ";\n",
 		filepath.Join(typescript, "index.d.ts"):    typescriptIndex(ours) + "/** " + aboutConfig + " */\n" + typescriptConfig,
-		filepath.Join(java, "service_config.json"): string(config),
 		filepath.Join(golang, "reasons.go"):        goReasons(table),
 		filepath.Join(python, "v1", "reasons.py"):  pythonReasons(table),
 		filepath.Join(typescript, "reasons.js"):    tables,
 		filepath.Join(typescript, "reasons.d.ts"):  types,
-		filepath.Join(java, "reasons.json"):        table.text,
 	}
-	maps.Copy(texts, javaReasons(table, filepath.Join(gen, "java", "src", "main", "java", "io", "github", "easelgrpc", "easel")))
+	maps.Copy(texts, javaReasons(table, java))
 	for path, text := range tree {
 		texts[filepath.Join(gen, "proto", filepath.FromSlash(path))] = text
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,4 +103,16 @@ final class Classes {
 }
 `
 	return texts
+}
+
+// removeReasons removes the classes that javaReasons made earlier: a class of error may have been renamed.
+func removeReasons(directory string) error {
+	paths, err := filepath.Glob(filepath.Join(directory, "*.java"))
+	for _, path := range paths {
+		text, readErr := os.ReadFile(path)
+		if err = errors.Join(err, readErr); bytes.HasPrefix(text, []byte("// "+generatedReasons)) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }
