@@ -32,7 +32,7 @@ LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
-  check lint tidy licences breaking vulnerabilities reproducible generate version packages image fmt clean \
+  check lint tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
 # need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
@@ -244,11 +244,13 @@ tidy:
 	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
-# A module that the program is newly linked with brings a licence, which is shipped with the program.
+# Archives of a release have the file. A linked module without a recognised licence is an error.
 licences:
 	@mkdir -p .build
-	$(ALONE_GO) run -C internal/tools ./notice program '$(CURDIR)/.build/NOTICE'
-	@cmp .build/NOTICE NOTICE || { echo 'NOTICE lacks a licence of what the program is linked with: run make generate and commit what it makes' >&2; exit 1; }
+	$(GO) run internal/tools/licences/*.go program .build/THIRD_PARTY_LICENSES
+
+page-licences: .build/tools/page ## Write the licences of the API page's script, after its version has changed
+	$(GO) run internal/tools/licences/*.go page internal/rest/page/notice.txt
 
 # Without the database there is nothing to compare with, and that is no fault of the change.
 vulnerabilities:
@@ -287,11 +289,10 @@ generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
-	$(ALONE_GO) run -C internal/tools ./notice program '$(CURDIR)/NOTICE'
 	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
 	@# where it has changed: another gzip makes other bytes of the same.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
-	@gzip -dc gen/scalar/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > gen/scalar/scalar.js.gz
+	@gzip -dc internal/rest/page/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > internal/rest/page/scalar.js.gz
 
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
@@ -309,14 +310,14 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 
 package-python: .build/tools/python
 	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
-	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE clients/NOTICE .build/stage/python
+	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE NOTICE .build/stage/python
 	@$(call stamp,.build/stage/python/src/easel/connection.py,$(PYTHON_VERSION))
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
 # The helper is compiled with what the example has installed.
 package-typescript: .build/clients/typescript
 	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
-	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE clients/NOTICE .build/stage/typescript
+	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE NOTICE .build/stage/typescript
 	cp clients/typescript/src/*.ts .build/stage/typescript/src
 	@$(call stamp,.build/stage/typescript/package.json .build/stage/typescript/src/connection.ts,$(PACKAGE_VERSION))
 	ln -s ../../clients/typescript/node_modules .build/stage/typescript/node_modules

@@ -22,7 +22,6 @@ var allowed = map[string][]string{
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
-	"gen/scalar":                {},
 	"internal/catalog":          {module + "/internal/gate", module + "/internal/rawjson"},
 	"internal/gate":             {}, // pure
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", module + "/internal/rawjson", module + "/internal/watch/"},
@@ -42,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/gate", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
-	"internal/rest/page":             {module + "/gen/scalar"},
+	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "modernc.org/sqlite"},

@@ -180,7 +180,7 @@ func TestThePackageForPythonNeedsPythonAlone(t *testing.T) {
 	}
 	work, bin := t.TempDir(), t.TempDir()
 	hideOtherLanguages(t, bin)
-	for _, name := range []string{"Makefile", "LICENSE", "clients/NOTICE", "clients/python", "gen/python", "internal/tools/python"} {
+	for _, name := range []string{"Makefile", "LICENSE", "NOTICE", "clients/python", "gen/python", "internal/tools/python"} {
 		from, to := filepath.Join(proctest.Root, name), filepath.Join(work, name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)

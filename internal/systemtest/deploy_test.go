@@ -164,7 +164,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
 	for _, part := range []string{
 		"CGO_ENABLED=0", "-trimpath -buildvcs=false", `"-s -w -X main.version=$VERSION -X main.revision=$REVISION"`,
-		"ARG GO_IMAGE=golang:" + version + "-", "\nFROM scratch\n", "\nCOPY LICENSE NOTICE /licenses/\n", "\nUSER 65532:65532\n",
+		"ARG GO_IMAGE=golang:" + version + "-", "\nFROM scratch\n", "\nCOPY LICENSE NOTICE /licenses/\nCOPY --from=build /THIRD_PARTY_LICENSES /licenses/\n", "\nUSER 65532:65532\n",
 	} {
 		if !strings.Contains(image, part) {
 			t.Errorf("%q is not in deploy/Dockerfile", part)

@@ -162,10 +162,14 @@ func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		Builds []struct {
 			Env, Flags, LDFlags, GOOS, GOARCH []string
 		}
-		SBOMs []any `yaml:"sboms"`
+		Archives []struct{ Files []struct{ Src string } }
+		SBOMs    []any `yaml:"sboms"`
 	}
 	if err := yaml.Unmarshal([]byte(readFile(t, ".goreleaser.yaml")), &config); err != nil || len(config.Builds) != 1 {
 		t.Fatalf("%d builds: %v", len(config.Builds), err)
+	}
+	if len(config.Archives) != 1 || !slices.Contains(config.Archives[0].Files, struct{ Src string }{".build/THIRD_PARTY_LICENSES"}) {
+		t.Errorf("archives without the licences of dependencies: %+v", config.Archives)
 	}
 	b := config.Builds[0]
 	made := strings.NewReplacer("$(VERSION)", "{{ .Tag }}", "$(REVISION)", "{{ .FullCommit }}").Replace(readFile(t, "Makefile"))

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/easel-grpc/easel/gen/scalar"
 )
 
 // Policy is the Content-Security-Policy of the page. Scripts are files of ours alone. Styles
@@ -44,6 +42,8 @@ var (
 	icon []byte
 	//go:embed notice.txt
 	notice []byte
+	//go:embed scalar.js.gz
+	scalar []byte // the script of the API reference, which make generate takes from npm
 )
 
 // Handlers are the paths of the page and what answers GET and HEAD there. The page itself
@@ -60,7 +60,7 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 		"/page/icon.svg":   serve("image/svg+xml", icon),
 		"/page/start.md":   serve("text/markdown; charset=utf-8", []byte(start)),
 		"/page/notice.txt": serve("text/plain; charset=utf-8", notice),
-		"/page/scalar.js":  serveCompressed("text/javascript; charset=utf-8", scalar.Document),
+		"/page/scalar.js":  serveCompressed("text/javascript; charset=utf-8", scalar),
 	}
 }
 

@@ -97,7 +97,7 @@ func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
 		t.Fatalf("no version in %s", manifest)
 	}
 	if !strings.Contains(string(notice), "@scalar/api-reference "+string(version[1])+"\n") {
-		t.Errorf("the notice is not of version %s: internal/tools/notice writes it anew", version[1])
+		t.Errorf("notice.txt is not for version %s; run make page-licences", version[1])
 	}
 	_, script := get(t, "/page/scalar.js")
 	if !strings.Contains(script, string(version[1])) {

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// script is the package of the API page, which make generate installs.
+var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
+
+// unmapped are packages of the script that its source map lacks: they came with parts that were built before.
+var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
+
+// addPage installs the packages of the script in a temporary directory, and adds their licences.
+func addPage(found texts) error {
+	names, err := packages()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "easel-licences-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	wanted := map[string]string{} // by an alias, because there may be several versions of a package
+	for i, name := range names {
+		wanted[fmt.Sprint("p", i)] = "npm:" + name
+	}
+	manifest, err := json.Marshal(map[string]any{"private": true, "dependencies": wanted})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	npm := exec.Command("npm", "install", "--prefix", dir, "--ignore-scripts", "--legacy-peer-deps", "--silent", "--no-audit", "--no-fund", "--no-package-lock")
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm: %w\n%s", err, out)
+	}
+	err = found.addPackage(script)
+	for alias := range wanted {
+		err = errors.Join(err, found.addPackage(filepath.Join(dir, "node_modules", alias)))
+	}
+	return err
+}
+
+var source = regexp.MustCompile(`\.pnpm/([^/]+?@\d[^/_(]*)[^/]*/node_modules/`)
+
+// packages returns the packages in the source map of the script, as NAME@VERSION.
+func packages() ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(script, "dist", "browser", "standalone.js.map"))
+	if err != nil {
+		return nil, err
+	}
+	var sourceMap struct{ Sources []string }
+	if err := json.Unmarshal(data, &sourceMap); err != nil {
+		return nil, err
+	}
+	names := slices.Clone(unmapped)
+	for _, path := range sourceMap.Sources {
+		if match := source.FindStringSubmatch(path); match != nil {
+			names = append(names, strings.ReplaceAll(match[1], "+", "/"))
+		} else if strings.Contains(path, "node_modules/") {
+			return nil, fmt.Errorf("unknown package of %s", path)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// addPackage adds the licence of an installed package. A package without a file has the name of a licence.
+func (t texts) addPackage(dir string) error {
+	var manifest struct {
+		Name, Version, License string
+		Author                 any
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &manifest)
+	}
+	if err != nil {
+		return err
+	}
+	name := manifest.Name + " " + manifest.Version
+	files, err := filepath.Glob(filepath.Join(dir, "[Ll][Ii][Cc][Ee][Nn]*"))
+	switch {
+	case err != nil || len(files) == 0 && manifest.License == "":
+		return errors.Join(err, fmt.Errorf("%s has no licence", name))
+	case len(files) == 0:
+		if author, ok := manifest.Author.(map[string]any); ok {
+			manifest.Author = author["name"]
+		}
+		t.add(fmt.Sprintf("%s\n    by %v", name, manifest.Author), "Licence: "+manifest.License+"\n")
+		return nil
+	}
+	text, err := os.ReadFile(files[0])
+	t.add(name, string(text))
+	return err
+}

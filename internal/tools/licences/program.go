@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// systems are the platforms of a release in .goreleaser.yaml.
+var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
+
+// linked is a package of the program, as the go command describes it.
+type linked struct {
+	Dir    string
+	Module *struct {
+		Path, Dir string
+		Main      bool
+	}
+}
+
+// addProgram adds the licences of Go, of all linked modules and of the API page. It runs at the top of the repository.
+func addProgram(found texts) error {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	if err := found.addDirectory("The Go programming language", strings.TrimSpace(string(root))); err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, system := range systems {
+		if err := found.addLinked(system, known); err != nil {
+			return err
+		}
+	}
+	page, err := os.ReadFile(filepath.Join("internal", "rest", "page", "notice.txt"))
+	found["page"] = &licence{body: string(page), parts: []string{"The script of the API page"}}
+	return err
+}
+
+// addLinked adds the licences of the packages that the program is linked with on a system, except in known directories.
+func (t texts) addLinked(system string, known map[string]bool) error {
+	goos, goarch, _ := strings.Cut(system, "/")
+	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
+	list.Env, list.Stderr = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch), os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("go list: %w", err)
+	}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p linked
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if p.Module == nil || p.Module.Main {
+			continue
+		}
+		// A directory within a module may have a licence of its own, in addition to that of the module.
+		for dir := p.Dir; !known[dir]; dir = filepath.Dir(dir) {
+			known[dir] = true
+			err := t.addDirectory(p.Module.Path+filepath.ToSlash(strings.TrimPrefix(dir, p.Module.Dir)), dir)
+			if dir == p.Module.Dir {
+				if err != nil {
+					return err
+				}
+				break
+			}
+		}
+	}
+}
+
+var (
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
+	// recognised are phrases of licences that allow the program to be shipped under Apache-2.0: MIT, ISC, BSD, Apache and MPL.
+	recognised = regexp.MustCompile(`Permission is hereby granted, free of charge|Permission to use, copy, modify, and(/or)? distribute|` +
+		`Redistribution and use in source and binary forms|Apache License,? Version 2\.0|Mozilla Public License,? [Vv]ersion 2\.0`)
+)
+
+// addDirectory adds the licence files of a directory. It fails if none of them is recognised.
+func (t texts) addDirectory(name, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	licensed := false
+	for _, entry := range entries {
+		if entry.IsDir() || !licenceFile.MatchString(entry.Name()) || filepath.Ext(entry.Name()) == ".go" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return err
+		}
+		t.add(name, string(text))
+		licensed = licensed || recognised.MatchString(strings.Join(strings.Fields(string(text)), " "))
+	}
+	if !licensed {
+		return fmt.Errorf("%s: no recognised licence in %s", name, dir)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// texts is a map of licences by their words. Licences that differ only in copyright lines and line breaks are one.
+type texts map[string]*licence
+
+// licence is a text without copyright lines, and the modules or packages that have it.
+type licence struct {
+	body  string
+	parts []string
+}
+
+var (
+	copyrightLine = regexp.MustCompile(`(?i)^[*#/\s]*copyright\b.*(\(c\)|©|\d{4})`)
+	titleLine     = regexp.MustCompile(`(?i)^[*#\s]*\(?(the )?mit license( \(mit\))?\)?[:*\s]*$`)
+)
+
+// add adds the licence of a part.
+func (t texts) add(part, text string) {
+	var body []string
+	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
+		switch {
+		case copyrightLine.MatchString(line):
+			part += "\n    " + strings.Trim(line, "*#/ \n")
+		case !titleLine.MatchString(line):
+			body = append(body, line)
+		}
+	}
+	plain := strings.Trim(strings.Join(body, ""), "\n") + "\n"
+	key := strings.Join(strings.Fields(plain), " ")
+	if t[key] == nil {
+		t[key] = &licence{body: plain}
+	}
+	t[key].parts = append(t[key].parts, part)
+}
+
+// String returns each licence once, after the sorted names of its parts.
+func (t texts) String() string {
+	var out strings.Builder
+	for _, l := range t {
+		slices.Sort(l.parts)
+		l.parts = slices.Compact(l.parts)
+	}
+	for _, l := range slices.SortedFunc(maps.Values(t), func(a, b *licence) int { return slices.Compare(a.parts, b.parts) }) {
+		fmt.Fprintf(&out, "%s\n\n%s\n%s\n\n", strings.Join(l.parts, "\n"), l.body, strings.Repeat("=", 80))
+	}
+	return out.String()
+}
