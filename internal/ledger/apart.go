@@ -102,12 +102,13 @@ type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// version is the newest migration of the schema. What has none is no ledger.
+// version returns the number of the latest migration of the schema. A database without migrations is not a ledger.
 func (l *Ledger) version(ctx context.Context) (version int64, err error) {
-	if err = l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version); err != nil {
-		err = &refusal{"there is no ledger here: name the one that a server has used", err}
+	err = l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
+	if isTableMissing(err) {
+		return 0, &refusal{"there is no ledger here: name the one that a server has used", err}
 	}
-	return version, err
+	return version, unusable(err)
 }
 
 // isCurrent refuses what is no ledger, and one whose last program had an older schema.
