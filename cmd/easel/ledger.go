@@ -30,7 +30,7 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 	}
 	book, err = ledger.Open(ctx, ledger.Config{
 		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,
-		Outbox: outbox, Contents: c.ContentURL != "", Audited: logAudit(logger),
+		Outbox: outbox, Contents: c.ContentURL != "", Audited: logAudit(logger), Logger: logger,
 	})
 	if err != nil {
 		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}

@@ -115,12 +115,12 @@ const gates = ({ gates: g }) => {
   ], g.waiting, 'Nobody waits.');
 };
 
-// replicas says in a line how polls are shared with others.
-const replicas = ({ replicas: r, watching: w }) => {
+// replicas shows in a line how polls are shared with others.
+const replicas = ({ replicas: r, watching: w, ledger: l }) => {
   const line = at('replicas');
   line.hidden = !r;
   if (!r) return;
-  const state = r.away ? make('span', `under ${count(r.away)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for itself alone`, 'bad') : make('span', 'with all replicas over the ledger', 'good');
+  const state = !l.up ? make('span', 'with no replica, as the ledger does not answer', 'bad') : r.away ? make('span', `under ${count(r.away)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for itself alone`, 'bad') : make('span', 'with all replicas over the ledger', 'good');
   line.replaceChildren(make('b', 'Polls'), ' are shared: ', state,
     `. Made here for all: ${count(r.granted)}; left to others, or to the rate: ${count(r.refused)}; states taken from others: ${count(r.taken)}.`);
 };

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,8 @@ type Config struct {
 	Contents bool
 	// Audited is told of each line of the audit once it is written. It may not wait, nor ask the ledger. Nil: nobody is told.
 	Audited func(context.Context, AuditLine)
+	// Logger logs outages of the database. Nil discards them.
+	Logger *slog.Logger
 }
 
 // Ledger is the book of orders. All times in it are of the database's clock.
@@ -67,6 +70,8 @@ type Ledger struct {
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
 	logSeen  time.Time                        // when the size of that log was looked at
+
+	available availability
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
@@ -99,6 +104,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
 		contents: config.Contents, wanted: make(chan struct{}, 1),
 	}
+	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
 		return nil, withSetting(ctx, err)

@@ -42,7 +42,7 @@ func TestThatAPoolerCarriesNoNotificationsIsLogged(t *testing.T) {
 	}
 	_, log, stop := running(t, server.Pool(t, strings.TrimPrefix(at.Path, "/")))
 	defer stop()
-	if line := <-log; !strings.Contains(line, "does not notify") || !strings.Contains(line, "has not come") {
+	if line := <-log; !strings.Contains(line, "notifications unavailable") || !strings.Contains(line, "transaction mode") {
 		t.Errorf("behind a pooler is logged %q", line)
 	}
 	p, log, stop := running(t, direct)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -35,23 +35,24 @@ func (p *Polls) Run(ctx context.Context) {
 	}
 }
 
-// hearAll listens until ctx ends, and tells once that it can't.
+// hearAll listens until ctx ends. It logs once that an available database does not notify: a connection that breaks, or
+// can't be made, is an outage.
 func (p *Polls) hearAll(ctx context.Context) {
-	for pause, failing := listenLeast, false; ctx.Err() == nil; pause = min(2*pause, listenMost) {
+	for pause, logged := listenLeast, false; ctx.Err() == nil; pause = min(2*pause, listenMost) {
 		err := p.Listen(ctx, func(apiKey string) {
-			if failing {
-				p.Logger.Info("the ledger notifies again of what other replicas have polled")
-			}
-			pause, failing = listenLeast, false
+			pause = listenLeast
 			p.Wake(apiKey)
 		})
-		if !failing && ctx.Err() == nil {
-			p.Logger.Warn("the ledger does not notify of what other replicas have polled: it is read before the next poll", "error", err)
-			failing = true
+		if errors.Is(err, errNoNotifications) && !logged && ctx.Err() == nil {
+			p.Logger.Warn("ledger notifications unavailable", "error", err, "effect", "other replicas' polls are read before the next poll")
+			logged = true
 		}
 		wait(ctx, pause)
 	}
 }
+
+// errNoNotifications means that a notification was sent and not received.
+var errNoNotifications = errors.New("no notification came: a pooler in transaction mode carries none")
 
 // wait waits, and reports whether ctx goes on.
 func wait(ctx context.Context, d time.Duration) bool {
@@ -101,7 +102,10 @@ func (l *Ledger) hearOneself(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
-			return fmt.Errorf("a notification that was sent to find out has not come: a pooler in transaction mode carries none: %w", unusable(err))
+			if pgconn.Timeout(err) {
+				err = errNoNotifications
+			}
+			return unusable(err)
 		}
 		if n.Payload == own {
 			return nil

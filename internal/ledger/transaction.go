@@ -186,8 +186,16 @@ func (l *Ledger) read(ctx context.Context, begin string, do func(*transaction) e
 	return l.unanswered(ctx, err)
 }
 
-// unanswered is the error of a transaction that was not committed, or may not have been.
+// unanswered returns the error of a transaction that was not committed, or may not have been, and records whether the
+// database is available.
 func (l *Ledger) unanswered(ctx context.Context, err error) error {
+	err = l.classified(ctx, err)
+	l.available.record(err)
+	return err
+}
+
+// classified returns one of the errors of [Ledger.inTransaction].
+func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
 	_, doubt := errors.AsType[*Doubt](err)

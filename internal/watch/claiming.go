@@ -186,7 +186,7 @@ func (p *poller) lost(err error, now time.Time) {
 	s := p.tenant.sharing
 	s.away, s.tryAt = true, now.Add(tryEvery)
 	if p.hub.bookAway.CompareAndSwap(false, true) && p.hub.ctx.Err() == nil {
-		p.hub.cfg.Logger.Warn("the ledger does not answer: this replica polls for itself, at its part of the rate", "error", err)
+		p.hub.cfg.Logger.Debug("polls alone", "error", err)
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *poller) found() {
 	p.tenant.gate().SetPollRate(p.tenant.rate())
 	s.send()
 	if p.hub.bookAway.CompareAndSwap(true, false) {
-		p.hub.cfg.Logger.Info("the ledger answers again: polls are shared")
+		p.hub.cfg.Logger.Debug("polls shared")
 	}
 }
 

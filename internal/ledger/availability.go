@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// calm is the time without a failed query after which a database that was unavailable counts as available: one that is
+// read-only or full fails only some of them.
+const calm = 5 * time.Second
+
+// availability logs one line when the database becomes unavailable, and one when it is available again.
+type availability struct {
+	logger *slog.Logger
+	since  atomic.Int64 // time of the first failure in Unix nanoseconds; zero while the database is available
+	latest atomic.Int64 // time of the latest failure
+}
+
+// record records the result of a query.
+func (a *availability) record(err error) {
+	now := time.Now().UnixNano()
+	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {
+		a.latest.Store(now)
+		if a.since.CompareAndSwap(0, now) {
+			a.logger.Warn("ledger unavailable", "error", away.Err, "effect", "new orders are rejected; open watches continue")
+		}
+		return
+	}
+	since := a.since.Load()
+	if err == nil && since != 0 && now-a.latest.Load() >= int64(calm) && a.since.CompareAndSwap(since, 0) {
+		a.logger.Info("ledger available", "after", time.Duration(now-since).Round(time.Second))
+	}
+}
