@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -102,6 +103,9 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 					return
 				}
 				defer leave()
+				if strings.Contains(r.Header.Get("Range"), ",") { // several ranges get the whole, as a download does
+					r.Header.Del("Range")
+				}
 				page.ServeHTTP(w, r)
 				await(w, r)
 			}

@@ -238,6 +238,9 @@ func TestContentCanBeReadInPieces(t *testing.T) {
 	if r := sh.do("GET", path, "", "Range", "bytes=0-5", "If-Range", `"other"`); r.status != 200 || len(r.body) != len(whole.body) {
 		t.Errorf("a range of other bytes: %d, %d bytes", r.status, len(r.body))
 	}
+	if r := sh.do("GET", path, "", "Range", "bytes=0-5,9-11"); r.status != 200 || len(r.body) != len(whole.body) {
+		t.Errorf("several ranges: %d, %d bytes", r.status, len(r.body))
+	}
 	sh.do("GET", path, "", "If-None-Match", etag).want(t, http.StatusNotModified, "")
 }
 
