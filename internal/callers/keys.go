@@ -40,14 +40,14 @@ type key struct {
 	text []byte // as the issuer has it
 }
 
-// parseKeys reads the keys that verify signatures from a JSON Web Key Set. What it does not know is left out. Keys that an
+// parseKeys reads the keys that verify signatures from a JSON Web Key Set, and returns the number of other keys. Keys that an
 // older set has too stay the same.
-func parseKeys(text []byte, older []*key) (keys []*key, err error) {
+func parseKeys(text []byte, older []*key) (keys []*key, unusable int, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(text, &set); err != nil || len(set.Keys) > mostKeys {
-		return nil, fmt.Errorf("it is no JSON Web Key Set with up to %d keys", mostKeys)
+	if err := json.Unmarshal(text, &set); err != nil || set.Keys == nil || len(set.Keys) > mostKeys {
+		return nil, 0, fmt.Errorf("it is no JSON Web Key Set with up to %d keys", mostKeys)
 	}
 	for _, text := range set.Keys {
 		if n := slices.IndexFunc(older, func(k *key) bool { return bytes.Equal(k.text, text) }); n >= 0 {
@@ -56,10 +56,7 @@ func parseKeys(text []byte, older []*key) (keys []*key, err error) {
 			keys = append(keys, one)
 		}
 	}
-	if len(keys) == 0 {
-		return nil, errors.New("it has no public key that verifies signatures: RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519")
-	}
-	return keys, nil
+	return keys, len(set.Keys) - len(keys), nil
 }
 
 // verifies reports whether a key is public, and made to verify signatures.
@@ -112,18 +109,26 @@ func (k *key) name() string {
 	return strings.TrimSpace(fmt.Sprintf("%.*s %s", mostKeyID, k.KeyID, base64.RawURLEncoding.EncodeToString(sum)))
 }
 
-// Check reads the files that an issuer names, and asks nobody.
+// Check reads the files that an issuer names, and sends no request. An empty set is valid: the issuer has revoked its keys.
 func (i Issuer) Check() error {
 	if i.KeysFile != "" {
 		text, err := readBounded(i.KeysFile)
 		if err == nil {
-			_, err = parseKeys(text, nil)
+			err = checkKeys(text)
 		}
 		return named("jwks_file", err)
 	}
 	_, err := i.authorities()
 	if err == nil {
 		_, err = i.token()
+	}
+	return err
+}
+
+func checkKeys(text []byte) error {
+	keys, unusable, err := parseKeys(text, nil)
+	if err == nil && len(keys) == 0 && unusable > 0 {
+		err = errors.New("no public key that verifies signatures: RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519")
 	}
 	return err
 }

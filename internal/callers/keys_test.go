@@ -71,7 +71,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		defer cancel()
 		text, err := issuer.keys(ctx)
 		if err == nil {
-			_, err = parseKeys(text, nil)
+			_, _, err = parseKeys(text, nil)
 		}
 		return err
 	}
@@ -136,6 +136,8 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 		"good keys":           {Issuer{KeysFile: keys}, ""},
 		"an address":          {Issuer{KeysURL: "https://nowhere.example"}, ""},
 		"no keys":             {Issuer{KeysFile: text}, "jwks_file: it is no JSON Web Key Set"},
+		"an empty set":        {Issuer{KeysFile: inFile(t, []byte(`{"keys":[]}`))}, ""},
+		"no usable key":       {Issuer{KeysFile: inFile(t, []byte(`{"keys":[{}]}`))}, "jwks_file: no public key that verifies signatures"},
 		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
 		"a missing authority": {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
 		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: it has no certificate"},
@@ -153,7 +155,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	server := startKeysServer(t, answerWith(keySet(t, old)))
 	v, _ := startVerifier(t, server.issuer(t))
 	for range 100 {
-		if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody, unbounded{}); !errors.Is(err, ErrNoKeys) {
+		if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody, unbounded{}); !errors.Is(err, errUnknownKey) {
 			t.Fatalf("a token that may be newer than the keys: %v", err)
 		}
 	}
@@ -172,6 +174,67 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	}
 	if n := server.asked.Load(); n != 2 {
 		t.Errorf("the keys were asked for %d times", n)
+	}
+}
+
+func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
+	key, private := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
+	encrypting := private
+	encrypting.public.Use = "enc"
+	for name, emptied := range map[string][]byte{"an empty set": []byte(`{"keys":[]}`), "a set with a key for encryption": keySet(t, encrypting)} {
+		server := startKeysServer(t, answerWith(keySet(t, key)))
+		issuer := server.issuer(t)
+		v, logs := startVerifier(t, issuer)
+		token := key.sign(t, claims(nil), nil)
+		if _, err := v.Verify(token, anybody, unbounded{}); err != nil {
+			t.Fatal(err)
+		}
+		answer := answerWith(emptied)
+		server.answer.Store(&answer)
+		(*v.signers.Load())[issuer.Name].read(t.Context())
+		for _, sent := range []string{token, key.sign(t, claims(map[string]any{"sub": "other"}), nil)} {
+			if _, err := v.Verify(sent, anybody, unbounded{}); !errors.Is(err, errUnknownKey) {
+				t.Errorf("%s: a token of the revoked key: %v", name, err)
+			}
+		}
+		if len(v.Problems()) > 0 || logs.count("keys=0") != 1 {
+			t.Errorf("%s: the problems are %v", name, v.Problems())
+		}
+	}
+}
+
+func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
+	key := newSigning(t, "one", jose.ES256)
+	server := startKeysServer(t, answerWith(keySet(t, key)))
+	issuer := server.issuer(t)
+	v, _ := startVerifier(t, issuer)
+	verify := func(audience string) error {
+		_, err := v.Verify(key.sign(t, claims(map[string]any{"aud": audience}), nil), anybody, unbounded{})
+		return err
+	}
+	if err := verify("easel"); err != nil {
+		t.Fatal(err)
+	}
+	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	server.answer.Store(&away)
+	edited := issuer
+	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", inFile(t, []byte("another")), inFile(t, []byte("no certificate"))
+	v.Take(&List{issuers: []Issuer{edited}})
+	if err := verify("easel2"); err != nil {
+		t.Errorf("after the edit: %v", err)
+	}
+	if err := verify("easel"); !errors.Is(err, errAudience) {
+		t.Errorf("a token for the audience of before: %v", err)
+	}
+	(*v.signers.Load())[issuer.Name].read(t.Context())
+	if err := verify("easel2"); err != nil || v.Problems()[issuer.Name] == nil {
+		t.Errorf("after a read that failed: %v, %v", err, v.Problems())
+	}
+	moved := edited
+	moved.KeysURL += "/elsewhere"
+	v.Take(&List{issuers: []Issuer{moved}})
+	if err := verify("easel2"); !errors.Is(err, ErrNoKeys) {
+		t.Errorf("with keys of another address: %v", err)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	mostVerified = 10_000
 )
 
-// ErrNoKeys is the error of a token that may be good: the keys that would tell are not here yet.
-var ErrNoKeys = errors.New("the keys of the token's issuer are not here yet")
+// ErrNoKeys is the error of a token of an issuer whose keys were never read.
+var ErrNoKeys = errors.New("issuer keys not loaded yet")
 
 // Why a token proves nothing.
 var (
@@ -43,6 +43,7 @@ var (
 	errNoSubject   = errors.New("the token has no sub")
 	errKind        = errors.New("the token is of a kind (typ) that proves no name")
 	errUnknownKey  = errors.New("the issuer has no key of the token's kid and algorithm")
+	errOldKeys     = errors.New("issuer keys unreadable for a day")
 	errWrongSigned = errors.New("the signature of the token is wrong")
 )
 
@@ -101,18 +102,30 @@ func NewVerifier(logger *slog.Logger) *Verifier {
 	return v
 }
 
-// Take takes over the issuers of a list. One that has not changed keeps its keys.
+// Take applies the issuers of a list. An edited issuer keeps its keys if they still come from the same file or address.
 func (v *Verifier) Take(list *List) {
 	old, next := *v.signers.Load(), map[string]*signer{}
 	for _, issuer := range list.Issuers() {
 		issuer.Line = 0
-		if one := old[issuer.Name]; one != nil && one.issuer == issuer {
-			next[issuer.Name] = one
-		} else {
-			next[issuer.Name] = &signer{issuer: issuer, logger: v.logger, changed: v.changed, asked: make(chan struct{})}
+		one := old[issuer.Name]
+		if one == nil || one.issuer != issuer {
+			one = one.edited(issuer)
+			one.logger, one.changed, one.asked = v.logger, v.changed, make(chan struct{})
 		}
+		next[issuer.Name] = one
 	}
 	v.signers.Store(&next)
+}
+
+// edited returns a signer for the new members of an issuer. s is nil if the issuer is new.
+func (s *signer) edited(issuer Issuer) *signer {
+	next := &signer{issuer: issuer}
+	if s != nil && s.issuer.KeysFile == issuer.KeysFile && s.issuer.KeysURL == issuer.KeysURL {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		next.keys, next.inForce = s.keys, s.inForce
+	}
+	return next
 }
 
 // Run reads the keys of the issuers until ctx ends: at once, and then again and again.
@@ -163,8 +176,9 @@ func (v *Verifier) Problems() map[string]error {
 	return all
 }
 
-// Verify gives what a token proves. Its error is ErrNoKeys where the token may be good, or that of the attempt. Tokens of
-// subjects that are not listed, which an issuer may give to anybody, take no room from those that are.
+// Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, an error of the
+// attempt, or the reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may give to any client,
+// take no room from tokens of listed subjects.
 func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attempt) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
 	if proof, ok := v.known(sum, now); ok {
@@ -288,12 +302,15 @@ func (s *signer) judge(header jose.Header, said jwt.Claims, now time.Time) error
 	return nil
 }
 
-// key is the key of a signature. A token that may be newer than the keys here asks for newer ones.
+// key returns the key of a signature. A token that may be newer than the known keys causes a read of newer keys.
 func (s *signer) key(id, algorithm string, issued *jwt.NumericDate, now time.Time) (*key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inForce.IsZero() || now.Sub(s.inForce) > keysAge {
+	switch {
+	case s.inForce.IsZero():
 		return nil, ErrNoKeys
+	case now.Sub(s.inForce) > keysAge:
+		return nil, errOldKeys
 	}
 	var fitting []*key
 	unknown := true
@@ -309,10 +326,7 @@ func (s *signer) key(id, algorithm string, issued *jwt.NumericDate, now time.Tim
 	if len(fitting) > 0 && (id != "" || len(fitting) == 1) { // a token without kid needs an issuer with one key
 		return fitting[0], nil
 	}
-	if unknown && (issued == nil || issued.Time().Add(leeway).After(s.inForce)) {
-		s.wanted = true
-		return nil, ErrNoKeys
-	}
+	s.wanted = s.wanted || unknown && (issued == nil || issued.Time().Add(leeway).After(s.inForce))
 	return nil, errUnknownKey
 }
 
@@ -365,7 +379,7 @@ func (s *signer) took(text []byte, err error) (note func()) {
 	defer s.mu.Unlock()
 	var keys []*key
 	if err == nil {
-		keys, err = parseKeys(text, s.keys)
+		keys, _, err = parseKeys(text, s.keys)
 	}
 	switch {
 	case err != nil && (s.problem == nil || s.problem.Error() != err.Error()):

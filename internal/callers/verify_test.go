@@ -359,7 +359,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, ErrNoKeys) {
+		if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("can't be read; the old ones stay"); n != 1 {
@@ -400,12 +400,12 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 		text(jose.JSONWebKey{Key: slow.Public(), KeyID: "slow"}), text(jose.JSONWebKey{Key: good.private, KeyID: "private"}), text(forEncryption), `{"kty":"later","kid":"x"}`, `{}`, `7`, `null`,
 		`{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}`, `{"kty":"RSA","n":"AQAB","e":"AQAB"}`,
 	}
-	keys, err := parseKeys([]byte(`{"keys":[`+strings.Join(left, ",")+`,`+text(good.public)+`]}`), nil)
-	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" {
-		t.Errorf("kept are %v, %v", keys, err)
+	keys, unusable, err := parseKeys([]byte(`{"keys":[`+strings.Join(left, ",")+`,`+text(good.public)+`]}`), nil)
+	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" || unusable != len(left) {
+		t.Errorf("kept are %v beside %d others, %v", keys, unusable, err)
 	}
-	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":[]}`, `{"keys":7}`, `{"keys":[` + strings.Join(left, ",") + `]}`, `{"keys":[` + strings.Repeat("{},", mostKeys) + `{}]}`} {
-		if keys, err := parseKeys([]byte(bad), nil); err == nil {
+	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", mostKeys) + `{}]}`} {
+		if keys, _, err := parseKeys([]byte(bad), nil); err == nil {
 			t.Errorf("%.60q has the keys %v", bad, keys)
 		}
 	}

@@ -259,11 +259,12 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	if problems := known.Issuers.Problems(); len(problems) != 1 || problems["away"] == nil {
 		t.Errorf("the problems are %v", problems)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kid := "one"
 	token := func(issuer, subject string) string {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", kid))
+		if err != nil {
+			t.Fatal(err)
+		}
 		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: issuer, Subject: subject, Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute))}).Serialize()
 		if err != nil {
 			t.Fatal(err)
@@ -272,8 +273,11 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
 	s := &Service{cfg: Config{Held: &held, Callers: known}}
+	kid = "two"
+	unknownKey := token("i", "s")
+	kid = "one"
 	for bearer, want := range map[string]string{
-		token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
+		unknownKey: "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
 	} {
 		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil, unbounded{})

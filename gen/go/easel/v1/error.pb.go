@@ -136,8 +136,8 @@ const (
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
 	// UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
-	// UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
-	// can't be verified now, and nothing was sent to the catalog. Again helps.
+	// UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
+	// token yet. Nothing was sent to the catalog. Again helps.
 	ErrorReason_ISSUER_UNAVAILABLE ErrorReason = 62
 	// RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
 	// catalog. Again helps.

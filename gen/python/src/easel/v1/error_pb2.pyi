@@ -151,8 +151,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     LEDGER_UNAVAILABLE: _ErrorReason.ValueType  # 60
     """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
     ISSUER_UNAVAILABLE: _ErrorReason.ValueType  # 62
-    """UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
-    can't be verified now, and nothing was sent to the catalog. Again helps.
+    """UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
+    token yet. Nothing was sent to the catalog. Again helps.
     """
     OVERLOADED: _ErrorReason.ValueType  # 70
     """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
@@ -358,8 +358,8 @@ UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
 LEDGER_UNAVAILABLE: ErrorReason.ValueType  # 60
 """UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps."""
 ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
-"""UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
-can't be verified now, and nothing was sent to the catalog. Again helps.
+"""UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
+token yet. Nothing was sent to the catalog. Again helps.
 """
 OVERLOADED: ErrorReason.ValueType  # 70
 """RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the

@@ -297,8 +297,8 @@ export enum ErrorReason {
   LEDGER_UNAVAILABLE = 60,
 
   /**
-   * UNAVAILABLE. The token is of an issuer whose newest keys this server does not have yet, so it
-   * can't be verified now, and nothing was sent to the catalog. Again helps.
+   * UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
+   * token yet. Nothing was sent to the catalog. Again helps.
    *
    * @generated from enum value: ISSUER_UNAVAILABLE = 62;
    */
