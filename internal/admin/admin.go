@@ -29,10 +29,10 @@ type Config struct {
 	// Metrics is served at /metrics to operators, and Nameless, which names no owner and no caller, to all others. nil serves
 	// none.
 	Metrics, Nameless http.Handler
-	// Prove gives the name of the operator that the authorization of a request proves. Its errors are statuses. Nil: no
-	// callers file names operators.
+	// Prove gives the name of the operator that the authorization of a request proves. Its errors are statuses. If it is nil,
+	// every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
-	// Closed means that an operator's credential is needed for what shows nothing of a team, too.
+	// Closed means that the status page and the log level need an operator, too.
 	Closed bool
 	// Orders are those of the ledger.
 	Orders Orders
@@ -47,7 +47,7 @@ type Config struct {
 // New makes the handler of the admin listener. shutdown ends the calls of channelz.
 func New(config Config) (handler http.Handler, shutdown func()) {
 	pages, inspect := config.pages(), newInspection()
-	calls := config.admit(Profile, inspect.ServeHTTP) // slower than a listener of its own, which does not matter here
+	calls := config.admit(Read, inspect.ServeHTTP) // slower than a listener of its own, which does not matter here
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			calls.ServeHTTP(w, r)
@@ -77,12 +77,12 @@ func (c Config) routes() []route {
 		{"GET /orders", Read, c.Orders.list},
 		{"POST /orders:resolve", Change, c.Orders.resolve},
 		{"POST /orders:erase", Change, c.Orders.erase},
-		{"GET /debug/pprof/", Profile, pprof.Index},
-		{"GET /debug/pprof/cmdline", Read, pprof.Cmdline}, // a password may stand there
-		{"GET /debug/pprof/profile", Profile, pprof.Profile},
-		{"GET /debug/pprof/symbol", Profile, pprof.Symbol},
-		{"POST /debug/pprof/symbol", Profile, pprof.Symbol}, // it reads
-		{"GET /debug/pprof/trace", Profile, pprof.Trace},
+		{"GET /debug/pprof/", Read, pprof.Index},
+		{"GET /debug/pprof/cmdline", Read, pprof.Cmdline},
+		{"GET /debug/pprof/profile", Read, pprof.Profile},
+		{"GET /debug/pprof/symbol", Read, pprof.Symbol},
+		{"POST /debug/pprof/symbol", Read, pprof.Symbol}, // it reads
+		{"GET /debug/pprof/trace", Read, pprof.Trace},
 	}
 	if c.Metrics != nil {
 		all = append(all, route{"GET /metrics", Open, c.metrics})

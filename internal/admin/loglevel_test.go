@@ -17,8 +17,9 @@ import (
 // askLevel asks an operator's question, and gives the status and the answer.
 func askLevel(t *testing.T, l *telemetry.Level, book *ledger.Ledger, method, query string) (int, levelNow) {
 	t.Helper()
-	w := httptest.NewRecorder()
-	Config{LogLevel: l, Orders: Orders{Ledger: book}, Addr: "127.0.0.1:9464"}.pages().ServeHTTP(w, httptest.NewRequest(method, "/loglevel"+query, nil))
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, "/loglevel"+query, nil)
+	r.RemoteAddr = "127.0.0.1:5"
+	Config{LogLevel: l, Orders: Orders{Ledger: book}}.pages().ServeHTTP(w, r)
 	var answer levelNow
 	_ = json.Unmarshal(w.Body.Bytes(), &answer) // that of an error is text
 	return w.Code, answer

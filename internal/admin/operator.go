@@ -21,9 +21,7 @@ const (
 	// Look shows what is a team's to operators alone: see [isOperator]. Whoever else may look needs nothing, unless the
 	// listener is [Config.Closed].
 	Look
-	// Profile shows how the process works: it needs an operator where a callers file names some.
-	Profile
-	// Read shows what is a team's, and needs an operator.
+	// Read shows data of a team or the inside of the process, and needs an operator.
 	Read
 	// Change changes something, and needs an operator, whom the audit names.
 	Change
@@ -40,7 +38,7 @@ func Routes() map[string]Need {
 
 // admit lets a request in that has what its route needs.
 func (c Config) admit(need Need, next http.HandlerFunc) http.HandlerFunc {
-	if need == Open || need == Profile && c.Prove == nil {
+	if need == Open {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -57,23 +55,27 @@ func (c Config) admit(need Need, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// errNoOperators refuses everybody where nobody can prove anything, and not only this machine can ask.
-var errNoOperators = status.Error(codes.PermissionDenied, "no callers file names operators here: EASEL_CALLERS_FILE does, "+
-	"or let EASEL_ADMIN_ADDR be on loopback, where whoever is on the machine is one")
+var errNoOperators = status.Error(codes.PermissionDenied, "without a callers file only a client on this machine is an operator; "+
+	"connect over loopback, or name operators in EASEL_CALLERS_FILE")
 
-// anonymous is how whoever is on this machine is called where nobody has a name.
+// anonymous is the name of an operator without a callers file.
 const anonymous = "anonymous"
 
-// operator is who asks. Without a callers file it is whoever is on this machine.
+// operator returns the operator that sent a request. Without a callers file every client on this machine is one.
 func (c Config) operator(r *http.Request) (by ledger.By, err error) {
 	by = ledger.By{Actor: anonymous, Origin: r.RemoteAddr}
 	switch {
 	case c.Prove != nil:
 		by.Actor, err = c.Prove(r.Context(), authorization(r))
-	case !crossorigin.IsLoopback(c.Addr):
+	case !isLocal(r):
 		err = errNoOperators
 	}
 	return by, err
+}
+
+// isLocal reports whether a request comes from this machine, and not through a proxy on it.
+func isLocal(r *http.Request) bool {
+	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
 // authorization is that of a request. Browsers ask people for a name and a password: the password is the token.

@@ -44,22 +44,18 @@ func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
 		want   int
 		by     string
 	}{
-		"a probe":                              {Config{Prove: proveAda, Closed: true, Addr: "0.0.0.0:1"}, Open, none, 200, ""},
-		"the page":                             {Config{Prove: proveAda, Addr: "0.0.0.0:1"}, Look, none, 200, ""},
-		"the page that is closed":              {Config{Prove: proveAda, Closed: true, Addr: "127.0.0.1:1"}, Look, none, 401, ""},
-		"the page for a browser":               {Config{Prove: proveAda, Closed: true, Addr: "127.0.0.1:1"}, Look, basic.Header, 200, "ada"},
-		"profiles for nobody":                  {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Profile, none, 401, ""},
-		"profiles for an operator":             {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Profile, operator, 200, "ada"},
-		"profiles without a file":              {Config{Addr: "0.0.0.0:1"}, Profile, none, 200, ""},
-		"orders for nobody":                    {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, none, 401, ""},
-		"orders for a caller":                  {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, caller, 403, ""},
-		"orders for an operator":               {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, operator, 200, "ada"},
-		"a change by nobody":                   {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Change, none, 401, ""},
-		"a change by a caller":                 {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Change, caller, 403, ""},
-		"a change by an operator":              {Config{Prove: proveAda, Addr: "0.0.0.0:1"}, Change, operator, 200, "ada"},
-		"a change without a file, on loopback": {Config{Addr: "[::1]:1"}, Change, none, 200, "anonymous"},
-		"a change without a file, elsewhere":   {Config{Addr: "0.0.0.0:1"}, Change, operator, 403, ""},
-		"orders without a file, elsewhere":     {Config{Addr: "192.0.2.1:1"}, Read, none, 403, ""},
+		"a probe":                            {Config{Prove: proveAda, Closed: true, Addr: "0.0.0.0:1"}, Open, none, 200, ""},
+		"the page":                           {Config{Prove: proveAda, Addr: "0.0.0.0:1"}, Look, none, 200, ""},
+		"the page that is closed":            {Config{Prove: proveAda, Closed: true, Addr: "127.0.0.1:1"}, Look, none, 401, ""},
+		"the page for a browser":             {Config{Prove: proveAda, Closed: true, Addr: "127.0.0.1:1"}, Look, basic.Header, 200, "ada"},
+		"orders for nobody":                  {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, none, 401, ""},
+		"orders for a caller":                {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, caller, 403, ""},
+		"orders for an operator":             {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Read, operator, 200, "ada"},
+		"a change by nobody":                 {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Change, none, 401, ""},
+		"a change by a caller":               {Config{Prove: proveAda, Addr: "127.0.0.1:1"}, Change, caller, 403, ""},
+		"a change by an operator":            {Config{Prove: proveAda, Addr: "0.0.0.0:1"}, Change, operator, 200, "ada"},
+		"a change without a file, elsewhere": {Config{Addr: "0.0.0.0:1"}, Change, operator, 403, ""},
+		"orders without a file, elsewhere":   {Config{Addr: "192.0.2.1:1"}, Read, none, 403, ""},
 		"a change while nobody can be proved": {Config{Addr: "127.0.0.1:1", Prove: func(context.Context, []string) (string, error) {
 			return "", status.Error(codes.Unavailable, "later")
 		}}, Change, operator, 503, ""},
@@ -70,6 +66,61 @@ func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyLoopbackPeersOperateWithoutACallersFile(t *testing.T) {
+	_, source := quiet()
+	handler, shutdown := New(Config{Status: source, LogLevel: &telemetry.Level{}, Orders: Orders{Ledger: labelled(t)}, Events: true, Addr: "0.0.0.0:9464"})
+	defer shutdown()
+	answer := func(method, path, peer string, header ...string) int {
+		r := httptest.NewRequest(method, "http://localhost:9464"+path, nil)
+		r.RemoteAddr = peer
+		for n := 0; n < len(header); n += 2 {
+			r.Header.Set(header[n], header[n+1])
+		}
+		if path == getServers {
+			r.ProtoMajor = 2
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	closed := []string{
+		"GET /debug/pprof/", "GET /debug/pprof/goroutine?debug=1", "GET /debug/pprof/cmdline", "GET /debug/pprof/symbol", "POST /debug/pprof/symbol",
+		"GET /audit", "GET /orders", "GET /events", "PUT /loglevel?level=info", "POST " + getServers,
+	}
+	for _, route := range closed {
+		method, path, _ := strings.Cut(route, " ")
+		grpc := []string{"Content-Type", "application/grpc"}
+		for _, header := range [][]string{nil, {"X-Forwarded-For", "127.0.0.1"}, {"Forwarded", "for=127.0.0.1"}, {"X-Real-Ip", "127.0.0.1"}, {"Authorization", "Bearer x"}} {
+			if code := answer(method, path, "192.0.2.1:5", append(grpc, header...)...); code != http.StatusForbidden {
+				t.Errorf("%s with %q of another machine: %d", route, header, code)
+			}
+		}
+		for _, peer := range []string{"127.0.0.1:5", "[::1]:5", "127.9.9.9:5"} {
+			if code := answer(method, path, peer, grpc...); code != http.StatusOK {
+				t.Errorf("%s of %s: %d", route, peer, code)
+			}
+			for _, header := range [][]string{{"X-Forwarded-For", "203.0.113.9"}, {"Forwarded", "for=203.0.113.9"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
+				if code := answer(method, path, peer, append(grpc, header...)...); code != http.StatusForbidden {
+					t.Errorf("%s with %q of %s: %d", route, header, peer, code)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"} {
+		if code := answer(http.MethodGet, path, "192.0.2.1:5"); code != http.StatusForbidden {
+			t.Errorf("%s of another machine: %d", path, code)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/status.json"} {
+		if code := answer(http.MethodGet, path, "192.0.2.1:5"); code != http.StatusOK {
+			t.Errorf("%s of another machine: %d", path, code)
+		}
+	}
+}
+
+// getServers is the path of a call of channelz.
+const getServers = "/grpc.channelz.v1.Channelz/GetServers"
 
 func TestRoutesThatChangeSomethingNeedWhoMayChange(t *testing.T) {
 	changing := map[string]bool{}
@@ -95,7 +146,7 @@ func TestALevelIsNotChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	lines, err := book.AuditLines(t.Context(), ledger.Position{}, 10)
 	if err != nil || len(lines) != 1 || lines[0].Actor != "anonymous" || lines[0].Action != ledger.ActLogLevel || lines[0].Became != `{"for":"10m0s","level":"debug"}` ||
-		lines[0].Was != `{"level":"info","usual":"info"}` || !strings.HasPrefix(lines[0].Origin, "192.0.2.1:") {
+		lines[0].Was != `{"level":"info","usual":"info"}` || !strings.HasPrefix(lines[0].Origin, "127.0.0.1:") {
 		t.Errorf("the audit is %+v, %v", lines, err)
 	}
 	if err := book.Close(); err != nil {

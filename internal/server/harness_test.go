@@ -72,6 +72,7 @@ func operators(s *Server) (http.Handler, func()) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
 	return admin.New(admin.Config{
 		Status: admin.Status{Serving: s.Serving}, LogLevel: &telemetry.Level{}, Addr: s.AdminAddr(), Metrics: metrics, Nameless: metrics,
+		Prove: func(context.Context, []string) (string, error) { return "ada", nil },
 	})
 }
 
