@@ -29,7 +29,7 @@ type Config struct {
 	// Metrics is served at /metrics to operators, and Nameless, which names no owner and no caller, to all others. nil serves
 	// none.
 	Metrics, Nameless http.Handler
-	// Prove gives the name of the operator that the authorization of a request proves. Its errors are statuses. If it is nil,
+	// Prove returns the name of the operator that the authorization of a request proves. Its errors are statuses. If it is nil,
 	// every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
 	// Closed means that the status page and the log level need an operator, too.

@@ -47,7 +47,7 @@ func parseKeys(text []byte, older []*key) (keys []*key, unusable int, err error)
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil || set.Keys == nil || len(set.Keys) > mostKeys {
-		return nil, 0, fmt.Errorf("it is no JSON Web Key Set with up to %d keys", mostKeys)
+		return nil, 0, fmt.Errorf("invalid JSON Web Key Set, or more than %d keys", mostKeys)
 	}
 	for _, text := range set.Keys {
 		if n := slices.IndexFunc(older, func(k *key) bool { return bytes.Equal(k.text, text) }); n >= 0 {

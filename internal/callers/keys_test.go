@@ -93,7 +93,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		}, "status 301"},
 		"an error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
 		"no content":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "status 204"},
-		"a page":        {answerWith([]byte("<html>log in</html>")), "no JSON Web Key Set"},
+		"a page":        {answerWith([]byte("<html>log in</html>")), "invalid JSON Web Key Set"},
 		"too much":      {answerWith([]byte(`{"keys":[],"x":"` + strings.Repeat("a", mostKeysBytes) + `"}`)), "larger than"},
 		"a slow answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "not answered in full"},
 		"half an answer": {func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 	}{
 		"good keys":           {Issuer{KeysFile: keys}, ""},
 		"an address":          {Issuer{KeysURL: "https://nowhere.example"}, ""},
-		"no keys":             {Issuer{KeysFile: text}, "jwks_file: it is no JSON Web Key Set"},
+		"no keys":             {Issuer{KeysFile: text}, "jwks_file: invalid JSON Web Key Set"},
 		"an empty set":        {Issuer{KeysFile: inFile(t, []byte(`{"keys":[]}`))}, ""},
 		"no usable key":       {Issuer{KeysFile: inFile(t, []byte(`{"keys":[{}]}`))}, "jwks_file: no public key that verifies signatures"},
 		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},

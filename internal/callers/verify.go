@@ -177,7 +177,7 @@ func (v *Verifier) Problems() map[string]error {
 }
 
 // Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, an error of the
-// attempt, or the reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may give to any client,
+// attempt, or the reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may issue to any client,
 // take no room from tokens of listed subjects.
 func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attempt) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
