@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -41,6 +42,27 @@ func openApart(at place) (*Ledger, error) {
 	}
 	l.writes = at.newPool(db, 1, 0)
 	l.reads = l.writes
+	return l, nil
+}
+
+// openUnused opens a ledger that no process uses, over one connection without bounds of time.
+func openUnused(ctx context.Context, url string) (*Ledger, error) {
+	at, err := durable(url)
+	if err == nil {
+		err = at.exists()
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := openApart(at)
+	if err != nil {
+		return nil, err
+	}
+	for _, check := range []func(context.Context) error{l.idle, l.isCurrent, l.isWhole} {
+		if err := check(ctx); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
 	return l, nil
 }
 
@@ -158,6 +180,12 @@ func backup(ctx context.Context, at place, file string, written func(bytes int64
 		return looked, err
 	}
 	if looked, err = Verify(ctx, "sqlite:"+part, differs, func(int) {}); err != nil {
+		return looked, err
+	}
+	if err := changeUnused(ctx, "sqlite:"+part, func(l *Ledger, tx *sql.Tx) error {
+		_, err := l.mark(ctx, tx)
+		return err
+	}); err != nil {
 		return looked, err
 	}
 	if err := synced(part); err != nil {

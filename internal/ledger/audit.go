@@ -26,6 +26,9 @@ const (
 	ActReplay      Action = "events.replay"
 	ActMigrate     Action = "ledger.migrate"
 	ActCopy        Action = "ledger.copy"
+	ActSeal        Action = "ledger.seal"
+	ActUnseal      Action = "ledger.unseal"
+	ActRestored    Action = "ledger.restored"
 )
 
 // By is who does something, and from where.
@@ -105,6 +108,15 @@ func (a Act) line() (line AuditLine, err error) {
 		line.Became, err = document(a.Became)
 	}
 	return line, err
+}
+
+// addLine writes the line of an act in a transaction that is not one of the pools.
+func (l *Ledger) addLine(ctx context.Context, tx querier, act Act) error {
+	line, err := act.line()
+	if err == nil {
+		_, err = tx.ExecContext(ctx, l.dialect.words.Replace(insertLine), line.values()...)
+	}
+	return err
 }
 
 // document is a value as JSON; "" where there is none.

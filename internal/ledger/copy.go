@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -73,7 +74,22 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 		return Copied{}, named("TO", err)
 	}
 	looked, err := c.to.Verify(ctx, differs, func(int) {})
+	if err == nil && looked.Differences == 0 {
+		err = c.seal(by)
+	}
 	return Copied{looked, c.rows}, err
+}
+
+// seal seals the ledger that was copied, in the transaction that has kept others from writing to it.
+func (c *copier) seal(by By) error {
+	err := c.from.seal(c.ctx, c.source, by)
+	if err == nil {
+		err = c.source.Commit()
+	}
+	if err != nil {
+		return fmt.Errorf("the copy is complete, but FROM could not be sealed, so start no server on it: %w", named("FROM", err))
+	}
+	return nil
 }
 
 // named is an error of the ledger that an argument names.
@@ -85,7 +101,7 @@ func named(argument string, err error) error {
 type copier struct {
 	ctx      context.Context
 	from, to *Ledger
-	source   *sql.Tx // one state of from, which nobody can change meanwhile
+	source   *sql.Tx // one state of from, which no other process can change
 	schema   int64   // of from
 	facts    [][]any // the same
 	rows     int64
@@ -94,7 +110,7 @@ type copier struct {
 
 func (c *copier) close() {
 	if c.source != nil {
-		_ = c.source.Rollback() // it has read alone
+		_ = c.source.Rollback() // after a commit it does nothing
 	}
 	for _, l := range []*Ledger{c.from, c.to} {
 		if l != nil {
@@ -104,21 +120,12 @@ func (c *copier) close() {
 }
 
 // openSource opens the ledger that is copied, and keeps others from writing to it.
-func (c *copier) openSource(url string) error {
-	at, err := durable(url)
-	if err != nil {
+func (c *copier) openSource(url string) (err error) {
+	if c.from, err = openUnused(c.ctx, url); err != nil {
 		return err
 	}
-	if err := at.exists(); err != nil {
-		return err
-	}
-	if c.from, err = openApart(at); err != nil {
-		return err
-	}
-	for _, check := range []func(context.Context) error{c.from.idle, c.from.isCurrent, c.from.isWhole} {
-		if err := check(c.ctx); err != nil {
-			return err
-		}
+	if sealed, err := timeFact(c.ctx, c.from.writes, sealedFact); err != nil || !sealed.IsZero() {
+		return cmp.Or(err, errors.New("it was copied before, and is sealed: the copy is the ledger, or run easel ledger unseal if the copy is not used"))
 	}
 	if c.schema, err = c.from.version(c.ctx); err != nil {
 		return err
@@ -154,7 +161,7 @@ func (c *copier) openTarget(url string) error {
 		return err
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", c.facts))
-	return c.write(func(tx *sql.Tx) error { return c.begin(tx, hex.EncodeToString(sum[:])) })
+	return c.to.inTx(c.ctx, func(tx *sql.Tx) error { return c.begin(tx, hex.EncodeToString(sum[:])) })
 }
 
 // sameSchema refuses what this program would not copy, as a later one has added it.
@@ -212,9 +219,9 @@ func note(ctx context.Context, tx *sql.Tx, name, value any) error {
 	return err
 }
 
-// write writes to the copy in one transaction.
-func (c *copier) write(do func(*sql.Tx) error) error {
-	tx, err := c.to.writes.BeginTx(c.ctx, c.to.dialect.begin)
+// inTx commits the changes of do, in one transaction without bounds of time and without a turn.
+func (l *Ledger) inTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
 	if err != nil {
 		return err
 	}
@@ -285,7 +292,7 @@ func (c *copier) table(t copiedTable) error {
 			last = append(last, some[len(some)-1][slices.Index(columns, name)])
 		}
 		rows += int64(len(some))
-		err = c.write(func(tx *sql.Tx) error { return c.put(tx, t, columns, some, last) })
+		err = c.to.inTx(c.ctx, func(tx *sql.Tx) error { return c.put(tx, t, columns, some, last) })
 	}
 	c.rows += all
 	return err
@@ -419,24 +426,25 @@ func (s *tableSum) add(row []any) {
 	s.last += binary.LittleEndian.Uint64(sum[8:])
 }
 
-// finish gives the copy the facts of the ledger that was copied: from now on it belongs to the same catalog.
+// finish gives the copy the facts of the ledger that was copied, and the mark of a copy. From now on it belongs to the same
+// catalog.
 func (c *copier) finish(act Act) error {
-	line, err := act.line()
-	if err != nil {
-		return err
-	}
-	return c.write(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(c.ctx, c.to.dialect.words.Replace(insertLine), line.values()...); err != nil {
+	return c.to.inTx(c.ctx, func(tx *sql.Tx) error {
+		if err := c.to.addLine(c.ctx, tx, act); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(c.ctx, `DELETE FROM facts`); err != nil {
 			return err
 		}
 		for _, fact := range c.facts {
+			if fact[0] == databaseFact {
+				continue
+			}
 			if err := note(c.ctx, tx, fact[0], fact[1]); err != nil {
 				return err
 			}
 		}
-		return nil
+		_, err := c.to.mark(c.ctx, tx)
+		return err
 	})
 }

@@ -63,7 +63,14 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		if looked, differences := verify(t, back); len(differences) > 0 || looked.Orders != 61 {
 			t.Errorf("%+v: %q", looked, differences)
 		}
-		if _, err := ledger.Open(t.Context(), ledger.Config{URL: there, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
+		copied := "sqlite:" + filepath.Join(t.TempDir(), "copied.db")
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := copyBook(t.Context(), back, copied, ignore); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
 			t.Errorf("the copy belongs to nobody: %v", err)
 		}
 	})
@@ -99,7 +106,7 @@ func TestACopyGoesOnWhereItWasBrokenOff(t *testing.T) {
 		if err != nil || len(differences) > 0 || copied.Orders != 40 || first["orders"] != 40 || first["movements"] == 0 || first["events"] != 0 {
 			t.Errorf("%+v, %q, began at %v, %v", copied, differences, first, err)
 		}
-		if _, _, err := copyBook(t.Context(), from, to, ignore); err == nil || !strings.Contains(err.Error(), "no new ledger, as its orders are not empty") {
+		if _, _, err := copyBook(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "no new ledger, as its orders are not empty") {
 			t.Errorf("it is copied over a ledger: %v", err)
 		}
 	})

@@ -39,12 +39,15 @@ type dialect struct {
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
 }
 
+// databaseIdentity is another one in a database that pg_restore has filled: its own OID differs, or that of a table.
+const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'orders'::regclass::oid)`
+
 var postgres = dialect{
 	driver: "pgx",
 	goose:  goose.DialectPostgres,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
-	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
+	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)",
 		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT",
@@ -67,7 +70,7 @@ var sqlite = dialect{
 	goose:  goose.DialectSQLite3,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
-	words: words("{now}", "easel_now()", "{lock}", "", "{lock at once}", "", "{take}", "",
+	words: words("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
 		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels",
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000",
 		"{rows}", "(SELECT value ->> 'id' AS id, value ->> 'last' AS last, value ->> 'age' AS age, value ->> 'etag' AS etag, value ->> 'listed' AS listed, value ->> 'record' AS record, value ->> 'ended' AS ended FROM json_each($2)) AS r"),

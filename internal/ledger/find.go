@@ -37,8 +37,8 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 }
 
 // ResendUntil is when the time is over in which an order of unknown outcome is sent again under the API key of now; where
-// that is "" it may be in force. An order that is not sent again, or not any more, has none.
+// that is "" it may be in force. A held order, and one that is not sent again or not any more, has none.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
-	again = o.State == lifecycle.Open && !o.Expired && (apiKey == "" || o.APIKey == apiKey)
+	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	return o.Time.Add(l.window), again
 }

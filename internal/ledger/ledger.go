@@ -66,6 +66,7 @@ type Ledger struct {
 	written  chan struct{}                    // has a value after an event was written
 	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
 	contents bool                             // are copied
+	copied   time.Time                        // see [Ledger.CopyTime]
 	groups   groups                           // of transactions
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
@@ -128,6 +129,9 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	}
 	if err := l.isWhole(ctx); err != nil {
 		return err
+	}
+	if err := l.recognize(ctx); err != nil {
+		return unusable(err)
 	}
 	if at.reading != "" {
 		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {

@@ -28,13 +28,15 @@ type Filter struct {
 	Labels map[string]string
 	// Since is the time from which on they were written; zero is any.
 	Since time.Time
-	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next three they have placed
+	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next four they have placed
 	// a generation.
 	AnyState bool
 	// Unresolved chooses orders of unknown outcome.
 	Unresolved bool
 	// Unsettled chooses orders whose money may still move.
 	Unsettled bool
+	// Held chooses orders that were open when the ledger was copied, and that nothing has continued since.
+	Held bool
 	// Reserved chooses orders that have money reserved, of unknown outcome or not.
 	Reserved bool
 }
@@ -73,10 +75,13 @@ func (f Filter) clauses() *clauses {
 	if f.Reserved {
 		c.add(reserved)
 	}
+	if f.Held {
+		c.add("id IN (SELECT id FROM orders WHERE state = {open} AND held = 1)")
+	}
 	switch {
 	case f.Unresolved:
 		c.add("state = {open}")
-	case f.Reserved, f.AnyState:
+	case f.Reserved, f.Held, f.AnyState:
 	case f.Unsettled:
 		c.add("state = {placed} AND settled = 0")
 	default:

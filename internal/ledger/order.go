@@ -99,7 +99,7 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 		return nil
 	}
 	o.Order = step.Order
-	_, err := tx.exec(`UPDATE orders SET claims = $1, claimed_until = {now} + $2 WHERE id = $3`, o.Claims, ClaimTime.Microseconds(), o.ID)
+	_, err := tx.exec(`UPDATE orders SET held = 0, claims = $1, claimed_until = {now} + $2 WHERE id = $3`, o.Claims, ClaimTime.Microseconds(), o.ID)
 	return err
 }
 
@@ -225,7 +225,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		var all []Order
 		var err error
 		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first
-			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
+			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
@@ -395,7 +395,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := moving(o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
-		status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
+		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
 	if c.unread {
 		m.unless(`EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, next.Generation, o.ID)
 	}

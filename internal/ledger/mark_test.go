@@ -1,0 +1,205 @@
+package ledger_test
+
+import (
+	"context"
+	"database/sql"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// backedUp returns the URL of a ledger that was restored from a backup of another one, which is in use.
+func backedUp(t *testing.T, url string) (restored string) {
+	t.Helper()
+	if !strings.HasPrefix(url, "sqlite:") {
+		return dumped(t, url, proctest.Database(t))
+	}
+	file := filepath.Join(t.TempDir(), "backup.db")
+	if _, err := ledger.Backup(t.Context(), url, file, func(int64) {}, func(d ledger.Difference) { t.Error(d) }); err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite:" + file
+}
+
+// dumped dumps a database of PostgreSQL, and restores it into another.
+func dumped(t *testing.T, from, to string, flags ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ledger.dump")
+	for _, command := range [][]string{{"pg_dump", "--format=custom", "--file=" + file, from}, append([]string{"pg_restore", "--no-owner", "--dbname=" + to, file}, flags...)} {
+		if output, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command[0], err, output)
+		}
+	}
+	return to
+}
+
+func TestBackupHoldsOrdersInFlight(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		first := write(t, l, request("first"))
+		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
+		restored := backedUp(t, url)
+		conclude(t, l, first, lifecycle.TurnedAway, "")
+
+		r := open(t, restored)
+		if !r.IsCopy() || l.IsCopy() {
+			t.Errorf("the restored ledger is a copy: %v; the first: %v", r.IsCopy(), l.IsCopy())
+		}
+		wantHeld(t, r, restored, first.ID)
+		if o, step := call(t, r, request("first")); step.Action != lifecycle.Submit || o.Held || o.Claims != 2 {
+			t.Errorf("the caller's repeat is %+v, %+v", o, step)
+		}
+		change(t, restored, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+		if _, found, err := r.Resume(t.Context(), theAPIKey, ""); !found || err != nil {
+			t.Errorf("the recovery does not continue with the repeated order: %v", err)
+		}
+	})
+}
+
+// wantHeld checks that a ledger holds one order, which the recovery does not resend and an operator may resolve.
+func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
+	t.Helper()
+	change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
+		t.Errorf("the recovery resends %+v, %v", o, err)
+	}
+	held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10)
+	if err != nil || len(held) != 1 || held[0].ID != id || !held[0].Held {
+		t.Fatalf("held are %+v, %v", held, err)
+	}
+	if until, again := l.ResendUntil(held[0], theAPIKey); again {
+		t.Errorf("the held order is resent until %v", until)
+	}
+}
+
+// closed writes an order of unknown outcome into a new ledger, closes the ledger, and returns the id of the order.
+func closed(t *testing.T, url string) (id string) {
+	t.Helper()
+	l := open(t, url)
+	id = write(t, l, request("first")).ID
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestRestoredCommandMarksTheLedger(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		first := write(t, l, request("first"))
+		if err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "end ") {
+			t.Errorf("a ledger in use is marked: %v", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := ledger.Restored(t.Context(), url, ada); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, url)
+		wantHeld(t, l, url, first.ID)
+		if lines := auditOf(t, l); !l.IsCopy() || !slices.Equal(lines, []string{`ada 192.0.2.7 ledger.restored   {"held":1}`}) {
+			t.Errorf("it is a copy: %v, and the audit has %q", l.IsCopy(), lines)
+		}
+		if _, possible, err := l.Resolve(t.Context(), first.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ada}); !possible || err != nil {
+			t.Errorf("an operator can't resolve it: %v", err)
+		}
+		if held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10); err != nil || len(held) > 0 {
+			t.Errorf("resolved, %+v are held, %v", held, err)
+		}
+	})
+}
+
+func TestCopySealsTheOldLedger(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		id, to := closed(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
+		if _, _, err := copyBook(t.Context(), from, to, ignore); err != nil {
+			t.Fatal(err)
+		}
+		wantHeld(t, open(t, to), to, id)
+		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
+		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: name the copy, or run easel ledger unseal") {
+			t.Errorf("the old ledger opens: %v", err)
+		}
+		if err := ledger.Unseal(t.Context(), from, ada); err != nil {
+			t.Fatal(err)
+		}
+		old := open(t, from)
+		if !old.IsCopy() {
+			t.Error("the other ledger may have been used, and the unsealed one does not count as a copy")
+		}
+		wantHeld(t, old, from, id)
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
+			t.Errorf("it is unsealed twice: %v", err)
+		}
+		if _, _, err := copyBook(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
+			t.Errorf("it is not copied again: %v", err)
+		}
+	})
+}
+
+// A copy that breaks off leaves the old ledger usable.
+func TestBrokenCopySealsNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		closed(t, from)
+		broken, cancel := context.WithCancel(t.Context())
+		if _, _, err := copyBook(broken, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), func(table string, _, _ int64) {
+			if table == "audit compared" {
+				cancel()
+			}
+		}); err == nil {
+			t.Fatal("it did not break off")
+		}
+		if open(t, from).IsCopy() {
+			t.Error("the old ledger is marked")
+		}
+	})
+}
+
+// A replica that was cut off during the copy has the old ledger open.
+func TestSealedDatabaseRejectsWrites(t *testing.T) {
+	from := proctest.Database(t)
+	closed(t, from)
+	if _, _, err := copyBook(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), ignore); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{"UPDATE orders SET claims = claims + 1", "DELETE FROM labels; DELETE FROM orders", "INSERT INTO orders SELECT * FROM orders"} {
+		if _, err := db.ExecContext(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "the ledger is sealed") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// An operator may restore a dump into the database of a server that still runs.
+func TestRestoreBeneathServerResendsNothing(t *testing.T) {
+	url := proctest.Database(t)
+	l := open(t, url)
+	id := write(t, l, request("first")).ID
+	dumped(t, url, url, "--clean")
+	change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
+		t.Errorf("the running server resends %+v, %v", o, err)
+	}
+	restarted := open(t, url)
+	wantHeld(t, restarted, url, id)
+	if !restarted.IsCopy() {
+		t.Error("the restored database is not marked")
+	}
+	if other := open(t, url); other.CopyTime() != restarted.CopyTime() {
+		t.Errorf("the second replica marks it again: %v, %v", restarted.CopyTime(), other.CopyTime())
+	}
+}

@@ -1,0 +1,89 @@
+package orders_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// backupInFlight places an order that the catalog rejects, and returns a backup that was written while it was in flight.
+func backupInFlight(s *shop, key string) (copied []byte) {
+	s.Helper()
+	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()
+	r.befores(func(req *http.Request) error {
+		if !isOrder(req) {
+			return nil
+		}
+		_, err := ledger.Backup(s.Context(), "sqlite:"+s.path, file, func(int64) {}, func(d ledger.Difference) { s.Error(d) })
+		return err
+	})
+	s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
+	_, err := r.place("studio", key, "a harbour")
+	if rejected, ok := errors.AsType[*orders.Error](err); !ok || rejected.Outcome != orders.NotPlaced {
+		s.Fatalf("the first order is %v", err)
+	}
+	if copied, err = os.ReadFile(file); err != nil {
+		s.Fatal(err)
+	}
+	return copied
+}
+
+func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		backup := backupInFlight(s, "first")
+		if _, err := s.replica().place("studio", "second", "a harbour"); err != nil {
+			s.Fatal(err)
+		}
+		s.restore(backup)
+		r := s.replica()
+		r.recover(time.Minute)
+		if charges := s.audit(); charges != 1 {
+			s.Fatalf("the rejected order was sent: %d charges", charges)
+		}
+		if held := s.list(ledger.Filter{Held: true}); len(held) != 1 || held[0].IdempotencyKey != "first" || !held[0].Held {
+			s.Errorf("held are %+v", held)
+		}
+		if _, err := r.place("studio", "first", "a harbour"); err != nil || s.audit() != 2 {
+			s.Errorf("the caller's repeat ends with %v and %d charges", err, s.audit())
+		}
+	})
+}
+
+func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		s.restore(backupInFlight(s, "first"))
+		r := s.replica()
+		r.befores(func(req *http.Request) error {
+			if isOrder(req) {
+				return errors.New("the connection is refused")
+			}
+			return nil
+		})
+		time.Sleep(ledger.ClaimTime) // the backup has the lease of the process that sent the order
+		if _, err := r.place("studio", "first", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		r.befores(nil)
+		if r.recover(time.Minute); s.audit() != 1 {
+			s.Errorf("after its caller has returned there are %d charges", s.audit())
+		}
+	})
+}
+
+func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		s.restore(backupInFlight(s, "first"))
+		r := s.replica()
+		_, tooDear := r.place("studio", "new", "a harbour", func(r *orders.Request) { r.MaxCostCents = new(int64(0)) })
+		if e, ok := errors.AsType[*orders.Error](tooDear); !ok || e.Outcome != orders.NotPlacedByThisCall {
+			s.Errorf("a new order is %+v", tooDear)
+		}
+	})
+}
