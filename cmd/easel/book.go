@@ -13,10 +13,12 @@ import (
 
 // ledgerCmd is what operators do with a book, beside the servers that use it.
 type ledgerCmd struct {
-	Verify  ledgerVerifyCmd  `cmd:"" help:"Add the journal of a ledger up, and name each difference."`
-	Backup  ledgerBackupCmd  `cmd:"" help:"Write a ledger of SQLite into a new file, beside the server that uses it."`
-	Copy    ledgerCopyCmd    `cmd:"" help:"Copy a ledger into a new one, as from SQLite to PostgreSQL."`
-	Migrate ledgerMigrateCmd `cmd:"" help:"Bring the schema of a ledger up to date, as another database user than the one that serves."`
+	Verify   ledgerVerifyCmd   `cmd:"" help:"Add the journal of a ledger up, and name each difference."`
+	Backup   ledgerBackupCmd   `cmd:"" help:"Write a ledger of SQLite into a new file, beside the server that uses it."`
+	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, as from SQLite to PostgreSQL."`
+	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
+	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again that was copied into another one."`
+	Migrate  ledgerMigrateCmd  `cmd:"" help:"Bring the schema of a ledger up to date, as another database user than the one that serves."`
 }
 
 type ledgerVerifyCmd struct{ ledgerFlags }
@@ -58,7 +60,7 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 }
 
 type ledgerCopyCmd struct {
-	From string `arg:"" name:"from" help:"The ledger that is copied, as EASEL_LEDGER_URL names it. It stays as it is."`
+	From string `arg:"" name:"from" help:"The ledger that is copied, as EASEL_LEDGER_URL names it. It is sealed when the copy is complete."`
 	To   string `arg:"" name:"to" help:"The new ledger: a file that there is not, or an empty database."`
 }
 
@@ -69,6 +71,31 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 		console.ShowLive(fmt.Sprintf("%s: %d of %d", table, rows, all))
 	}, func(d ledger.Difference) { console.Print(d.String()) })
 	return tellVerified(console, fmt.Sprintf("%d rows are copied and compared: ", copied.Rows), copied.Verified, err)
+}
+
+type ledgerRestoredCmd struct{ ledgerFlags }
+
+// Run marks a restored ledger.
+func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
+	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
+	return printHeld(p.Console(), "the ledger is marked as restored", held, err)
+}
+
+type ledgerUnsealCmd struct{ ledgerFlags }
+
+// Run unseals a ledger.
+func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
+	held, err := ledger.Unseal(ctx, c.LedgerURL, thisUser())
+	return printHeld(p.Console(), "the ledger is unsealed, and marked as restored", held, err)
+}
+
+// printHeld prints the result of a command that marks a ledger.
+func printHeld(console *terminal.Console, done string, held int64, err error) error {
+	if err != nil {
+		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+	}
+	console.Print(fmt.Sprintf("%s: %d orders are held, and easel orders list --held names them", done, held))
+	return console.Err()
 }
 
 // thisUser is who runs this program, for the audit.

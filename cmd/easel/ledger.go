@@ -35,6 +35,9 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 	if err != nil {
 		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
+	if book.IsCopy() {
+		logger.InfoContext(ctx, "ledger was copied or restored", "since", book.CopyTime(), "hint", "easel orders list --held")
+	}
 	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
 }
 

@@ -29,6 +29,7 @@ type ordersListCmd struct {
 	adminFlags
 	Unknown  bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
 	Reserved bool   `help:"Orders alone that have money reserved: of unknown outcome, or whose render has not ended."`
+	Held     bool   `help:"Orders that were open when the ledger was copied or restored, and that wait for their callers or for easel orders resolve."`
 	Owner    string `placeholder:"OWNER" help:"Orders of this owner alone: a team, or a caller without one."`
 	Unowned  bool   `help:"Orders alone of owners that the callers file in force does not have."`
 	Output   string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
@@ -36,7 +37,7 @@ type ordersListCmd struct {
 
 // Run lists orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
-	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Owner: c.Owner, Unowned: c.Unowned}
+	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned}
 	heads := "ORDER\tTIME\tSTATE\tRESERVED\tCOST\tUNTIL\tOWNER\tCALLER\tKEY\tMODEL\tRENDER\tCLAIMS\tPROBLEM" // what fits most terminals first
 	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) []string {
 		reserved := ""
@@ -128,6 +129,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 		{"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
 		{"claims", strconv.Itoa(o.Claims)},
 		{"last problem", o.Problem},
+		{"held", heldText(o)},
 		{"sent again until", utc(o.SentAgainUntil)},
 	}
 	for i := range fields {
@@ -141,6 +143,14 @@ func printOrder(console *terminal.Console, o admin.Order) {
 	if len(rows) > 0 {
 		console.Table([]string{"TIME", "MOVEMENT", "AMOUNT", "BY"}, rows)
 	}
+}
+
+// heldText returns the reason why an order is held, "" if it is not.
+func heldText(o admin.Order) string {
+	if !o.Held {
+		return ""
+	}
+	return "it was open when the ledger was copied or restored: its caller repeats it, or easel orders resolve ends it"
 }
 
 type ordersResolveCmd struct {

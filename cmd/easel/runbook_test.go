@@ -12,18 +12,24 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the blocks of the last part of the operators' page in its order, with a server until one moves the ledger.
+// TestTheCommandsOfTheRunbookWork runs the blocks of the last part of the operators' page in its order, with a server until one moves the ledger, and without one while the ledger is marked.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
 	upstream := catalogOf(t, map[string]string{"gen_8M2": "studio/poster"})
-	order, _ := writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
-	served := start(t, map[string]string{
+	order, live := writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
+	settings := map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
 		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+callers.Hash("ops-token")+"\"]}]\n"),
 		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String()), "EASEL_API_KEY": "ops-token"}
+	}
+	env := map[string]string{"EASEL_API_KEY": "ops-token"}
+	serve := func() *running {
+		served := start(t, settings, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+		env["EASEL_ADMIN_ADDR"] = proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())
+		return served
+	}
+	served := serve()
 	here := strings.NewReplacer(
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
@@ -31,14 +37,14 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	shows := map[string]string{ // by how a command begins
 		"orders list --reserved": order, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"orders list --unknown --unowned": "There are none", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
-		"ledger copy": "copied and compared", "ledger migrate": "the schema is",
+		"ledger copy": "copied and compared", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "ledger unseal": "1 orders are held",
 	}
 	_, runbook, _ := strings.Cut(pageText(t, operatingPage), "\n## When something is the matter\n")
 	ran := map[string]bool{}
 	for _, block := range regexp.MustCompile("(?s)```\n(easel .*?)```").FindAllStringSubmatch(runbook, -1) {
 		for line := range strings.Lines(block[1]) {
 			command := strings.TrimSpace(here.Replace(strings.TrimPrefix(line, "easel ")))
-			if strings.HasPrefix(command, "ledger copy") {
+			if strings.HasPrefix(command, "ledger copy") || strings.HasPrefix(command, "ledger restored") {
 				served.stop()
 			}
 			begin := longestBegin(command, shows)
@@ -50,6 +56,9 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
 				t.Errorf("%s: exit %d, and not %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
+			}
+			if begin == "ledger restored" {
+				served = serve()
 			}
 		}
 	}

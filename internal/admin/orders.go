@@ -51,6 +51,8 @@ type Order struct {
 	Problem string `json:"problem,omitempty"`
 	// SentAgainUntil is how long an order of unknown outcome is sent again; nil where it is not, or not any more.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
+	// Held means that it was open when the ledger was copied or restored.
+	Held bool `json:"held,omitempty"`
 	// Resolved means that an operator has said what became of it.
 	Resolved bool `json:"resolved,omitempty"`
 	// Movements are its lines of the journal, where it was asked for by name.
@@ -69,7 +71,7 @@ func (o Orders) order(from ledger.Order) Order {
 	one := Order{
 		ID: from.ID, OrderTime: from.Time, Owner: from.Owner, Caller: from.Caller, IdempotencyKey: from.IdempotencyKey, ModelID: from.ModelID,
 		GenerationID: from.Generation, State: stateOf(from), ReservedCents: from.ReservedCents, CostCents: from.CostCents, RefundedCents: from.RefundedCents,
-		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Claims: from.Claims, Problem: from.Problem, Resolved: from.Resolved,
+		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Claims: from.Claims, Problem: from.Problem, Held: from.Held, Resolved: from.Resolved,
 	}
 	if until, again := o.Ledger.ResendUntil(from, o.APIKey); again {
 		one.SentAgainUntil = &until
@@ -92,8 +94,9 @@ func stateOf(o ledger.Order) string {
 type OrderQuery struct {
 	// Name is an order, a generation or an idempotency key: nothing else counts beside it.
 	Name string
-	// Unknown chooses orders of unknown outcome, and Reserved those that have money reserved.
-	Unknown, Reserved bool
+	// Unknown chooses orders of unknown outcome, Reserved those that have money reserved, and Held those that wait for their
+	// callers since the ledger was copied.
+	Unknown, Reserved, Held bool
 	// Owner is whose they are; "" is everybody's. Unowned chooses those of owners that the callers file does not have.
 	Owner   string
 	Unowned bool
@@ -107,7 +110,7 @@ func (q OrderQuery) Values() url.Values {
 			v.Set(name, text)
 		}
 	}
-	for name, set := range map[string]bool{"unknown": q.Unknown, "reserved": q.Reserved, "unowned": q.Unowned} {
+	for name, set := range map[string]bool{"unknown": q.Unknown, "reserved": q.Reserved, "held": q.Held, "unowned": q.Unowned} {
 		if set {
 			v.Set(name, "true")
 		}
@@ -117,7 +120,7 @@ func (q OrderQuery) Values() url.Values {
 
 func orderQueryOf(v url.Values) OrderQuery {
 	is := func(name string) bool { return v.Get(name) == "true" }
-	return OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Unowned: is("unowned")}
+	return OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Held: is("held"), Unowned: is("unowned")}
 }
 
 // list answers GET /orders: those that a query chooses, or those of one name, with their movements.
@@ -137,7 +140,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 
 // choose gives the orders that a query chooses.
 func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
-	filter, all := ledger.Filter{Unresolved: asked.Unknown, Reserved: asked.Reserved}, []Order{}
+	filter, all := ledger.Filter{Unresolved: asked.Unknown, Reserved: asked.Reserved, Held: asked.Held}, []Order{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner
 	}

@@ -426,8 +426,7 @@ func (s *tableSum) add(row []any) {
 	s.last += binary.LittleEndian.Uint64(sum[8:])
 }
 
-// finish gives the copy the facts of the ledger that was copied, and the mark of a copy. From now on it belongs to the same
-// catalog.
+// finish writes the facts of the ledger that was copied into the copy, which then belongs to the same catalog, and marks it.
 func (c *copier) finish(act Act) error {
 	return c.to.inTx(c.ctx, func(tx *sql.Tx) error {
 		if err := c.to.addLine(c.ctx, tx, act); err != nil {

@@ -17,7 +17,7 @@ const (
 	adoptedFact  = "adopted_time" // time when copies of results from before became those of this ledger
 )
 
-// CopyTime returns the time when the ledger became a copy of another one, zero if it is no copy.
+// CopyTime returns the time when the ledger became a copy of another one, zero if it is not a copy.
 func (l *Ledger) CopyTime() time.Time { return l.copied }
 
 // IsCopy reports whether the ledger is a copy of another one. The other ledger may have orders that this one never had, so
@@ -49,7 +49,7 @@ func (l *Ledger) compareDatabase(ctx context.Context, tx *sql.Tx) error {
 	known, now := "", ""
 	err := tx.QueryRowContext(ctx, `SELECT value, `+databaseIdentity+` FROM facts WHERE name = $1 FOR UPDATE`, databaseFact).Scan(&known, &now)
 	if err == nil && known != now {
-		err = l.markRestored(ctx, tx, By{Actor: "easel", Origin: "database " + now}, ActRestored)
+		_, err = l.markRestored(ctx, tx, By{Actor: "easel", Origin: "database " + now}, ActRestored)
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) || known == now && now != "" {
 		return err
@@ -78,25 +78,29 @@ func (l *Ledger) mark(ctx context.Context, tx querier) (held int64, err error) {
 }
 
 // markRestored writes the mark, and its line of the audit.
-func (l *Ledger) markRestored(ctx context.Context, tx querier, by By, action Action) error {
-	held, err := l.mark(ctx, tx)
-	if err != nil {
-		return err
+func (l *Ledger) markRestored(ctx context.Context, tx querier, by By, action Action) (held int64, err error) {
+	if held, err = l.mark(ctx, tx); err != nil {
+		return 0, err
 	}
-	return l.addLine(ctx, tx, Act{By: by, Action: action, Became: struct {
+	return held, l.addLine(ctx, tx, Act{By: by, Action: action, Became: struct {
 		Held int64 `json:"held"`
 	}{held}})
 }
 
-// Restored marks a ledger that was restored from a snapshot, a file or a log, and that no process uses.
-func Restored(ctx context.Context, url string, by By) error {
-	return changeUnused(ctx, url, func(l *Ledger, tx *sql.Tx) error { return l.markRestored(ctx, tx, by, ActRestored) })
+// Restored marks a ledger that was restored from a snapshot, a file or a log, and that no process uses. It returns the number
+// of orders that are held.
+func Restored(ctx context.Context, url string, by By) (held int64, err error) {
+	err = changeUnused(ctx, url, func(l *Ledger, tx *sql.Tx) error {
+		held, err = l.markRestored(ctx, tx, by, ActRestored)
+		return err
+	})
+	return held, err
 }
 
-// Unseal lets servers use a ledger again that was copied into another one. It counts as a copy from then on, as the other
-// ledger may have been used.
-func Unseal(ctx context.Context, url string, by By) error {
-	return changeUnused(ctx, url, func(l *Ledger, tx *sql.Tx) error {
+// Unseal allows servers to use a ledger again that was copied into another one. The ledger counts as a copy from then on, as
+// the other one may have been used. Unseal returns the number of orders that are held.
+func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
+	err = changeUnused(ctx, url, func(l *Ledger, tx *sql.Tx) error {
 		sealed, err := factOf(ctx, tx, sealedFact)
 		if err != nil {
 			return err
@@ -112,11 +116,13 @@ func Unseal(ctx context.Context, url string, by By) error {
 				return err
 			}
 		}
-		return l.markRestored(ctx, tx, by, ActUnseal)
+		held, err = l.markRestored(ctx, tx, by, ActUnseal)
+		return err
 	})
+	return held, err
 }
 
-// seal keeps servers from using a ledger that was copied. In PostgreSQL a trigger stops a server that was cut off meanwhile.
+// seal keeps servers from using a ledger that was copied. In PostgreSQL a trigger stops a server that was cut off during the copy.
 func (l *Ledger) seal(ctx context.Context, tx querier, by By) error {
 	statements := []string{l.dialect.words.Replace(`INSERT INTO facts (name, value) VALUES ('` + sealedFact + `', CAST({now} AS TEXT))`)}
 	if l.IsShared() {
@@ -141,7 +147,7 @@ func changeUnused(ctx context.Context, url string, change func(*Ledger, *sql.Tx)
 	return unusable(err)
 }
 
-// timeFact returns a fact that is a time, zero if there is none.
+// timeFact returns a fact that is a time, zero if it is missing.
 func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 	text, err := factOf(ctx, db, name)
 	if err != nil || text == "" {

@@ -93,14 +93,14 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
-		if err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "end ") {
+		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "end ") {
 			t.Errorf("a ledger in use is marked: %v", err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := ledger.Restored(t.Context(), url, ada); err != nil {
-			t.Fatal(err)
+		if held, err := ledger.Restored(t.Context(), url, ada); held != 1 || err != nil {
+			t.Fatal(held, err)
 		}
 		l = open(t, url)
 		wantHeld(t, l, url, first.ID)
@@ -127,8 +127,8 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: name the copy, or run easel ledger unseal") {
 			t.Errorf("the old ledger opens: %v", err)
 		}
-		if err := ledger.Unseal(t.Context(), from, ada); err != nil {
-			t.Fatal(err)
+		if held, err := ledger.Unseal(t.Context(), from, ada); held != 1 || err != nil {
+			t.Fatal(held, err)
 		}
 		old := open(t, from)
 		if !old.IsCopy() {
@@ -138,7 +138,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		if err := old.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
+		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
 			t.Errorf("it is unsealed twice: %v", err)
 		}
 		if _, _, err := copyBook(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
