@@ -20,7 +20,7 @@ type Team struct {
 	Weight float64
 	// DailyCents and MonthlyCents are its budget; nil is no limit.
 	DailyCents, MonthlyCents *int64
-	// Models are patterns of the models that it may order; nil is every model.
+	// Models are patterns of the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
 	// RetentionDays is after how many days what names content of its settled orders is erased; 0 is never.
 	RetentionDays int
@@ -38,7 +38,7 @@ type Events struct {
 	Line int
 }
 
-// Allows reports whether the team may order from a model.
+// Allows reports whether the team may use a model.
 func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool { return matches(pattern, model) })
 }

@@ -213,7 +213,7 @@ var remedies = map[string]struct {
 	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and when the next one begins."},
 	"IDEMPOTENCY_KEY_REUSED":       {ExitUsage, ""},
 	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
-	"MODEL_NOT_ALLOWED":            {0, "The operator says which models a team may order from."},
+	"MODEL_NOT_ALLOWED":            {0, "easel models lists the models that your team may use."},
 	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."},
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists what there is."},

@@ -50,6 +50,9 @@ func (c call) proved() (until time.Time) {
 // team is what the owner of the call may spend and order; no limit without a callers file.
 func (c call) team() callers.Team { return c.listed.Team(c.credential.Owner) }
 
+// mayUse reports whether a call may list, read, quote and order a model. A team reads its older orders of any model.
+func (c call) mayUse(model string) bool { return c.operator || c.team().Allows(model) }
+
 // seesAccount reports whether the account's money is the caller's business: behind a callers file it is the
 // operators'.
 func (c call) seesAccount() bool { return c.listed == nil || c.operator }
@@ -345,7 +348,7 @@ func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms,
 	c := who(ctx)
 	return func() (orders.Terms, error) {
 		now, err := s.now(ctx, *c)
-		return orders.Terms{Limits: LimitsOf(now.team()), Total: LimitsOf(now.listed.Total()), Refused: !now.team().Allows(model)}, err
+		return orders.Terms{Limits: LimitsOf(now.team()), Total: LimitsOf(now.listed.Total()), Refused: !now.mayUse(model)}, err
 	}
 }
 

@@ -22,6 +22,9 @@ type generations struct {
 
 // QuoteGeneration prices inputs, and checks whether the balance covers them.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
+	if !who(ctx).mayUse(req.GetModelId()) {
+		return nil, orders.ErrModelNotAllowed
+	}
 	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
 	if err != nil {
 		return nil, err

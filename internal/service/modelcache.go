@@ -12,6 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 )
 
 type models struct {
@@ -19,12 +20,13 @@ type models struct {
 	easelv1.UnimplementedModelServiceServer
 }
 
-// ListModels lists the models, from a copy where there is a good one.
+// ListModels lists the models that the caller may use, from a copy if there is a good one.
 func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
 	all, err := s.copies.get(ctx, credential(ctx), "")
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(m encodedModel) bool { return !who(ctx).mayUse(m.id) })
 	items, next, err := page(all, everything, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -32,8 +34,11 @@ func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest)
 	return &easelv1.ListModelsResponse{Models: items, NextPageToken: next}, nil
 }
 
-// GetModel gives one model, from a copy where there is a good one.
+// GetModel returns one model, from a copy if there is a good one.
 func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	if !who(ctx).mayUse(req.GetModelId()) {
+		return nil, orders.ErrModelNotAllowed
+	}
 	one, err := s.copies.get(ctx, credential(ctx), req.GetModelId())
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())

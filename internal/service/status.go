@@ -174,7 +174,7 @@ func fromLedger(err error) *status.Status {
 		return NewStatus(unknown.reason, unknown.text, nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
-		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "this server does not let your team order from this model", nil)
+		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "your team may not use this model; ask the operator of this server", nil)
 	}
 	return nil
 }

@@ -71,8 +71,8 @@ const (
 	// PERMISSION_DENIED. The catalog does not allow this with this API key. Again does not help: use an API
 	// key that may.
 	ErrorReason_UPSTREAM_FORBIDDEN ErrorReason = 14
-	// PERMISSION_DENIED. The caller's team may not order from this model. Again does not help: ask
-	// the operator.
+	// PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model stay
+	// readable. Again does not help: ask the operator.
 	ErrorReason_MODEL_NOT_ALLOWED ErrorReason = 15
 	// NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
 	// Again does not help: ListGenerations gives the ids.

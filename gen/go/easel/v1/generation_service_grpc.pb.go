@@ -57,7 +57,9 @@ type GenerationServiceClient interface {
 	// QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 	//
 	// Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+	// this model.
 	QuoteGeneration(ctx context.Context, in *QuoteGenerationRequest, opts ...grpc.CallOption) (*QuoteGenerationResponse, error)
 	// CreateGeneration places a paid order. The price is deducted at once, and the
 	// render goes on in the background: watch it with WatchGeneration.
@@ -100,7 +102,7 @@ type GenerationServiceClient interface {
 	// of the caller's team has no room for the price: the metadata has window ("day" or
 	// "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
 	// price_cents;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
 	// this model;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -360,7 +362,9 @@ type GenerationServiceServer interface {
 	// QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 	//
 	// Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+	// this model.
 	QuoteGeneration(context.Context, *QuoteGenerationRequest) (*QuoteGenerationResponse, error)
 	// CreateGeneration places a paid order. The price is deducted at once, and the
 	// render goes on in the background: watch it with WatchGeneration.
@@ -403,7 +407,7 @@ type GenerationServiceServer interface {
 	// of the caller's team has no room for the price: the metadata has window ("day" or
 	// "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
 	// price_cents;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
 	// this model;
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
 	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not

@@ -37,7 +37,7 @@ const (
 // the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceClient interface {
 	// ListModels lists the models that the API key may order from, in the catalog's
-	// order.
+	// order. Models that the caller's team may not use are omitted. Operators see all models.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
 	// UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -45,8 +45,9 @@ type ModelServiceClient interface {
 	// GetModel reads one model with its input fields. A model id may contain "/",
 	// and over REST it is written into the path as it is.
 	//
-	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-	// catalog has no such model; the rest as for ListModels.
+	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+	// catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+	// caller's team may not use the model; the rest as for ListModels.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 }
 
@@ -92,7 +93,7 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 // the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
 type ModelServiceServer interface {
 	// ListModels lists the models that the API key may order from, in the catalog's
-	// order.
+	// order. Models that the caller's team may not use are omitted. Operators see all models.
 	//
 	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
 	// UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -100,8 +101,9 @@ type ModelServiceServer interface {
 	// GetModel reads one model with its input fields. A model id may contain "/",
 	// and over REST it is written into the path as it is.
 	//
-	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-	// catalog has no such model; the rest as for ListModels.
+	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+	// catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+	// caller's team may not use the model; the rest as for ListModels.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

@@ -69,8 +69,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     key that may.
     """
     MODEL_NOT_ALLOWED: _ErrorReason.ValueType  # 15
-    """PERMISSION_DENIED. The caller's team may not order from this model. Again does not help: ask
-    the operator.
+    """PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model stay
+    readable. Again does not help: ask the operator.
     """
     GENERATION_NOT_FOUND: _ErrorReason.ValueType  # 20
     """NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
@@ -276,8 +276,8 @@ UPSTREAM_FORBIDDEN: ErrorReason.ValueType  # 14
 key that may.
 """
 MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
-"""PERMISSION_DENIED. The caller's team may not order from this model. Again does not help: ask
-the operator.
+"""PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model stay
+readable. Again does not help: ask the operator.
 """
 GENERATION_NOT_FOUND: ErrorReason.ValueType  # 20
 """NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.

@@ -106,7 +106,9 @@ class GenerationServiceServicer(object):
         """QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 
         Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-        BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+        BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+        this model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -154,7 +156,7 @@ class GenerationServiceServicer(object):
         of the caller's team has no room for the price: the metadata has window ("day" or
         "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
         price_cents;
-        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
         this model;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
         UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not

@@ -56,7 +56,9 @@ class GenerationServiceStub:
     """QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 
     Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-    BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+    BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+    this model.
     """
     CreateGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.CreateGenerationRequest, _generation_service_pb2.CreateGenerationResponse]
     """CreateGeneration places a paid order. The price is deducted at once, and the
@@ -100,7 +102,7 @@ class GenerationServiceStub:
     of the caller's team has no room for the price: the metadata has window ("day" or
     "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
     price_cents;
-    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
     this model;
     UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -242,7 +244,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 
     Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-    BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+    BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+    this model.
     """
     CreateGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.CreateGenerationRequest, _generation_service_pb2.CreateGenerationResponse]  # type: ignore[assignment]
     """CreateGeneration places a paid order. The price is deducted at once, and the
@@ -286,7 +290,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     of the caller's team has no room for the price: the metadata has window ("day" or
     "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
     price_cents;
-    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+    PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
     this model;
     UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
     UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
@@ -431,7 +435,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         """QuoteGeneration prices inputs. Nothing is started and nothing is charged.
 
         Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-        BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses.
+        BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
+        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
+        this model.
         """
 
     @_abc_1.abstractmethod
@@ -481,7 +487,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         of the caller's team has no room for the price: the metadata has window ("day" or
         "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
         price_cents;
-        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED where the caller's team may not order
+        PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
         this model;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
         UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not

@@ -47,7 +47,7 @@ class ModelServiceServicer(object):
 
     def ListModels(self, request, context):
         """ListModels lists the models that the API key may order from, in the catalog's
-        order.
+        order. Models that the caller's team may not use are omitted. Operators see all models.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
         UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -60,8 +60,9 @@ class ModelServiceServicer(object):
         """GetModel reads one model with its input fields. A model id may contain "/",
         and over REST it is written into the path as it is.
 
-        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-        catalog has no such model; the rest as for ListModels.
+        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+        catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+        caller's team may not use the model; the rest as for ListModels.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

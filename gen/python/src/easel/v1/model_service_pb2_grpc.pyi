@@ -43,7 +43,7 @@ class ModelServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]
     """ListModels lists the models that the API key may order from, in the catalog's
-    order.
+    order. Models that the caller's team may not use are omitted. Operators see all models.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
     UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -52,8 +52,9 @@ class ModelServiceStub:
     """GetModel reads one model with its input fields. A model id may contain "/",
     and over REST it is written into the path as it is.
 
-    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-    catalog has no such model; the rest as for ListModels.
+    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+    catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+    caller's team may not use the model; the rest as for ListModels.
     """
 
 @_typing.type_check_only
@@ -71,7 +72,7 @@ class ModelServiceAsyncStub(ModelServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]  # type: ignore[assignment]
     """ListModels lists the models that the API key may order from, in the catalog's
-    order.
+    order. Models that the caller's team may not use are omitted. Operators see all models.
 
     Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
     UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -80,8 +81,9 @@ class ModelServiceAsyncStub(ModelServiceStub):
     """GetModel reads one model with its input fields. A model id may contain "/",
     and over REST it is written into the path as it is.
 
-    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-    catalog has no such model; the rest as for ListModels.
+    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+    catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+    caller's team may not use the model; the rest as for ListModels.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -102,7 +104,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.ListModelsResponse, _abc.Awaitable[_model_service_pb2.ListModelsResponse]]:
         """ListModels lists the models that the API key may order from, in the catalog's
-        order.
+        order. Models that the caller's team may not use are omitted. Operators see all models.
 
         Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
         UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -117,8 +119,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetModel reads one model with its input fields. A model id may contain "/",
         and over REST it is written into the path as it is.
 
-        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-        catalog has no such model; the rest as for ListModels.
+        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+        catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+        caller's team may not use the model; the rest as for ListModels.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -117,8 +117,8 @@ export enum ErrorReason {
   UPSTREAM_FORBIDDEN = 14,
 
   /**
-   * PERMISSION_DENIED. The caller's team may not order from this model. Again does not help: ask
-   * the operator.
+   * PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model stay
+   * readable. Again does not help: ask the operator.
    *
    * @generated from enum value: MODEL_NOT_ALLOWED = 15;
    */

@@ -121,7 +121,7 @@ export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
 export declare const ModelService: GenService<{
   /**
    * ListModels lists the models that the API key may order from, in the catalog's
-   * order.
+   * order. Models that the caller's team may not use are omitted. Operators see all models.
    *
    * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
    * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
@@ -137,8 +137,9 @@ export declare const ModelService: GenService<{
    * GetModel reads one model with its input fields. A model id may contain "/",
    * and over REST it is written into the path as it is.
    *
-   * Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo where the
-   * catalog has no such model; the rest as for ListModels.
+   * Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
+   * catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
+   * caller's team may not use the model; the rest as for ListModels.
    *
    * @generated from rpc easel.v1.ModelService.GetModel
    */
