@@ -1,20 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
@@ -53,13 +54,44 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 				console.Print(terminal.Sanitize(string(printed)))
 				continue
 			}
-			rows = append(rows, terminal.Cells(utc(&line.Time), line.Actor, line.From, line.Action, line.Subject, string(line.Before), string(line.After)))
+			rows = append(rows, terminal.Cells(utc(&line.Time), line.Actor, line.Action, line.Subject, changeOf(line.Before, line.After), line.From))
 		}
 	}
 	if c.Output == "json" {
 		return console.Err()
 	}
-	return printTable(console, "TIME\tACTOR\tFROM\tACTION\tSUBJECT\tBEFORE\tAFTER", rows)
+	return printTable(console, "TIME\tACTOR\tACTION\tSUBJECT\tCHANGE\tFROM", rows)
+}
+
+// changeOf returns the members of two documents that differ, for people: "state unknown → placed, generation gen_1".
+func changeOf(before, after json.RawMessage) string {
+	was, became := membersOf(before), membersOf(after)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(became))
+	slices.Sort(names)
+	var changes []string
+	for _, name := range slices.Compact(names) {
+		switch from, to := was[name], became[name]; {
+		case from == to:
+		case from == "" || to == "":
+			changes = append(changes, name+" "+from+to)
+		default:
+			changes = append(changes, name+" "+from+" → "+to)
+		}
+	}
+	return strings.Join(changes, ", ")
+}
+
+// membersOf returns the members of an object, strings without quotes. Anything else has none.
+func membersOf(document json.RawMessage) map[string]string {
+	var raw map[string]json.RawMessage
+	_ = json.Unmarshal(document, &raw) // empty if there is no document
+	members := map[string]string{}
+	for name, value := range raw {
+		text := string(value)
+		_ = json.Unmarshal(value, &text) // only a string fits
+		members[name] = text
+	}
+	return members
 }
 
 // logAudit writes each line of the audit to the log, too.
@@ -78,83 +110,42 @@ func logged(text json.RawMessage) any {
 	return text
 }
 
-// inForce is what the audit has of a callers file.
-type inForce struct {
+// callersFile is the summary of a callers file in the audit. It has no token.
+type callersFile struct {
 	Digest    string   `json:"digest"`
 	Callers   int      `json:"callers"`
 	Teams     int      `json:"teams"`
 	Operators []string `json:"operators,omitempty"`
-	// Since is when it came into force: its line may be younger.
-	Since *time.Time `json:"since,omitempty"`
-
-	callers.Changes
 }
 
-// mostNamed bounds the names in a line of the audit, of each kind.
-const mostNamed = 100
+// maxOperators is the number of operators that a line of the audit names.
+const maxOperators = 100
 
-// inForceOf tells of a callers file, without its tokens.
-func inForceOf(list *callers.List, changes callers.Changes) inForce {
-	f := inForce{Digest: list.Digest(), Callers: len(list.Callers()), Teams: len(list.Teams()), Changes: changes.Bounded(mostNamed)}
+// summaryOf returns the summary of a callers file.
+func summaryOf(list *callers.List) *callersFile {
+	f := callersFile{Digest: list.Digest(), Callers: len(list.Callers()), Teams: len(list.Teams())}
 	for _, caller := range list.Callers() {
-		if caller.Operator && len(f.Operators) < mostNamed {
+		if caller.Operator && len(f.Operators) < maxOperators {
 			f.Operators = append(f.Operators, caller.Name)
 		}
 	}
-	return f
-}
-
-// auditCallers has written down what a callers file changes that comes into force.
-func auditCallers(lines *lateAudit, file string, before, next *callers.List) {
-	if before.Changes(next).Count() == 0 {
-		return
-	}
-	lines.put("callers file", before, next, func(c change) ledger.Act {
-		before, next := c.before.(*callers.List), c.after.(*callers.List) //nolint:forcetypeassert // put above
-		became := inForceOf(next, before.Changes(next))
-		became.Since = &c.since
-		return ledger.Act{
-			By: ledger.By{Actor: "callers file", Origin: file}, Action: ledger.ActCallers, Subject: thisHost(),
-			Was: inForceOf(before, callers.Changes{}), Became: became,
-		}
-	})
-}
-
-// keysInForce is what the audit has of the keys of an issuer.
-type keysInForce struct {
-	Keys  []string   `json:"keys"` // their names, the first of them
-	Count int        `json:"count"`
-	Since *time.Time `json:"since,omitempty"` // when they came into force
-}
-
-func keysInForceOf(names []string) keysInForce {
-	return keysInForce{Keys: append([]string{}, names[:min(len(names), mostNamed)]...), Count: len(names)}
-}
-
-// auditKeys has written down the new keys of an issuer, by their names.
-func auditKeys(lines *lateAudit) func(issuer callers.Issuer, before, after []string) {
-	return func(issuer callers.Issuer, before, after []string) {
-		by := ledger.By{Actor: "issuer", Origin: cmp.Or(issuer.KeysFile, fmt.Sprint(told(issuer.KeysURL)))}
-		lines.put("keys of "+issuer.Name, keysInForceOf(before), keysInForceOf(after), func(c change) ledger.Act {
-			became := c.after.(keysInForce) //nolint:forcetypeassert // put above
-			became.Since = &c.since
-			return ledger.Act{By: by, Action: ledger.ActKeys, Subject: issuer.Name, Was: c.before, Became: became}
-		})
-	}
+	return &f
 }
 
 // auditStart writes down that a server starts, and with what. It has no secret.
-func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers, trusts trust) error {
+func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers, held *catalog.Credential) error {
 	with := struct {
 		Version  string         `json:"version"`
 		Revision string         `json:"revision"`
 		Settings map[string]any `json:"settings"`
-		Callers  *inForce       `json:"callers,omitempty"`
-		trust
-	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil, trusts}
+		Callers  *callersFile   `json:"callers,omitempty"`
+		APIKey   string         `json:"api_key,omitempty"` // its fingerprint
+	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil, ""}
 	if known != nil {
-		list := inForceOf(known.List(), callers.Changes{})
-		with.Callers = &list
+		with.Callers = summaryOf(known.List())
+	}
+	if held != nil {
+		with.APIKey = fingerprintOf(held.APIKeySum())
 	}
 	if err := book.Audit(ctx, ledger.Act{By: thisUser(), Action: ledger.ActStart, Subject: thisHost(), Became: with}); err != nil {
 		return &cli.Problem{Exit: cli.ExitRetry, Text: "the ledger (EASEL_LEDGER_URL) takes no line of this start: " + err.Error(), Err: err}

@@ -18,7 +18,7 @@ import (
 const askLedger = 2 * time.Second
 
 // callers are those that may use the held API key, nil where there is no callers file.
-func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *notifier, lines *lateAudit, logger *slog.Logger) (*service.Callers, error) {
+func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*service.Callers, error) {
 	if c.CallersFile == "" {
 		return nil, nil
 	}
@@ -29,7 +29,6 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *n
 		if err := keepsOwners(ctx, book, inForce.Dropped(next)); err != nil {
 			return err
 		}
-		auditCallers(lines, c.CallersFile, inForce, next) // a token that is taken out waits for no ledger
 		notifier.take(next)
 		return nil
 	})

@@ -76,10 +76,8 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	files, lines := settingFiles{}, newLateAudit(book, observed.Logger)
-	defer begin(ctx, lines.run)()
-	trusted := &trusted{lines: lines}
-	held, unguard, err := c.held(ctx, client, book, &files, trusted, fail, observed.Logger)
+	files := settingFiles{}
+	held, unguard, err := c.held(ctx, client, book, &files, fail, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
@@ -87,13 +85,12 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	if held != nil {
 		defer begin(ctx, func(ctx context.Context) { hub.ShareGate(ctx, *held) })()
 	}
-	known, err := c.callers(ctx, book, notifier, lines, observed.Logger)
+	known, err := c.callers(ctx, book, notifier, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	if known != nil {
 		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
-		known.Issuers.Changed = auditKeys(lines)
 		defer begin(ctx, known.Issuers.Run)()
 		awaitKeys(ctx, known.Issuers)
 	}
@@ -123,7 +120,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	operators := admin.Config{
 		Status: admin.Status{
 			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(),
-			Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() }, Unaudited: lines.count,
+			Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() },
 		},
 		Orders: admin.Orders{Ledger: book, Contents: contents, Differs: asked.differs}, Events: known != nil, Closed: c.AdminAuth,
 		LogLevel: observed.Level, Metrics: observed.Metrics, Nameless: observed.Nameless, AllowedHosts: c.HTTPAllowedHosts,
@@ -135,7 +132,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, server.ProveOperators(services.Operator)
 		operators.Orders.Owners = func() []string { return known.List().Owners() }
 	}
-	front, err := c.frontend(services, operators, trusted, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting
+	front, err := c.frontend(services, operators, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting
 	if err != nil {
 		return err
 	}
@@ -145,13 +142,13 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	defer begin(ctx, files.follow)()
 	unmeasure, err := telemetry.Measure(telemetry.Readings{
 		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: notifier.outcomes, Copies: countsOf(contents),
-		Settings: func() map[string]int { return files.broken(known) }, Unaudited: lines.count,
+		Settings: func() map[string]int { return files.broken(known) },
 	})
 	if err != nil {
 		return err
 	}
 	defer unmeasure()
-	if err := c.auditStart(ctx, book, known, trusted.now()); err != nil {
+	if err := c.auditStart(ctx, book, known, held); err != nil {
 		return err
 	}
 	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
@@ -259,13 +256,12 @@ func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.
 }
 
 // frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, operators admin.Config, trusted *trusted, logger *slog.Logger, clock *stopClock) (*server.Server, error) {
+func (c *serveCmd) frontend(services *service.Service, operators admin.Config, logger *slog.Logger, clock *stopClock) (*server.Server, error) {
 	c.warnOfAnyHost(logger)
 	front, err := server.New(server.Config{
 		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr, MetricsAddr: c.MetricsAddr,
 		TLS: server.TLS{
 			CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth),
-			Authorities: func(names []string) { trusted.takeAuthorities(c.TLSClientCAFile, names) },
 		},
 		Service: timedService{services, clock}, Logger: logger,
 		REST: c.rest(services), Admin: c.operators(operators), Metrics: c.scraped(operators), DrainTimeout: clock.calls(),
@@ -322,7 +318,7 @@ func (c *serveCmd) scraped(config admin.Config) func(*server.Server) http.Handle
 
 // held is the credential of a key that this server holds, nil where callers bring theirs. One of another account than
 // that of the ledger is refused, also later: then fail ends the server.
-func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledger.Ledger, files *settingFiles, trusted *trusted, fail func(error), logger *slog.Logger) (credential *catalog.Credential, unguard func(), err error) {
+func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledger.Ledger, files *settingFiles, fail func(error), logger *slog.Logger) (credential *catalog.Credential, unguard func(), err error) {
 	if c.heldKey != "" {
 		credential := catalog.Held(func() catalog.Secret { return catalog.NewSecret(c.heldKey) })
 		return &credential, func() {}, nil
@@ -331,17 +327,10 @@ func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledge
 		return nil, func() {}, nil
 	}
 	guard := &accountGuard{client: client, book: book, logger: logger}
-	key, err := openHeldKey(c.UpstreamKeyFile, logger, func(next catalog.Secret) error { //nolint:contextcheck // a later read has no call that waits for it
-		if err := guard.accept(next); err != nil {
-			return err
-		}
-		trusted.takeAPIKey(c.UpstreamKeyFile, next)
-		return nil
-	})
+	key, err := openHeldKey(c.UpstreamKeyFile, logger, guard.accept) //nolint:contextcheck // a later read has no call that waits for it
 	if err != nil {
 		return nil, nil, err
 	}
-	trusted.takeAPIKey(c.UpstreamKeyFile, key.Known())
 	if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
 		return nil, nil, err
 	}

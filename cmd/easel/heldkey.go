@@ -13,7 +13,7 @@ import (
 // when its file changes; then accept, which may be nil, can refuse it.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
-	return reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
+	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
 		key, err := parseKey(contents...)
 		if err == nil && !first && accept != nil {
 			err = accept(key)
@@ -21,7 +21,16 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 		first = false
 		return key, err
 	}, path)
+	if err == nil {
+		value.Describe = func(before, after catalog.Secret) []any {
+			return []any{"before", fingerprintOf(catalog.Forwarded(before).APIKeySum()), "after", fingerprintOf(catalog.Forwarded(after).APIKeySum())}
+		}
+	}
+	return value, err
 }
+
+// fingerprintOf returns the part of the digest of an API key that identifies it in logs and in the audit.
+func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
 // parseKey reads a key. Editors and echo end a file with a line break, which is no part of the
 // key. Its errors never repeat what is in the file.

@@ -105,6 +105,12 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 			t.Errorf("logged is not %s:\n%s", want, logged)
 		}
 	}
+	got := easelEnv(t.Context(), nil, env, "audit")
+	for _, want := range []string{"CHANGE", "forced true, generation gen_2, state unknown → placed", "state placed → refused", "generation gen_1, state refused → placed"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the audit is not %s:\n%s%s", want, got.stdout, got.stderr)
+		}
+	}
 	if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitOK || !strings.Contains(got.stdout, "2 orders and 2 budgets, 0 differences") {
 		t.Errorf("beside the server it is verified with %d:\n%s%s", got.exit, got.stdout, got.stderr)
 	}

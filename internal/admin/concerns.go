@@ -137,9 +137,6 @@ func concernsOf(r report, s watch.Stats) []concern {
 		all.name(true, "The keys of an issuer can't be read; its tokens are taken for a day by the keys of before, if there are any",
 			fmt.Sprintf("%s: %v", issuer, r.brokenIssuers[issuer]))
 	}
-	if r.unaudited > 0 {
-		all.add(false, "Lines of the audit wait for the ledger, of changes that are in force: %d. The log has them.", r.unaudited)
-	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
 			all.add(u.Used >= u.Max, "%d of %d %s are taken; %s.", u.Used, u.Max, u.Limit, u.beyond())

@@ -31,7 +31,6 @@ type Status struct {
 	Serving           func(context.Context) bool // false where calls should not be sent here
 	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
 	Issuers           func() map[string]error    // why the keys of issuers can't be read, by issuer; nil: there are none
-	Unaudited         func() int                 // changes in force whose lines of the audit wait for the ledger; nil: none ever do
 }
 
 // Usage is how much of one of the limits for all callers together is used.
@@ -79,7 +78,6 @@ type report struct {
 
 	brokenFiles   []string
 	brokenIssuers map[string]error
-	unaudited     int
 }
 
 // concern is something that an operator should know, in a sentence.
@@ -182,9 +180,6 @@ func (s Status) report(ctx context.Context) report {
 	}
 	if s.Issuers != nil {
 		r.brokenIssuers = s.Issuers()
-	}
-	if s.Unaudited != nil {
-		r.unaudited = s.Unaudited()
 	}
 	r.Concerns = concernsOf(s.withCalls(r, hub.Stats))
 	return r

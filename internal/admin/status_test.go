@@ -109,8 +109,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 				return map[string]error{"https://issuer.example": errors.New("jwks_url: it answers with status 503")}
 			}
 		}, "if there are any: https://issuer.example: jwks_url", true},
-		"a change without its line": {func(_ *watch.Snapshot, s *Status) { s.Unaudited = func() int { return 1 } }, "Lines of the audit wait for the ledger", false},
-		"a drain":                   {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
+		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)

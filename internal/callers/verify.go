@@ -75,10 +75,6 @@ type Proof struct {
 // Verifier verifies tokens of issuers. It waits for nobody's answer: keys are read beside, by Run. Signatures have half of
 // the processors at most, whoever sends forged ones.
 type Verifier struct {
-	// Changed, which may be nil, hears of new keys of an issuer that are in force, by their names. It is set before Run, and
-	// must not wait.
-	Changed func(issuer Issuer, before, after []string)
-
 	logger  *slog.Logger
 	signers atomic.Pointer[map[string]*signer] // by name
 	turns   chan struct{}                      // of signatures that are verified now
@@ -110,7 +106,7 @@ func (v *Verifier) Take(list *List) {
 		one := old[issuer.Name]
 		if one == nil || one.issuer != issuer {
 			one = one.edited(issuer)
-			one.logger, one.changed, one.asked = v.logger, v.changed, make(chan struct{})
+			one.logger, one.asked = v.logger, make(chan struct{})
 		}
 		next[issuer.Name] = one
 	}
@@ -145,13 +141,6 @@ func (v *Verifier) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// changed tells of new keys of an issuer.
-func (v *Verifier) changed(issuer Issuer, before, after []string) {
-	if v.Changed != nil {
-		v.Changed(issuer, before, after)
 	}
 }
 
@@ -271,8 +260,6 @@ type signer struct {
 	asked  chan struct{} // closed when the first read has ended
 	first  sync.Once     // closes it
 
-	changed func(issuer Issuer, before, after []string) // hears of new keys
-
 	mu      sync.Mutex
 	keys    []*key
 	begun   time.Time // when the last read began
@@ -389,8 +376,7 @@ func (s *signer) took(text []byte, err error) (note func()) {
 	case err == nil && !slices.Equal(keys, s.keys):
 		before := s.keys
 		note = func() {
-			s.logger.Info("an issuer has new keys", "issuer", s.issuer.Name, "keys", len(keys))
-			s.changed(s.issuer, keyNames(before), keyNames(keys))
+			s.logger.Info("an issuer has new keys", "issuer", s.issuer.Name, "keys", len(keys), "before", keyNames(before), "after", keyNames(keys))
 		}
 	case err == nil && s.problem != nil:
 		note = func() { s.logger.Info("the keys of an issuer are in order again", "issuer", s.issuer.Name) }

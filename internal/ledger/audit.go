@@ -14,21 +14,17 @@ type Action string
 
 // The actions.
 const (
-	ActStart       Action = "server.start"
-	ActCallers     Action = "callers.change"
-	ActKeys        Action = "issuer.keys"
-	ActAuthorities Action = "authorities.change"
-	ActAPIKey      Action = "api_key.change"
-	ActLogLevel    Action = "log.level"
-	ActResolve     Action = "order.resolve"
-	ActErase       Action = "order.erase"
-	ActDelete      Action = "generation.delete"
-	ActReplay      Action = "events.replay"
-	ActMigrate     Action = "ledger.migrate"
-	ActCopy        Action = "ledger.copy"
-	ActSeal        Action = "ledger.seal"
-	ActUnseal      Action = "ledger.unseal"
-	ActRestored    Action = "ledger.restored"
+	ActStart    Action = "server.start"
+	ActLogLevel Action = "log.level"
+	ActResolve  Action = "order.resolve"
+	ActErase    Action = "order.erase"
+	ActDelete   Action = "generation.delete"
+	ActReplay   Action = "events.replay"
+	ActMigrate  Action = "ledger.migrate"
+	ActCopy     Action = "ledger.copy"
+	ActSeal     Action = "ledger.seal"
+	ActUnseal   Action = "ledger.unseal"
+	ActRestored Action = "ledger.restored"
 )
 
 // By is who does something, and from where.

@@ -21,6 +21,9 @@ type Value[T any] struct {
 	parse  func(contents ...[]byte) (T, error)
 	logger *slog.Logger
 
+	// Describe returns attributes for the log line of a change. Nil means none. Set it before the first reload.
+	Describe func(before, after T) []any
+
 	mu      sync.Mutex
 	value   T
 	sums    string    // digests of the contents
@@ -112,11 +115,20 @@ func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	case err != nil && (v.problem == nil || v.problem.Error() != err.Error()):
 		note = func() { v.logger.Error(v.what+" can't be read; the old one stays", "error", err) }
 	case err == nil && sums != v.sums:
+		before := v.value
 		v.value, v.sums = value, sums
-		note = func() { v.logger.Info(v.what + " has changed") }
+		note = func() { v.logger.Info(v.what+" has changed", v.described(before, value)...) }
 	case err == nil && v.problem != nil:
 		note = func() { v.logger.Info(v.what + " is in order again") }
 	}
 	v.reading, v.problem = false, err
 	return note
+}
+
+// described returns the attributes of a change.
+func (v *Value[T]) described(before, after T) []any {
+	if v.Describe == nil {
+		return nil
+	}
+	return v.Describe(before, after)
 }

@@ -29,9 +29,6 @@ type TLS struct {
 	// ClientAuth says what becomes of a client without a certificate. Empty is
 	// RequireClientCert where there is a ClientCAFile, without which it means nothing.
 	ClientAuth ClientAuth
-	// Authorities, which may be nil, hears of the authorities in ClientCAFile that come into force, by their names: the
-	// first ones, and others later. It must not wait.
-	Authorities func(names []string)
 }
 
 // ClientAuth is whether a client must show a certificate.
@@ -60,7 +57,19 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	if files.ClientCAFile != "" {
 		names = append(names, files.ClientCAFile)
 	}
-	return reload.Open("TLS certificate", logger, files.parse, names...)
+	authorities := []string(nil) // names of the latest that were read
+	certificates, err := reload.Open("TLS certificate", logger, func(contents ...[]byte) (*tls.Config, error) {
+		if len(contents) > 2 {
+			authorities = namesOfAuthorities(authoritiesIn(contents[2]))
+		}
+		return files.parse(contents...)
+	}, names...)
+	if err == nil {
+		certificates.Describe = func(_, after *tls.Config) []any {
+			return []any{"certificate", nameOfCertificate(after.Certificates[0].Leaf), "client_authorities", authorities}
+		}
+	}
+	return certificates, err
 }
 
 // parse makes a configuration of a chain, its key and, where clients are asked for certificates,
@@ -87,9 +96,6 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 		for _, one := range authorities {
 			config.ClientCAs.AddCert(one)
 		}
-		if t.Authorities != nil {
-			t.Authorities(namesOfAuthorities(authorities))
-		}
 	}
 	return config, nil
 }
@@ -107,13 +113,22 @@ func authoritiesIn(text []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// namesOfAuthorities are the names of certificates for people: their subjects, and their digests.
+// maxAuthorities is the number of authorities that a log line names.
+const maxAuthorities = 100
+
+// namesOfAuthorities returns the names of the first authorities.
 func namesOfAuthorities(all []*x509.Certificate) (names []string) {
 	for _, one := range all {
-		names = append(names, fmt.Sprintf("%.100s sha256:%x", one.Subject, sha256.Sum256(one.Raw)))
+		names = append(names, nameOfCertificate(one))
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxAuthorities)]
+}
+
+// nameOfCertificate returns the subject and the digest of a certificate, for people.
+func nameOfCertificate(one *x509.Certificate) string {
+	return fmt.Sprintf("%.100s sha256:%x", one.Subject, sha256.Sum256(one.Raw))
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.

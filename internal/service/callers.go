@@ -52,6 +52,9 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *ca
 	if err != nil {
 		return nil, err
 	}
+	list.Describe = func(before, after *callers.List) []any {
+		return []any{"changes", before.Changes(after), "digest", after.Digest()}
+	}
 	if len(list.Known().Callers()) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}

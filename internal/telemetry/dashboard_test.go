@@ -195,7 +195,7 @@ var dashboard = []row{
 		lines("CPU", "none", perSecond("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),
 		lines("Goroutines", "none", now("max", "go.goroutine.count", "")),
 		lines("Open files", "none", now("max", "process_open_fds", "open"), now("min", "process_max_fds", "limit")),
-		lines("Settings that can't be taken over", "none", now("max", "easel.setting.broken", "", "easel.setting"), now("max", "easel.audit.waiting", "lines of the audit that wait")),
+		lines("Settings that can't be taken over", "none", now("max", "easel.setting.broken", "", "easel.setting")),
 		lines("Builds", "none", now("sum", "easel.build.info", "", "service.version", "process.runtime.version")),
 	}},
 }

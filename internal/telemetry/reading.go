@@ -26,8 +26,6 @@ type Readings struct {
 	Events   func() map[string]map[string]int64 // attempts to send, by owner and outcome; with Ledger
 	Copies   func() CopyCounts                  // of results; with Ledger
 	Settings func() map[string]int              // how much can't be taken over, by setting
-	// Unaudited is how many changes in force wait for their lines of the audit; with Settings.
-	Unaudited func() int
 }
 
 // Measure has metrics read at each collection, until stop is called.
@@ -47,7 +45,7 @@ func Measure(r Readings) (stop func(), err error) {
 		{Gates, r.Gates != nil, func(value observe) { readGates(r.Gates(), time.Now()).observe(value) }},
 		{Book, r.Events != nil, func(value observe) { readLedger(r.Ledger(), value); readEvents(r.Events(), value) }},
 		{Contents, r.Copies != nil, func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }},
-		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), r.Unaudited(), value) }},
+		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), value) }},
 	} {
 		if !source.there {
 			continue
@@ -62,11 +60,10 @@ func Measure(r Readings) (stop func(), err error) {
 	return stop, nil
 }
 
-func readSettings(broken map[string]int, unaudited int, value observe) {
+func readSettings(broken map[string]int, value observe) {
 	for name, n := range broken {
 		value("easel.setting.broken", float64(n), setting.is(name))
 	}
-	value("easel.audit.waiting", float64(unaudited))
 }
 
 // measured has the metrics of a source read at each collection, until stop is called.

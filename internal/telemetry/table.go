@@ -299,10 +299,6 @@ var Table = []Metric{
 		Text: "Files of a setting that can't be read or taken over, and issuers whose keys can't be read. What was in force stays.",
 	},
 	{
-		Name: "easel.audit.waiting", Kind: UpDown, Unit: "{line}", From: Settings,
-		Text: "Lines of the audit that wait for the ledger, of changes of the callers file and of issuers' keys that are in force. The log has them.",
-	},
-	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",
 		Labels: []Label{version, goVersion},
 		Text:   "Always 1.",
