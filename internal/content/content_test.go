@@ -22,7 +22,7 @@ import (
 )
 
 func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
-	inTowns(t, func(s *studio) {
+	onEach(t, func(s *studio) {
 		file := picture(700_001)
 		s.finish("g1", file)
 		defer s.run(s.results)()
@@ -134,7 +134,7 @@ func TestAStoreThatFailsHoldsUpNoReader(t *testing.T) {
 
 // Words of others that a database refuses cost no second copy.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
-	inTowns(t, func(s *studio) {
+	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
 		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
 		s.finish("g1", picture(1000))
@@ -273,7 +273,7 @@ func TestAClaimThatEndsIsAnothers(t *testing.T) {
 }
 
 func TestWhatIsErasedIsDeletedInTheStore(t *testing.T) {
-	inTowns(t, func(s *studio) {
+	onEach(t, func(s *studio) {
 		copied, waiting := s.finish("g1", picture(1000)), s.finish("g2", picture(2000))
 		stop := s.run(s.results)
 		s.waitForCopy("g1")

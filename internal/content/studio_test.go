@@ -272,13 +272,10 @@ func inStudio(t *testing.T, test func(*studio)) {
 	synctest.Test(t, func(t *testing.T) { test(newStudio(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))) })
 }
 
-// inTowns runs a test with each database, in real time.
-func inTowns(t *testing.T, test func(*studio)) {
-	for name, url := range map[string]func() string{
-		"SQLite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }, "PostgreSQL": func() string { return proctest.Database(t) },
-	} {
-		t.Run(name, func(t *testing.T) { test(newStudio(t, url())) })
-	}
+// onEach runs a test with each database, in real time.
+func onEach(t *testing.T, test func(*studio)) {
+	t.Helper()
+	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })
 }
 
 // run copies until stop is called.

@@ -75,7 +75,7 @@ func TestAnErasureLeavesNoByteOfACopyThatWasKilled(t *testing.T) {
 }
 
 func TestAProcessWithoutAStoreTellsWhichCopiesAreLeft(t *testing.T) {
-	inTowns(t, func(s *studio) {
+	onEach(t, func(s *studio) {
 		s.finish("g1", picture(1000))
 		stop := s.run(s.results)
 		s.waitForCopy("g1")
@@ -106,7 +106,7 @@ func TestAProcessWithoutAStoreTellsWhichCopiesAreLeft(t *testing.T) {
 }
 
 func TestResultsFromBeforeTheStoreAreCopied(t *testing.T) {
-	inTowns(t, func(s *studio) {
+	onEach(t, func(s *studio) {
 		s.restart(false)
 		const old = 20 // more than are copied at once
 		for n := range old {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -60,20 +59,14 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 	}
 }
 
-// inTowns runs a test with each database, in real time.
-func inTowns(t *testing.T, test func(*office)) {
-	for name, url := range map[string]func() string{
-		"SQLite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }, "PostgreSQL": func() string { return proctest.Database(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := newOffice(t, url(), nil)
-			test(o)
-		})
-	}
+// onEach runs a test with each database, in real time.
+func onEach(t *testing.T, test func(*office)) {
+	t.Helper()
+	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url, nil)) })
 }
 
 func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
-	inTowns(t, func(o *office) {
+	onEach(t, func(o *office) {
 		got := make(chan post, 10)
 		elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("a redirect was followed") }))
 		defer elsewhere.Close()
@@ -119,7 +112,7 @@ func (o *office) realSender() *events.Sender {
 }
 
 func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
-	inTowns(t, func(o *office) {
+	onEach(t, func(o *office) {
 		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("it was told") }))
 		receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
 		receiver.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

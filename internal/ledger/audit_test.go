@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -247,14 +246,14 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 			t.Errorf("the audit of the copy is %q", got)
 		}
 	})
-	for name, old := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "old.db"), "PostgreSQL": proctest.Database(t)} {
+	onEach(t, func(t *testing.T, old string) {
 		ledger.SchemaOf(t, old, 3)
 		version, err := ledger.Migrate(t.Context(), old, ada, func(string, time.Duration) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := auditOf(t, open(t, old)); !slices.Equal(got, []string{fmt.Sprintf(`ada 192.0.2.7 ledger.migrate  {"schema":3} {"schema":%d}`, version)}) {
-			t.Errorf("%s: the audit is %q", name, got)
+			t.Errorf("the audit is %q", got)
 		}
-	}
+	})
 }

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"database/sql"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,15 +11,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// onEach runs a test against both databases. Url gives an empty one.
+// onEach runs a test on an empty ledger of each database.
 func onEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
-	for name, url := range map[string]func(*testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "the book?.db") },
-		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
-	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, url(t)) })
-	}
+	proctest.OnEach(t, test)
 }
 
 // change changes the book behind the ledger's back: a test moves its clock so.

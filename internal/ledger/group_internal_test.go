@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -100,29 +99,27 @@ func (l *Ledger) inStudio(ctx context.Context, _ string, do func(*transaction) e
 
 // Those that come while one is under way share a transaction, and what fails is taken back alone.
 func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
-	for name, url := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "book.db"), "PostgreSQL": proctest.Database(t)} {
-		t.Run(name, func(t *testing.T) {
-			l := groupOf(t, url)
-			ran := map[string]int{}
-			counted := func(tx *transaction) error { ran["one"]++; return nil } // none runs beside another
-			errs, groups := together(t, l, map[string]func(*transaction) error{
-				"one": counted, "another": fine,
-				"panics":    func(*transaction) error { panic("a mistake of ours") },
-				"refused":   func(*transaction) error { return ErrKeyTaken },
-				"a mistake": func(tx *transaction) error { _, err := tx.exec(`INSERT INTO facts (name) VALUES (NULL)`); return err },
-			}, l.inStudio)
-			away, ok := errors.AsType[*Unavailable](errs["a mistake"])
-			if !errors.Is(errs["refused"], ErrKeyTaken) || !ok || errors.Is(away, ErrKeyTaken) || fmt.Sprint(errs["panics"]) != "panic: a mistake of ours" || errs["one"] != nil || errs["another"] != nil {
-				t.Errorf("they have failed with %v", errs)
-			}
-			if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" {
-				t.Errorf("%s are noted and taken back", noted)
-			}
-			if ran["one"] == 0 || groups != 2 && !l.IsShared() {
-				t.Errorf("it ran %d times, in %d groups", ran["one"], groups)
-			}
-		})
-	}
+	proctest.OnEach(t, func(t *testing.T, url string) {
+		l := groupOf(t, url)
+		ran := map[string]int{}
+		counted := func(tx *transaction) error { ran["one"]++; return nil } // none runs beside another
+		errs, groups := together(t, l, map[string]func(*transaction) error{
+			"one": counted, "another": fine,
+			"panics":    func(*transaction) error { panic("a mistake of ours") },
+			"refused":   func(*transaction) error { return ErrKeyTaken },
+			"a mistake": func(tx *transaction) error { _, err := tx.exec(`INSERT INTO facts (name) VALUES (NULL)`); return err },
+		}, l.inStudio)
+		away, ok := errors.AsType[*Unavailable](errs["a mistake"])
+		if !errors.Is(errs["refused"], ErrKeyTaken) || !ok || errors.Is(away, ErrKeyTaken) || fmt.Sprint(errs["panics"]) != "panic: a mistake of ours" || errs["one"] != nil || errs["another"] != nil {
+			t.Errorf("they have failed with %v", errs)
+		}
+		if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" {
+			t.Errorf("%s are noted and taken back", noted)
+		}
+		if ran["one"] == 0 || groups != 2 && !l.IsShared() {
+			t.Errorf("it ran %d times, in %d groups", ran["one"], groups)
+		}
+	})
 }
 
 // The disk is waited for once for all of them, and so is the network: all have sent their first statements before one sends
@@ -159,64 +156,62 @@ func TestWhatDoesNotFailInAGroupHasOneTransaction(t *testing.T) {
 
 // Close waits for those that are carried out, and refuses those that wait.
 func TestCloseLeavesNobodyInAGroup(t *testing.T) {
-	for name, url := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "book.db"), "PostgreSQL": proctest.Database(t)} {
-		t.Run(name, func(t *testing.T) {
-			l := groupOf(t, url)
-			begin := func() (begun, release chan struct{}, ended chan error) {
-				begun, release, ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
-				go func() {
-					ended <- l.inStudio(inTurn(t.Context(), forOrder, "studio"), "", func(*transaction) error {
-						close(begun)
-						<-release
-						return nil
-					})
-				}()
-				return begun, release, ended
-			}
-			until := func(holds func() bool) {
-				for done := false; !done; runtime.Gosched() {
-					l.groups.mu.Lock()
-					done = holds()
-					l.groups.mu.Unlock()
-				}
-			}
-			oneWaits := func() bool {
-				for _, waiting := range l.groups.waiting {
-					return len(waiting) == 1
-				}
-				return false
-			}
-			begun, release, first := begin()
-			<-begun
-			begun, releaseSecond, second := begin()
-			until(oneWaits)
-			close(release)
-			<-begun // it is led by nobody's call
-			_, _, third := begin()
-			until(oneWaits)
-			var released atomic.Bool
-			closed := make(chan bool)
+	proctest.OnEach(t, func(t *testing.T, url string) {
+		l := groupOf(t, url)
+		begin := func() (begun, release chan struct{}, ended chan error) {
+			begun, release, ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			go func() {
-				_ = l.Close()
-				closed <- released.Load()
+				ended <- l.inStudio(inTurn(t.Context(), forOrder, "studio"), "", func(*transaction) error {
+					close(begun)
+					<-release
+					return nil
+				})
 			}()
-			until(func() bool { return l.groups.closed })
-			released.Store(true)
-			close(releaseSecond)
-			if !<-closed {
-				t.Error("Close has not waited for what is carried out")
+			return begun, release, ended
+		}
+		until := func(holds func() bool) {
+			for done := false; !done; runtime.Gosched() {
+				l.groups.mu.Lock()
+				done = holds()
+				l.groups.mu.Unlock()
 			}
-			if err := errors.Join(<-first, <-second); err != nil {
-				t.Error(err)
+		}
+		oneWaits := func() bool {
+			for _, waiting := range l.groups.waiting {
+				return len(waiting) == 1
 			}
-			if _, away := errors.AsType[*Unavailable](<-third); !away {
-				t.Error("who waits is not refused")
-			}
-			if _, away := errors.AsType[*Unavailable](l.inStudio(t.Context(), "", fine)); !away {
-				t.Error("who comes is not refused")
-			}
-		})
-	}
+			return false
+		}
+		begun, release, first := begin()
+		<-begun
+		begun, releaseSecond, second := begin()
+		until(oneWaits)
+		close(release)
+		<-begun // it is led by nobody's call
+		_, _, third := begin()
+		until(oneWaits)
+		var released atomic.Bool
+		closed := make(chan bool)
+		go func() {
+			_ = l.Close()
+			closed <- released.Load()
+		}()
+		until(func() bool { return l.groups.closed })
+		released.Store(true)
+		close(releaseSecond)
+		if !<-closed {
+			t.Error("Close has not waited for what is carried out")
+		}
+		if err := errors.Join(<-first, <-second); err != nil {
+			t.Error(err)
+		}
+		if _, away := errors.AsType[*Unavailable](<-third); !away {
+			t.Error("who waits is not refused")
+		}
+		if _, away := errors.AsType[*Unavailable](l.inStudio(t.Context(), "", fine)); !away {
+			t.Error("who comes is not refused")
+		}
+	})
 }
 
 // A group whose statements take long is followed by smaller ones, down to none, and by larger ones when they are quick.

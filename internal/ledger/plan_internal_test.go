@@ -45,30 +45,33 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 
 // Else each look for what is old reads all states, once a minute and replica.
 func TestStatesThatAreOldAreSoughtInAnIndex(t *testing.T) {
-	for name, at := range map[string]struct{ url, explain, step string }{
-		"SQLite":     {InMemory, "EXPLAIN QUERY PLAN ", "SEARCH shared_states USING INDEX shared_states_seen (seen_time<?)"},
-		"PostgreSQL": {proctest.Database(t), "EXPLAIN ", "Index Scan using shared_states_seen on shared_states"},
-	} {
-		l, err := Open(t.Context(), Config{URL: at.url, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		if plan := explained(t, l, at.explain+forgetStates, int64(1), sharedPage); !strings.Contains(plan, at.step) {
-			t.Errorf("%s: the plan is %s", name, plan)
-		}
-	}
-}
-
-// Else a page of what few orders are reads all orders of its owner, or of everybody.
-func TestEachPageSeeksInAnIndex(t *testing.T) {
-	for name, url := range map[string]string{"SQLite": InMemory, "PostgreSQL": proctest.Database(t)} {
+	proctest.OnEach(t, func(t *testing.T, url string) {
 		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.Close() }()
-		if url != InMemory { // it would read so small a table whole
+		explain, step := "EXPLAIN QUERY PLAN ", "SEARCH shared_states USING INDEX shared_states_seen (seen_time<?)"
+		if strings.HasPrefix(url, "postgres:") {
+			explain, step = "EXPLAIN ", "Index Scan using shared_states_seen on shared_states"
+		}
+		if plan := explained(t, l, explain+forgetStates, int64(1), sharedPage); !strings.Contains(plan, step) {
+			t.Errorf("the plan is %s", plan)
+		}
+	})
+}
+
+// Else a page of what few orders are reads all orders of its owner, or of everybody.
+func TestEachPageSeeksInAnIndex(t *testing.T) {
+	proctest.OnEach(t, func(t *testing.T, url string) {
+		explain := "EXPLAIN QUERY PLAN "
+		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		if strings.HasPrefix(url, "postgres:") { // it would read so small a table whole
+			explain = "EXPLAIN "
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
 			}
@@ -85,16 +88,16 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			"labels_time ":    {Labels: map[string]string{"campaign": "spring"}, Existing: true},
 		} {
 			tables, c := f.page(Position{fromMicros(9), "ord_9"}, 10)
-			plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+"SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
+			plan := explained(t, l, explain+"SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
-				t.Errorf("%s: the plan of %+v is %s", name, f, plan)
+				t.Errorf("the plan of %+v is %s", f, plan)
 			}
 		}
-		plan := explained(t, l, map[bool]string{true: "EXPLAIN QUERY PLAN ", false: "EXPLAIN "}[url == InMemory]+l.dialect.words.Replace(oldContents), 9, "ord_9", 10)
+		plan := explained(t, l, explain+l.dialect.words.Replace(oldContents), 9, "ord_9", 10)
 		if !strings.Contains(plan, "orders_time ") || strings.Contains(plan, "SCAN orders") || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s: the plan of results from before a store is %s", name, plan)
+			t.Errorf("the plan of results from before a store is %s", plan)
 		}
-	}
+	})
 }
 
 // Else each look at a generation, and each state before its end, writes to all indexes of orders.

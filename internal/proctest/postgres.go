@@ -37,8 +37,11 @@ type Postgres struct {
 	stopPooler func()
 }
 
-// variants are what EASEL_TEST_POSTGRES names: the tests run on another PostgreSQL than the usual one.
-var variants = strings.Split(os.Getenv("EASEL_TEST_POSTGRES"), ",")
+// postgresSwitch is the environment variable that lets tests use PostgreSQL. It has the value "default", or a list of
+// variants. If it is unset, these tests are skipped, with PostgreSQL on this machine or without.
+const postgresSwitch = "EASEL_TEST_POSTGRES"
+
+var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
 // The variants.
 const (
@@ -69,9 +72,19 @@ func stopCluster() {
 // Database gives the URL of an empty database of PostgreSQL, for tests that [Main] runs.
 func Database(t testing.TB) string {
 	t.Helper()
-	clusterInUse.Store(true)
-	p := orSkip(t, startCluster)
+	p := orSkip(t, func() (*Postgres, error) { clusterInUse.Store(true); return startCluster() })
 	return p.Database(t)
+}
+
+// OnEach runs a test on an empty ledger of each database, in parallel.
+func OnEach(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	for name, url := range map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "the book?.db") },
+		"PostgreSQL": func(t *testing.T) string { return Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, url(t)) })
+	}
 }
 
 // StartPostgres starts a PostgreSQL that a test has to itself, and that it may kill. It is stopped at the end of
@@ -93,9 +106,12 @@ func StartPostgresWith(t testing.TB, settings ...string) *Postgres {
 
 func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	t.Helper()
+	if os.Getenv(postgresSwitch) == "" {
+		t.Skip(postgresSwitch + " is unset: make test-race and make test-system run this test on PostgreSQL")
+	}
 	p, err := start()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("PostgreSQL is not on this machine: install postgresql")
+		t.Skip("PostgreSQL is not installed: install postgresql")
 	}
 	if err != nil {
 		t.Fatal(err)
