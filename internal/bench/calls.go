@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -20,37 +22,45 @@ const (
 // calls measures unary calls that read a generation from the catalog.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
-	return s.measureCalls(ctx)
-}}
-
-// measureCalls measures calls that read g0.
-func (s *scene) measureCalls(ctx context.Context) (figures, error) {
 	call := func(ctx context.Context) error {
 		_, err := s.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g0", MaxStaleness: &durationpb.Duration{}})
 		return err
 	}
-	if _, err := callFor(ctx, s.duration(warmUp), call); err != nil {
+	if _, _, err := s.callFor(ctx, warmUp, call); err != nil {
 		return nil, err
 	}
-	var n, cpu float64
-	var took time.Duration
+	var calls, rate, cpu float64
 	allocations, err := growth(ctx, s.server.allocations, func() (err error) {
 		cpu, err = growth(ctx, s.server.cpu, func() (err error) {
-			begin := time.Now()
-			n, err = callFor(ctx, s.duration(callTime), call)
-			took = time.Since(begin)
+			calls, rate, err = s.callFor(ctx, callTime, call)
 			return err
 		})
 		return err
 	})
-	return figures{"call-cpu": cpu * 1e6 / n, "call-allocs": allocations / n, "call-rate": n / took.Seconds()}, err
-}
+	return figures{"call-cpu": cpu * 1e6 / calls, "call-allocs": allocations / calls, "call-rate": rate}, err
+}}
 
-// callFor has all callers call for a while, and gives the number of calls.
-func callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls float64, err error) {
+// restCalls measures the same calls by REST.
+var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
+	s.catalog.addActive(1)
+	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callerCount}}
+	defer web.CloseIdleConnections()
+	call := func(ctx context.Context) error {
+		return get(ctx, web, "http://"+s.server.addrs["http"]+"/v1/generations/g0?max_staleness=0s", io.Discard)
+	}
+	if _, _, err := s.callFor(ctx, warmUp, call); err != nil {
+		return nil, err
+	}
+	_, rate, err := s.callFor(ctx, callTime, call)
+	return figures{"rest-rate": rate}, err
+}}
+
+// callFor has all callers call for a while. It returns the number of calls, and the number of calls a second.
+func (s *scene) callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls, rate float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)
-	until := time.Now().Add(length)
+	begin := time.Now()
+	until := begin.Add(s.duration(length))
 	for range callerCount {
 		callers.Go(func() error {
 			for time.Now().Before(until) {
@@ -63,5 +73,6 @@ func callFor(ctx context.Context, length time.Duration, call func(context.Contex
 		})
 	}
 	err = callers.Wait()
-	return float64(done.Load()), err
+	calls = float64(done.Load())
+	return calls, calls / time.Since(begin).Seconds(), err
 }

@@ -7,10 +7,7 @@
 // The CPU of a facade is what the kernel accounts to its process.
 //
 // From main one reads on to the rows (rows.go, a table), how they are measured (measure.go), their
-// measurements (calls.go, watches.go, polls.go, downloads.go) and what these start (scene.go,
+// measurements (calls.go, watches.go, polls.go, orders.go) and what these start (scene.go,
 // process.go). The load comes from the stock client, and where there are thousands of watches, from
 // one of raw HTTP/2 frames (client.go, h2.go), as the stock one costs more than the facades do.
-//
-// What teams share is measured by a test beside them (fairness_test.go): a catalog that limits, replicas over
-// PostgreSQL, and ten teams that ask for more than there is. make test has its short form.
 package main

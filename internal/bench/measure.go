@@ -29,11 +29,9 @@ type facade string
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// These are easel behind a held API key: for anybody, without a ledger, and for the callers of a file, with one.
-	heldKey    facade = "easel, held key"
+	// Easel behind a shared API key, for the callers of a file, with a ledger in that database.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
-	withCopies facade = "easel, copies" // in a directory, with SQLite
 )
 
 // measure measures the rows, and prints those of each measurement when it is done.

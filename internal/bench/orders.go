@@ -17,26 +17,10 @@ import (
 
 const orderCount = 1000 // one after the other
 
-// Orders are measured through each ledger, beside the peer, which has none: it prices the order and posts it.
+// Orders are measured through each engine of the ledger. The peer has no ledger: it asks for the price and posts the order.
 var (
-	memoryOrders   = &measurement{sides: sides{thePeer, heldKey}, measure: measureOrders("memory")}
 	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite")}
 	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
-
-	ownerCalls = &measurement{sides: sides{heldKey, inSQLite}, measure: func(ctx context.Context, s *scene) (figures, error) {
-		if err := s.order(ctx); err != nil {
-			return nil, err
-		}
-		measured, err := s.measureCalls(ctx)
-		return figures{"owner-call-cpu": measured["call-cpu"]}, err
-	}}
-	ownerPushes = &measurement{sides: sides{heldKey, inSQLite}, flags: pushFlags, measure: func(ctx context.Context, s *scene) (figures, error) {
-		if err := s.order(ctx); err != nil {
-			return nil, err
-		}
-		measured, err := s.measurePushes(ctx)
-		return figures{"owner-push-cpu": measured["push-cpu"]}, err
-	}}
 )
 
 // measureOrders measures the time of an order, one after the other, and how many a second callers place together.
@@ -54,12 +38,11 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 				times = append(times, float64(time.Since(begin).Microseconds())/1000)
 			}
 		}
-		if _, err := callFor(ctx, s.duration(warmUp), s.order); err != nil {
+		if _, _, err := s.callFor(ctx, warmUp, s.order); err != nil {
 			return nil, err
 		}
-		begin := time.Now()
-		placed, err := callFor(ctx, s.duration(callTime), s.order)
-		return figures{ledger + "-order": median(times), ledger + "-rate": placed / time.Since(begin).Seconds()}, err
+		_, rate, err := s.callFor(ctx, callTime, s.order)
+		return figures{ledger + "-order": median(times), ledger + "-rate": rate}, err
 	}
 }
 
@@ -90,20 +73,14 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return nil, err
 	}
 	flags = []string{"--upstream-key-file", key}
-	if f == heldKey {
-		return flags, nil
-	}
 	token := sha256.Sum256([]byte(benchKey)) // the load sends one secret everywhere
 	text := fmt.Appendf(nil, callersText, hex.EncodeToString(token[:]))
 	if err := os.WriteFile(callers, text, 0o600); err != nil {
 		return nil, err
 	}
 	url := "sqlite:" + filepath.Join(dir, "ledger.db")
-	switch f {
-	case inPostgres:
+	if f == inPostgres {
 		url, err = s.postgres()
-	case withCopies:
-		flags = append(flags, "--content-url", "file:"+filepath.Join(dir, "results"))
 	}
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +17,8 @@ import (
 )
 
 // peer is the facade that a good engineer would write from stock parts, which every row compares
-// easel with. It has what the rows measure: reads, watches and downloads, each of them traced,
-// measured, validated and logged (peerserve.go). It has no orders.
+// easel with. It has what the rows measure: reads, orders and watches, each of them traced,
+// measured, validated and logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // of all pollers
@@ -185,36 +183,4 @@ func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	close(p.now.changed)
 	p.now.generation, p.now.err, p.now.changed = g, err, make(chan struct{})
 	return err != nil || g.GetTerminal()
-}
-
-// peerChunk is the size of the pieces that results are sent in.
-const peerChunk = 64 << 10
-
-// DownloadGeneration implements easelv1.GenerationServiceServer.
-func (f *peer) DownloadGeneration(request *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	ctx := stream.Context()
-	response, err := f.catalog.content(ctx, authorization(ctx), request.GetGenerationId())
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	info := &easelv1.ContentInfo{ContentType: response.Header.Get("Content-Type"), Etag: response.Header.Get("Etag")}
-	for offset := int64(0); ; info = nil {
-		data := make([]byte, peerChunk) // the library does not allow a message to be changed once it was sent
-		n, err := io.ReadFull(response.Body, data)
-		if n > 0 {
-			chunk := &easelv1.ContentChunk{Offset: offset, Data: data[:n], Info: info}
-			if err := stream.Send(&easelv1.DownloadGenerationResponse{Chunk: chunk}); err != nil {
-				return err
-			}
-		}
-		offset += int64(n)
-		switch {
-		case err == nil:
-		case offset < response.ContentLength || err != io.EOF && err != io.ErrUnexpectedEOF:
-			return status.Error(codes.Unavailable, fmt.Sprintf("the result was cut off at byte %d", offset))
-		default:
-			return nil
-		}
-	}
 }

@@ -81,11 +81,6 @@ func readGeneration(response *http.Response) (*easelv1.Generation, error) {
 	return g, nil
 }
 
-// content begins to read a result.
-func (c *peerCatalog) content(ctx context.Context, authorization, id string) (*http.Response, error) {
-	return c.get(ctx, authorization, "/generations/"+url.PathEscape(id)+"/content")
-}
-
 func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {

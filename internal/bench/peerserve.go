@@ -26,13 +26,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
-	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "github.com/easel-grpc/easel/gen/gateway/easel/v1"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -168,8 +166,7 @@ func (l peerLog) call(ctx context.Context, method string, begin time.Time, err e
 		slog.String("peer", from.Addr.String()), slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 }
 
-// newPeerGateway is the stock gateway in front of the gRPC server. A result is a stream of
-// google.api.HttpBody.
+// newPeerGateway creates the stock gateway in front of the gRPC server.
 func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
 	if err != nil {
@@ -179,23 +176,5 @@ func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 	if err := gatewayv1.RegisterGenerationServiceHandler(ctx, mux, conn); err != nil {
 		return nil, err
 	}
-	client := easelv1.NewGenerationServiceClient(conn)
-	err = mux.HandlePath(http.MethodGet, "/v1/generations/{id}/content", func(w http.ResponseWriter, r *http.Request, path map[string]string) {
-		_, out := gateway.MarshalerForRequest(mux, r)
-		ctx, err := gateway.AnnotateContext(r.Context(), mux, r, easelv1.GenerationService_DownloadGeneration_FullMethodName)
-		var stream easelv1.GenerationService_DownloadGenerationClient
-		if err == nil {
-			stream, err = client.DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: path["id"]})
-		}
-		if err != nil {
-			gateway.HTTPError(r.Context(), mux, out, w, r, err)
-			return
-		}
-		ctx = gateway.NewServerMetadataContext(ctx, gateway.ServerMetadata{})
-		gateway.ForwardResponseStream(ctx, mux, out, w, r, func() (proto.Message, error) {
-			m, err := stream.Recv()
-			return &httpbody.HttpBody{ContentType: m.GetChunk().GetInfo().GetContentType(), Data: m.GetChunk().GetData()}, err
-		})
-	})
-	return otelhttp.NewHandler(mux, "gateway"), err
+	return otelhttp.NewHandler(mux, "gateway"), nil
 }

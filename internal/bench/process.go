@@ -114,56 +114,39 @@ func (p *process) stat() (procfs.ProcStat, error) {
 
 // collected is the resident memory after two collections of garbage.
 func (p *process) collected(ctx context.Context) (float64, error) {
-	if _, err := p.live(ctx); err != nil {
-		return 0, err
+	for range 2 {
+		if _, err := p.allocations(ctx); err != nil {
+			return 0, err
+		}
 	}
 	return p.resident()
 }
 
-// live is the memory in use after two collections of garbage: heap and stacks.
-func (p *process) live(ctx context.Context) (float64, error) {
-	if _, err := p.runtime(ctx); err != nil {
-		return 0, err
-	}
-	return p.runtime(ctx, "HeapAlloc", "Stack")
-}
-
-// allocations is how many objects the process has allocated.
-func (p *process) allocations(ctx context.Context) (float64, error) { return p.runtime(ctx, "Mallocs") }
-
-// runtime collects garbage, and gives the sum of what the Go runtime of the process then says
-// under these names.
-func (p *process) runtime(ctx context.Context, names ...string) (sum float64, err error) {
+// allocations collects garbage, and returns the number of objects that the process has allocated.
+func (p *process) allocations(ctx context.Context) (float64, error) {
 	body := &strings.Builder{}
-	if _, err := get(ctx, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {
+	if err := get(ctx, http.DefaultClient, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {
 		return 0, err
 	}
-	for _, name := range names {
-		_, rest, _ := strings.Cut(body.String(), "\n# "+name+" = ")
-		value, err := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += value
-	}
-	return sum, nil
+	_, rest, _ := strings.Cut(body.String(), "\n# Mallocs = ")
+	return strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
 }
 
-// get writes the body of an answer, in pieces of 256 KiB, and gives its size.
-func get(ctx context.Context, url string, body io.Writer) (size int64, err error) {
+// get writes the body of an answer.
+func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+benchKey)
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer response.Body.Close()
-	size, err = io.CopyBuffer(struct{ io.Writer }{body}, struct{ io.Reader }{response.Body}, make([]byte, 256<<10))
+	_, err = io.Copy(body, response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: %s", url, response.Status)
 	}
-	return size, err
+	return err
 }

@@ -16,12 +16,10 @@ import (
 // a client. All of it is fresh.
 type scene struct {
 	*bench
-	catalog     *stub
-	address     string // of the catalog
-	server      *process
-	keepsCopies bool
-	client      easelv1.GenerationServiceClient
-	undo        []func() // of the started parts, in the order of their start
+	catalog *stub
+	server  *process
+	client  easelv1.GenerationServiceClient
+	undo    []func() // of the started parts, in the order of their start
 }
 
 // start starts all parts of a scene.
@@ -31,7 +29,6 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	s.address, s.keepsCopies = catalog, f == withCopies
 	exports := newSink()
 	sink, err := s.serve(exports.Serve, exports.Stop)
 	if err != nil {

@@ -19,10 +19,9 @@ const basePath = "/api/v1/api/catalog"
 type stub struct {
 	polls    atomic.Int64 // how often it was asked for states
 	taken    atomic.Int64 // orders
-	unlisted atomic.Bool  // the list has none, instead of all that are active
+	unlisted atomic.Bool  // the list is empty, instead of having all that are active
 
 	mu          sync.Mutex
-	content     []byte
 	generations map[string]*generation
 	order       []*generation // the newest last
 }
@@ -31,45 +30,24 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	ends     time.Time // zero: not by itself
 	progress int       // a member that a caller can see change
 	shown    time.Time // when the newest state was first sent
 }
 
-// add adds a generation, and gives the time when it ends. With 0 it does not end by itself.
-func (s *stub) add(id string, length time.Duration) (ends time.Time) {
+// add adds a generation, which does not end.
+func (s *stub) add(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &generation{id: id, created: time.Now()}
-	if length > 0 {
-		g.ends = g.created.Add(length)
-	}
 	s.generations[id] = g
 	s.order = append(s.order, g)
-	return g.ends
 }
 
 // addActive adds g0, g1 and so on, which do not end.
 func (s *stub) addActive(n int) {
 	for i := range n {
-		s.add("g"+strconv.Itoa(i), 0)
+		s.add("g" + strconv.Itoa(i))
 	}
-}
-
-// finish ends a generation, with a result of so many bytes.
-func (s *stub) finish(id string, size int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.generations[id].ends = time.Now()
-	s.content = bytes.Repeat([]byte("a picture "), size/10+1)[:size]
-}
-
-// addResult adds g0, which has ended, with a result of so many bytes.
-func (s *stub) addResult(size int) {
-	s.add("g0", time.Nanosecond)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.content = bytes.Repeat([]byte("a picture "), size/10+1)[:size]
 }
 
 // change changes what a caller can see of a generation.
@@ -106,10 +84,6 @@ func (s *stub) handler() http.Handler {
 		_, _ = io.Copy(io.Discard, r.Body)
 		send(w, "application/json", s.take())
 	})
-	mux.HandleFunc("GET "+basePath+"/generations/{id}/content", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("ETag", `"fixed"`)
-		send(w, "image/png", s.result())
-	})
 	return mux
 }
 
@@ -124,11 +98,10 @@ func (s *stub) list() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.polls.Add(1)
-	now := time.Now()
 	var records [][]byte
-	for _, g := range slices.Backward(s.order) {
-		if !g.ended(now) && !s.unlisted.Load() {
-			records = append(records, s.record(g, now))
+	if !s.unlisted.Load() {
+		for _, g := range slices.Backward(s.order) {
+			records = append(records, s.record(g))
 		}
 	}
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
@@ -137,7 +110,7 @@ func (s *stub) list() []byte {
 // take takes an order: of g0, g1 and so on, which do not end.
 func (s *stub) take() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
-	s.add(id, 0)
+	s.add(id)
 	return s.get(id)
 }
 
@@ -150,29 +123,16 @@ func (s *stub) get(id string) []byte {
 		return nil
 	}
 	s.polls.Add(1)
-	return s.record(g, time.Now())
-}
-
-func (s *stub) result() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.content
+	return s.record(g)
 }
 
 // record is the answer about a generation, of about 400 bytes.
-func (s *stub) record(g *generation, now time.Time) []byte {
-	if g.shown.IsZero() && (g.progress > 0 || g.ended(now)) {
-		g.shown = now
+func (s *stub) record(g *generation) []byte {
+	if g.shown.IsZero() && g.progress > 0 {
+		g.shown = time.Now()
 	}
-	status, result := "queued", ""
-	if g.ended(now) {
-		status = "succeeded"
-		result = fmt.Sprintf(`,"contentUrl":"%s/generations/%s/content","contentType":"image/png","sizeBytes":%d`, basePath, g.id, len(s.content))
-	}
-	return fmt.Appendf(nil, `{"id":%q,"modelId":"studio/landscape","status":%q,"costCents":28,"createdAt":%q,`+
+	return fmt.Appendf(nil, `{"id":%q,"modelId":"studio/landscape","status":"queued","costCents":28,"createdAt":%q,`+
 		`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},`+
-		`"queue":"standard","region":"eu-central","progress":%d%s}`,
-		g.id, status, g.created.UTC().Format(time.RFC3339Nano), g.progress, result)
+		`"queue":"standard","region":"eu-central","progress":%d}`,
+		g.id, g.created.UTC().Format(time.RFC3339Nano), g.progress)
 }
-
-func (g *generation) ended(now time.Time) bool { return !g.ends.IsZero() && !now.Before(g.ends) }

@@ -42,44 +42,36 @@ const (
 
 // pushes measures changes of one generation that many watch: the 99th percentile of the time from
 // the catalog's answer to the arrival at a watcher, and the CPU that each watcher takes.
-var pushes = &measurement{flags: pushFlags, measure: func(ctx context.Context, s *scene) (figures, error) {
-	s.catalog.addActive(1)
-	return s.measurePushes(ctx)
-}}
-
-var pushFlags = map[facade][]string{
-	thePeer:  {"-every", "200ms"},
-	theEasel: pushPolls,
-	heldKey:  pushPolls,
-	inSQLite: pushPolls,
-}
-
-var pushPolls = []string{"--poll-min-interval", "200ms", "--poll-max-interval", "200ms", "--poll-rate", "50"}
-
-// measurePushes measures changes of g0.
-func (s *scene) measurePushes(ctx context.Context) (figures, error) {
-	w, err := s.watchers()
-	if err != nil {
-		return nil, err
-	}
-	n := s.load(pushWatches)
-	if err := w.watch(ctx, n, 1); err != nil {
-		return nil, err
-	}
-	time.Sleep(pushPause)
-	var delays []float64
-	cpu, err := growth(ctx, s.server.cpu, func() error {
-		for range pushRounds {
-			p99, err := s.push(ctx, w, n)
-			if err != nil {
-				return err
-			}
-			delays = append(delays, p99)
-			time.Sleep(pushPause)
+var pushes = &measurement{
+	flags: map[facade][]string{
+		thePeer:  {"-every", "200ms"},
+		theEasel: {"--poll-min-interval", "200ms", "--poll-max-interval", "200ms", "--poll-rate", "50"},
+	},
+	measure: func(ctx context.Context, s *scene) (figures, error) {
+		s.catalog.addActive(1)
+		w, err := s.watchers()
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return figures{"push-delay": median(delays), "push-cpu": cpu * 1e6 / float64(pushRounds*n)}, err
+		n := s.load(pushWatches)
+		if err := w.watch(ctx, n, 1); err != nil {
+			return nil, err
+		}
+		time.Sleep(pushPause)
+		var delays []float64
+		cpu, err := growth(ctx, s.server.cpu, func() error {
+			for range pushRounds {
+				p99, err := s.push(ctx, w, n)
+				if err != nil {
+					return err
+				}
+				delays = append(delays, p99)
+				time.Sleep(pushPause)
+			}
+			return nil
+		})
+		return figures{"push-delay": median(delays), "push-cpu": cpu * 1e6 / float64(pushRounds*n)}, err
+	},
 }
 
 // push changes the generation, and gives the 99th percentile of the delays in milliseconds.
