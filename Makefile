@@ -1,6 +1,6 @@
 # Everything here needs Go and make, and the Go module proxy for the first build; what deals with
 # the stubs of other languages also needs Python 3.11, Node 20 and a JDK 17 with Maven.
-# The race detector also needs a C compiler; without one the tests run without it.
+# The race detector also needs a C compiler.
 #
 # `make help` lists what people type. What has no ## is a part of it.
 
@@ -12,7 +12,6 @@ TOOL     = $(ALONE_GO) tool -modfile=internal/tools/go.mod
 # Tools that read our packages are built without go.work and run with it.
 built    = "$$($(ALONE_GO) tool -n -modfile=$(1) $(2))"
 LINT     = $(call built,internal/tools/lint/go.mod,golangci-lint)
-RACE    := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 # The version of the packages of other languages: that of a tag such as v1.2.3 or v1.2.3-rc.1, else none. Sources
@@ -31,7 +30,7 @@ comma    = ,
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build grpcurl demo run test test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-fairness bench-ledger bench-schedule \
+.PHONY: help build grpcurl demo run test test-race test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-ledger bench-schedule \
   check lint tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
@@ -57,19 +56,24 @@ demo: build ## Do the main job once over an embedded sandbox, and paint a pictur
 run: build ## Keep the facade up on its fixed ports over an embedded sandbox
 	bin/easel dev
 
-# What starts real processes: `make test-system` runs it.
-SYSTEM = ./internal/systemtest ./internal/clients ./internal/torture
+# These packages need other programs, or minutes: make test-system runs them, and make test-attacks runs siege.
+SYSTEM  = ./internal/systemtest ./internal/clients ./internal/torture ./internal/simulation
+NIGHTLY = ./internal/siege ./internal/bench
 
 # Debian keeps PostgreSQL out of the PATH.
 POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
-  echo "PostgreSQL is not on this machine: the ledger on it is NOT checked" >&2
+  echo "SKIP: PostgreSQL is not installed, so no test runs on it" >&2
 
-# Tests of scale and tests with one goroutine skip the run with the race detector, which makes
-# everything several times as slow. .ci/nightly runs all of them with it.
-test: ## Run everything that needs Go alone, and what goroutines share once more with the race detector (five minutes)
+# Without this variable no test runs on PostgreSQL.
+test-race test-system test-replicas test-content torture bench-ledger: export EASEL_TEST_POSTGRES = default
+
+test: ## Prove all packages, the contract over gRPC and REST, the ledger on SQLite and clients/go, with Go only (2 minutes)
+	@$(GO) test $(TESTING) $(PACKAGES)
+
+test-race: ## Prove the same with the race detector, and on PostgreSQL if it is installed (8 minutes)
+	@[ '$(shell $(GO) env CGO_ENABLED)' = 1 ] || { echo 'the race detector needs a C compiler: install gcc' >&2; exit 1; }
 	@$(POSTGRES)
-	$(GO) test $(TESTING) $(LONGEST) $(ALONE)
-	$(if $(RACE),@$(call raced,$(GO) test $(TESTING) $(RACE) $(UNRACED) -short -vet=off $(LONGEST) $(SHARED)))
+	@$(call raced,$(GO) test -race $(UNRACED) $(TESTING) $(PACKAGES))
 
 # raced,COMMAND runs tests with the race detector. Now and then it breaks down by itself where tests have virtual
 # time (github.com/golang/go/issues/78156): by a check of its own, or by a signal outside of Go, which no test can bring
@@ -80,22 +84,16 @@ raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
     echo 'the race detector broke down: once more'; $(1); \
   else exit $$(cat .build/race.status); fi
 
-# Tests that run side by side wait most of the time. Without what a debugger reads, binaries are
-# linked in a third of the time. The longest begin first.
-TESTING = -timeout 15m -p 3 -parallel 8 -ldflags=-w
-LONGEST = ./internal/server ./internal/simulation
+# Tests of scale skip -short: .ci/nightly runs all tests without it. Most parallel tests wait. Binaries without debug
+# information link in a third of the time. make check vets.
+TESTING = -short -vet=off -timeout 15m -p 3 -parallel 8 -ldflags=-w
 # SQLite is translated from C: looking at each of its memory accesses takes minutes, and none is of ours.
 UNRACED = -gcflags='modernc.org/sqlite/...=-race=false' -gcflags='modernc.org/libc/...=-race=false'
 
-MODULE = github.com/easel-grpc/easel
-PATHS  = ./cmd/... ./clients/go/... ./internal/... ./internal/bench
-OTHERS = $(LONGEST:./%=$(MODULE)/%) $(SYSTEM:./%=$(MODULE)/%)
-ALONE  = $(filter-out $(OTHERS),$(shell $(GO) list $(PATHS)))
-# Packages with a lock or a group of goroutines, and two whose tests call them from many.
-SHARED = ./clients/go ./internal/ledger $(filter-out $(OTHERS),$(sort $(shell $(GO) list -f \
-  '{{$$p := .ImportPath}}{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "golang.org/x/sync/errgroup")}}{{$$p}} {{end}}{{end}}' $(PATHS))))
+MODULE   = github.com/easel-grpc/easel
+PACKAGES = $(filter-out $(patsubst ./%,$(MODULE)/%,$(SYSTEM) $(NIGHTLY)),$(shell $(GO) list ./cmd/... ./clients/go/... ./internal/...))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Run real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Prove real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -105,7 +103,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	@$(POSTGRES)
 	@mkdir -p .build/page
 	PATH='$(CURDIR)/.build/deploy:$(CURDIR)/.build/validators/bin':"$$PATH" EASEL_PICTURES='$(CURDIR)/.build/page' \
-	  $(GO) test -count=1 -timeout 15m ./internal/systemtest ./internal/torture ./internal/telemetry ./internal/content
+	  $(GO) test -count=1 -timeout 15m $(filter-out ./internal/clients,$(SYSTEM)) ./internal/telemetry ./internal/content
 
 # helm, the OpenTelemetry Collector with the parts that our configuration names, and readers of
 # what Kubernetes and Envoy take.
@@ -213,9 +211,6 @@ bench: build .build/bench ## Measure the facade beside one of stock parts (ten m
 
 bench-counts: build .build/bench
 	.build/bench -counts
-
-bench-fairness: ## Share a catalog that limits between ten teams, through 1 and 4 replicas: shares, pauses, use, refusals (six minutes)
-	$(GO) test ./internal/bench -count=1 -v -run SharedFairly -timeout 20m -fairness
 
 # How many orders the big book has: 10 million take an hour and 30 GB.
 ORDERS ?= 10000000

@@ -51,7 +51,6 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 }
 
 func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
 		if got := (&cli.Program{Name: name}).Self(); got != want {

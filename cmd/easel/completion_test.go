@@ -26,7 +26,6 @@ func TestBashCompletesByTheScript(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash on this machine")
 	}
-	skipWithRace(t)
 	bin := t.TempDir()
 	linkProgram(t, filepath.Join(bin, "easel"))
 	script := `set -eu

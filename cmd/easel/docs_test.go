@@ -80,7 +80,6 @@ func spans(text string) (all []string) {
 // TestEveryCommandThatTheDocsNameExists covers those, too, that no test runs as they stand: they
 // take long, or end when somebody ends them.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
-	skipWithRace(t)
 	var named []string
 	for path, text := range pages(t) {
 		if !strings.HasPrefix(path, "deploy/") { // there are commands of other programs there, too

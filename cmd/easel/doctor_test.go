@@ -26,7 +26,6 @@ func doctored(t *testing.T, url, key string, args ...string) printed {
 }
 
 func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
-	skipWithRace(t)
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {
 			box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Dialect: dialect, Seed: 1, Speed: 50}, false)

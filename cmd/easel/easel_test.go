@@ -37,15 +37,6 @@ const (
 	exitInterrupted      = cli.ExitInterrupted
 )
 
-// skipWithRace is for a test that starts processes, paints for long or parses alone: goroutines race as
-// in other tests.
-func skipWithRace(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it races nothing that others do not: make test runs it without the race detector")
-	}
-}
-
 // printed is what a run of the command left behind.
 type printed struct {
 	exit   int

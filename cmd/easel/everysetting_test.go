@@ -77,7 +77,6 @@ func fetch(t *testing.T, url string) (status int, text string) {
 }
 
 func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
 	db, packages := filepath.Join(t.TempDir(), "catalog.db"), t.TempDir()
@@ -124,7 +123,6 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 // TestTheLongestPollIntervalBoundsTheWaitForAPoll has a render that takes very long: after ten polls the default interval
 // would have taken the better part of a minute.
 func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
 	_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true", "EASEL_SANDBOX_SPEED": "0.001"})
@@ -170,7 +168,6 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 }
 
 func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
 	for _, test := range []struct{ keyFirst, timeout, reason string }{

@@ -12,7 +12,6 @@ import (
 
 // TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
-	skipWithRace(t)
 	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
 	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)
 	if err != nil {

@@ -141,7 +141,6 @@ var faults = []fault{
 }
 
 func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
-	skipWithRace(t)
 	tests := testsByFault(t)
 	for _, f := range faults {
 		switch named := tests[f.id]; {

@@ -93,7 +93,6 @@ func goList(t *testing.T) map[string][]string {
 }
 
 func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
-	skipWithRace(t)
 	packages := goList(t)
 	for name := range allowed {
 		if _, ok := packages[name]; !ok {

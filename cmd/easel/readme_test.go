@@ -31,7 +31,6 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 // TestEveryCommandOfThePagesWorks runs the blocks marked sh as they stand, those of a page against a
 // server on free ports in place of the fixed ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
@@ -79,7 +78,6 @@ const operatingPage = "docs/operating.md"
 
 // TestEveryCommandOfTheTeamsWorks runs those of the operators' page in order, against a server with its callers file.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	text, work := pages(t)[operatingPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")

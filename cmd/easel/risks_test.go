@@ -11,7 +11,6 @@ import (
 
 // TestEachRiskOfAPIsHasTestsThatExist holds the table of SECURITY.md against the tests of the project.
 func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
-	skipWithRace(t)
 	page, err := os.ReadFile(filepath.Join("..", "..", ".github", "SECURITY.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ func write(t *testing.T, text string) string {
 }
 
 func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
-	skipWithRace(t)
 	key := write(t, "key\n")
 	alone := write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
@@ -132,7 +131,6 @@ func TestAnAddressThatIsTakenIsNamedWithTheWayOut(t *testing.T) {
 }
 
 func TestAWrongSandboxSettingIsNamed(t *testing.T) {
-	skipWithRace(t)
 	for _, test := range []struct {
 		args []string
 		name string

@@ -67,7 +67,6 @@ func startDev(t *testing.T, flags ...string) map[string]string {
 }
 
 func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	call := func(exit int, args ...string) printed {
@@ -145,7 +144,6 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 }
 
 func TestEveryAnswerAsJSONParses(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	env, dir := startDev(t), t.TempDir()
 	ask := func(args ...string) map[string]any {
@@ -183,7 +181,6 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 }
 
 func TestTheDemoShowsItAllAndTheSumIsRight(t *testing.T) {
-	skipWithRace(t)
 	file := filepath.Join(t.TempDir(), "demo.png")
 	got := easel(t.Context(), nil, "demo", "--out", file)
 	if got.exit != exitOK || got.stderr != "" {

@@ -22,7 +22,6 @@ func startProgram(t *testing.T, language string) string {
 }
 
 func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	if n := len(shellBlocks(t, page.Start)); n < 2 {
 		t.Errorf("only %d blocks are marked sh", n)
@@ -35,7 +34,6 @@ func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 // TestEveryProgramOfTheGettingStartedWorks runs each as it stands. What the languages beside Go
 // need is where make test-clients installs it.
 func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
-	skipWithRace(t)
 	t.Parallel()
 	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
 	if err != nil {

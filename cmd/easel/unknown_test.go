@@ -16,7 +16,6 @@ func with(env, more map[string]string) map[string]string {
 }
 
 func TestAMisspeltVariableIsNamedInOneLineWithWhatWasMeant(t *testing.T) {
-	skipWithRace(t)
 	dev := startDev(t)
 	for name, meant := range map[string]string{
 		"EASEL_GRPC_ADR":         "EASEL_GRPC_ADDR", // of another command

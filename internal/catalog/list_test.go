@@ -92,9 +92,6 @@ func listAt(seconds int, body string) answer {
 }
 
 func TestAListIsReadAlikeWithALastOneAndWithout(t *testing.T) { // U11 I2
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	for i, first := range listBodies {
 		for j, second := range listBodies {
 			var last remembered

@@ -19,7 +19,7 @@ var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[(?:K|\d+
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 	if testing.Short() {
-		t.Skip("it has one goroutine: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	env := map[string]string{"LANG": "C.UTF-8"}
 	for _, state := range []easelv1.State{easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_QUEUED} {

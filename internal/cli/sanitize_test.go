@@ -174,7 +174,7 @@ func evilCommands(dir string) [][]string {
 
 func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
 	if testing.Short() {
-		t.Skip("on a terminal with colours the same races: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	shown := map[string]bool{}
 	for _, test := range []struct {

@@ -172,10 +172,6 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 		"500":     func(context.Context) (int, error) { return 500, nil },
 		"silent":  func(ctx context.Context) (int, error) { time.Sleep(10 * time.Second); return 500, nil },
 	}
-	if testing.Short() { // the goroutines are the same: make test has all without the race detector
-		delete(deaths, "refused")
-		delete(deaths, "500")
-	}
 	for name, death := range deaths {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {

@@ -14,7 +14,7 @@ import (
 // docs/operating.md has the figures that -v prints: of an idempotency key of 40 letters and a record of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it measures, and shares nothing")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for labels, most := range []int64{2800, 3200} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {

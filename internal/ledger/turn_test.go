@@ -36,7 +36,7 @@ func TestReportsLeaveTheBookToOrdersAndReads(t *testing.T) { // D7
 
 func TestAReportThatTakesTooLongIsNoOutage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for as long as a report may take")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -178,8 +178,8 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 }
 
 func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
-	if testing.Short() { // make test has the race detector on then
-		t.Skip("three days of it take half a minute")
+	if testing.Short() {
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
 		r := s.replica()

@@ -66,9 +66,6 @@ func serveFile(t *testing.T, f *file) *servertest.Site {
 }
 
 func TestARangeIsServedAsHTTPSays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	const size = 5000
 	all := fileBytes(size)
 	for _, test := range []struct {

@@ -84,9 +84,6 @@ func (b *bubble) status(id string) string {
 }
 
 func TestGenerationsTakeVirtualTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{})
 		start := time.Now()
@@ -120,9 +117,6 @@ func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 }
 
 func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	for _, c := range []struct {
 		way    sandbox.Refund
 		states string
@@ -182,9 +176,6 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 }
 
 func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{FailureRate: 0.25})
 		for range 200 {
@@ -204,9 +195,6 @@ func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 }
 
 func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	history := func() (lines []string) {
 		synctest.Test(t, func(t *testing.T) {
 			b := openBubble(t, sandbox.Config{FailureRate: 0.3})

@@ -153,9 +153,6 @@ func TestInputsComeBackDigitForDigit(t *testing.T) {
 }
 
 func TestTheListShowsTheNewestHundredFirst(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	sh := open(t, sandbox.Config{Speed: 0.001})
 	var ids []string
 	for range 105 {

@@ -15,9 +15,6 @@ import (
 // TestEveryDialectHasTheSameHistory runs one customer's day in each dialect, and reads it as a tolerant
 // client would.
 func TestEveryDialectHasTheSameHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	for _, d := range sandbox.Dialects() {
 		t.Run(d.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

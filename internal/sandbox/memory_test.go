@@ -20,7 +20,7 @@ import (
 // file, which reads by others than it writes, and compares every answer with its headers.
 func TestMemoryAnswersAsAFileDoes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	met := map[string]int{}
 	for seed, d := range sandbox.Dialects() {

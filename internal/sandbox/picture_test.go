@@ -23,9 +23,6 @@ func (sh *shop) draw(model, inputs string) reply {
 }
 
 func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	sh := open(t, fast())
 	for _, c := range []struct{ model, inputs, format, size string }{
 		{"studio/landscape", `{"prompt":"a lake at night","size":"320x200"}`, "png", "(320,200)"},
@@ -69,9 +66,6 @@ func colours(img image.Image) int {
 }
 
 func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	sh, other := open(t, fast()), open(t, sandbox.Config{Speed: 2000, Seed: 99})
 	for model, inputs := range map[string]string{
 		"studio/landscape": `{"prompt":"a lake","size":"64x40"}`,
@@ -115,7 +109,7 @@ func TestThePromptSteersTheLight(t *testing.T) {
 
 func TestALargePrintIsTensOfMegabytes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	sh := open(t, fast())
 	id, _ := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x","paper":"a3-plus"}}`)

@@ -22,9 +22,6 @@ func (b *bubble) write(model, inputs string) string {
 }
 
 func TestAHaikuHasFiveSevenAndFiveSyllables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		b := openBubble(t, sandbox.Config{})
 		seen := map[string]bool{}

@@ -287,7 +287,7 @@ func inUse() int64 {
 
 func TestAttackByHTTP2FramesTakesLittleMemoryAndOthersAreServed(t *testing.T) { // L9
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for name, attack := range attacks {
 		for form, encrypted := range map[string]bool{"plaintext": false, "TLS": true} {

@@ -49,7 +49,7 @@ func compressed(t *testing.T, n int64) []byte {
 
 func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // I1
 	if raceDetector {
-		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+		t.Skip("memory is not meaningful under the race detector")
 	}
 	s := newStack(t)
 	bomb := compressed(t, 256<<20)
@@ -86,7 +86,7 @@ func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // I1
 
 func TestALargeBodyWithoutEndCostsLittleMemory(t *testing.T) { // I1
 	if raceDetector {
-		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+		t.Skip("memory is not meaningful under the race detector")
 	}
 	s := newStack(t)
 	body := &endless{}
@@ -113,7 +113,7 @@ func TestALargeBodyWithoutEndCostsLittleMemory(t *testing.T) { // I1
 
 func TestWatchesPostedByStrangersCostBoundedMemory(t *testing.T) { // I1
 	if raceDetector {
-		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+		t.Skip("memory is not meaningful under the race detector")
 	}
 	s := newStack(t)
 	var body bytes.Buffer

@@ -16,9 +16,6 @@ import (
 )
 
 func TestTheDelayOfDetectionIsMeasuredAsItIs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
 		before := otel.GetMeterProvider()

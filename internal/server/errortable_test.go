@@ -94,9 +94,6 @@ var errorCalls = map[string]struct{ method, route string }{
 }
 
 func TestTheErrorTable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it races nothing that other calls do not: make test runs it without the race detector")
-	}
 	t.Parallel()
 	for _, row := range errorTable {
 		t.Run(row.name, func(t *testing.T) { overBoth(t, row.meet, func(o *options) { o.sandbox.Speed = 0.01 }) })

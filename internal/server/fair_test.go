@@ -56,7 +56,7 @@ func (n honest) run(key string) (took time.Duration) {
 }
 
 func TestAttackAbandonedOrdersAndUnreadDownloadsKeepNoOtherWaiting(t *testing.T) { // A8
-	skipAttackWithRace(t)
+	skipShortAttack(t)
 	s := newStack(t)
 	modest, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 10_000})
 	if err != nil {

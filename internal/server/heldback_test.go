@@ -39,12 +39,11 @@ func attackOf(short, full int) int {
 	return short
 }
 
-// skipAttackWithRace is for an attack that fills the processors or waits in real time: its calls race
-// as in the tests of the limits.
-func skipAttackWithRace(t *testing.T) {
+// skipShortAttack skips an attack that uses all processors or waits in real time.
+func skipShortAttack(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing that others do not: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 }
 
@@ -97,7 +96,7 @@ var attackLasts = time.Duration(attackOf(1, 8)) * time.Second
 // Who may call takes his share of the processors: then the neighbour is not held to its times.
 func withstand(t *testing.T, mayCall bool, call func(context.Context) error, attack func(context.Context)) {
 	t.Helper()
-	skipAttackWithRace(t)
+	skipShortAttack(t)
 	lasts := attackLasts
 	quiet := observe(t, lasts, call)
 	ctx, stop := context.WithCancel(t.Context())

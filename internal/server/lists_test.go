@@ -46,7 +46,7 @@ func TestManyListsAtOnceAreOneOfTheCatalog(t *testing.T) { // D5
 
 func TestLargeRendersOfOneTeamSilenceNoOther(t *testing.T) { // D8
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	file := crowd(t, 3)
 	synctest.Test(t, func(t *testing.T) {

@@ -181,7 +181,7 @@ func underLoad(t *testing.T, calls, rate int) (g *goodput, silence time.Duration
 
 func TestUnderThreeTimesItsCapacityItServesAsMuchAsAtItsPeakAndOrdersFirst(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	peak := 0 // of both, with and without the limit
 	for _, limit := range []int{slowLimit, noLimit} {

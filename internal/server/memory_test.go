@@ -49,7 +49,7 @@ func peak(f func()) int64 {
 
 func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *testing.T) {
 	if raceDetector {
-		t.Skip("memory and the speed of the sandbox are not meaningful under the race detector; make test runs this without it")
+		t.Skip("memory and the speed of the sandbox are not meaningful under the race detector")
 	}
 	s := newStack(t, func(o *options) { o.sandbox.Speed = 1e6 })
 	c := grpcCaller{s, s.key}
@@ -119,10 +119,8 @@ func streamREST(t *testing.T, s *stack, id string, into hash.Hash) (int64, error
 }
 
 func TestALargeResultArrivesWholeAndResumesFromAnyOffset(t *testing.T) {
-	// The race detector makes the sandbox's database very slow: a tenth of the size is enough
-	// for it. The whole size runs without it.
 	paper, size := "a3-plus", 60<<20
-	if raceDetector {
+	if testing.Short() {
 		paper, size = "a6", 6<<20
 	}
 	s := newStack(t, func(o *options) { o.sandbox.Speed = 1e6 })

@@ -44,7 +44,7 @@ func dearest() map[string]*structpb.Struct {
 // A request stands in memory as it has come, in one piece, and decoded, all at the same time.
 func TestTheDearestRequestCostsNoMoreThanAPlace(t *testing.T) { // D1 D2
 	if testing.Short() {
-		t.Skip("memory is not meaningful under the race detector; make test runs this without it")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for name, inputs := range dearest() {
 		t.Run(name, func(t *testing.T) {

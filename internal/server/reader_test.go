@@ -321,7 +321,7 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 
 func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { // L3
 	times := soak(25_000, 1_000_000)
-	if raceDetector {
+	if testing.Short() {
 		times = 5_000
 	}
 	s := newStack(t, func(o *options) { o.sandbox.Speed = 1e-4 })

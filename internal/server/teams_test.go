@@ -22,10 +22,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// databases are those that a ledger may stand in.
+// databases returns a function for each kind of ledger, which creates an empty one.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // the goroutines are the same: make test has both without the race detector
-		return map[string]func(*testing.T) string{"PostgreSQL": postgresLedger}
+	if testing.Short() { // memory is SQLite too
+		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 }

@@ -101,9 +101,6 @@ func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
 }
 
 func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each has the same goroutines: make test runs it without the race detector")
-	}
 	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {

@@ -43,9 +43,6 @@ func within(times []time.Time, from, to time.Time) int {
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
 func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		for _, id := range ids {
@@ -65,7 +62,7 @@ func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
 
 func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(id string) bool{
 		"a list of nothing":     func(string) bool { return false },
@@ -99,7 +96,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 
 func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
@@ -119,9 +116,6 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 }
 
 func TestAWatchOfOneIsAsMuchWorthAsAWatchOfAThousand(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
-	}
 	states, ids := generations(1000)
 	states["single"] = queued
 	inBubble(t, states, func(b *bench) {
@@ -194,7 +188,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (unlisted) List(context.Context, catalog.Credential, time.Time) (*catalog.L
 
 func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		const streams, each, rate, seconds = 2, 1000, 400, 3

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -25,8 +24,8 @@ var (
 func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 	many := *seeds
 	if many == 0 {
-		if many = 300; raced() {
-			many = 30 // and 300 without the detector
+		if many = 300; testing.Short() {
+			many = 30
 		}
 	}
 	for seed := *fromSeed; seed < *fromSeed+many && !t.Failed(); seed++ {
@@ -38,12 +37,6 @@ func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 			t.Logf("again: go test ./internal/watch -run ARandomRun -seeds 1 -from-seed %d", seed)
 		}
 	}
-}
-
-// raced reports whether the race detector is on.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // chaos is one random run: two credentials, and what is done to them and by them.

@@ -278,7 +278,7 @@ func requestsOf(t *testing.T, replicas int, generations int, d time.Duration) (n
 
 func TestEightReplicasCostTheRequestsOfOne(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for _, of := range []struct {
 		name        string

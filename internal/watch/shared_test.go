@@ -174,7 +174,7 @@ func TestAPauseIsKnownOfAReplicaThatWatchesNothing(t *testing.T) {
 
 func TestAllReplicasKeepToOneRate(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	ids, states := manyIDs(300)
 	inGroup(t, 4, states, func(g *group) {

@@ -12,7 +12,7 @@ import (
 
 func TestWithoutTheBookEachPollsAtItsPartOfTheRate(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	for name, trouble := range map[string]func(*way){
 		"away": func(r *way) { r.away = true },
@@ -161,7 +161,7 @@ func randomGroup(t *testing.T, seed uint64) {
 // A book that comes and goes is none to spend the rate twice: what each may do alone is planned anew at its part.
 func TestABookThatComesAndGoesCostsFewRequestsMore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale and races nothing: make test runs it without the race detector")
+		t.Skip("it is of scale: .ci/nightly runs it")
 	}
 	ids, states := manyIDs(100)
 	inGroup(t, 6, states, func(g *group) {
