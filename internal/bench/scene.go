@@ -19,7 +19,7 @@ type scene struct {
 	catalog *stub
 	server  *process
 	client  easelv1.GenerationServiceClient
-	undo    []func() // of the started parts, in the order of their start
+	undo    []func() // functions that stop the started parts, in the order of their start
 }
 
 // start starts all parts of a scene.

@@ -80,7 +80,7 @@ func Database(t testing.TB) string {
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "the book?.db") },
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "the ledger?.db") },
 		"PostgreSQL": func(t *testing.T) string { return Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, url(t)) })
