@@ -6,6 +6,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -40,7 +41,7 @@ func grammar() cli.Grammar {
 			kong.Description("Paid renders over gRPC: order once, watch instead of polling, get the bytes whole."),
 			kong.ExplicitGroups(groups()),
 			cli.LongHelp(longHelp),
-			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath},
+			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "orderstates": strings.Join(admin.OrderStates, ",")},
 		},
 	}
 }

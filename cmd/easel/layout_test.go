@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
-	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/gate", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
+	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/gate", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},

@@ -20,7 +20,7 @@ import (
 )
 
 type ordersCmd struct {
-	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, or those of unknown outcome, with money reserved, or of an owner."`
+	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, of all owners."`
 	Get     ordersGetCmd     `cmd:"" help:"Show an order with each movement of its money, by its id, its render or its idempotency key."`
 	Resolve ordersResolveCmd `cmd:"" help:"Say what became of an order that stays unknown."`
 }
@@ -32,23 +32,41 @@ type ordersListCmd struct {
 	Held     bool   `help:"Orders that were open when the ledger was copied or restored, and that wait for their callers or for easel orders resolve."`
 	Owner    string `placeholder:"OWNER" help:"Orders of this owner alone: a team, or a caller without one."`
 	Unowned  bool   `help:"Orders alone of owners that the callers file in force does not have."`
-	Output   string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+
+	State  string     `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
+	Since  string     `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
+	Label  cli.Labels `placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
+	Limit  int        `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
+	Output string     `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
 // Run lists orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
-	asked := admin.OrderQuery{Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned}
-	heads := "ORDER\tTIME\tSTATE\tRESERVED\tCOST\tUNTIL\tOWNER\tCALLER\tKEY\tMODEL\tRENDER\tCLAIMS\tPROBLEM" // what fits most terminals first
-	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, heads, func(o admin.Order) []string {
-		reserved := ""
-		if o.ReservedCents != 0 {
-			reserved = cli.Money(o.ReservedCents, "")
+	asked := admin.OrderQuery{
+		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned, State: c.State, Labels: c.Label, Limit: c.Limit,
+	}
+	if c.Since != "" {
+		var err error
+		if asked.Since, err = sinceOf(c.Since); err != nil {
+			return err
 		}
-		return []string{
-			o.ID, utc(&o.OrderTime), o.State, reserved, costOf(o), utc(o.SentAgainUntil),
-			o.Owner, o.Caller, o.IdempotencyKey, o.ModelID, o.GenerationID, strconv.Itoa(o.Claims), o.Problem,
-		}
-	})
+	}
+	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, orderHeads, orderRow)
+}
+
+// orderHeads are the columns of orders. A narrow terminal shows the first ones.
+const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tCLAIMS"
+
+// orderRow returns the row of an order.
+func orderRow(o admin.Order) []string {
+	reserved := ""
+	if o.ReservedCents != 0 {
+		reserved = cli.Money(o.ReservedCents, "")
+	}
+	return []string{
+		o.State, o.GenerationID, o.IdempotencyKey, utc(&o.OrderTime), o.Owner, reserved, costOf(o), o.Problem,
+		utc(o.SentAgainUntil), o.ID, o.Caller, o.ModelID, strconv.Itoa(o.Claims),
+	}
 }
 
 // utc is a time for people; "" where there is none.
@@ -155,7 +173,7 @@ func heldText(o admin.Order) string {
 
 type ordersResolveCmd struct {
 	adminFlags
-	Order   string `arg:"" name:"id" help:"The order, as easel orders list has it."`
+	Name    string `arg:"" name:"name" help:"The id of the order, the id of its render, or its idempotency key."`
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
 	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its money is free again, and its idempotency key too."`
 	Force   bool   `help:"Record the generation of --placed without asking the catalog for it."`
@@ -163,11 +181,15 @@ type ordersResolveCmd struct {
 
 // Run resolves an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
-	asked := admin.Resolution{ID: c.Order, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
-	if _, err := c.ask(ctx, p, http.MethodPost, "/orders:resolve", asked); err != nil {
+	asked := admin.Resolution{ID: c.Name, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
+	text, err := c.ask(ctx, p, http.MethodPost, "/orders:resolve", asked)
+	if err == nil {
+		err = json.Unmarshal(text, &asked)
+	}
+	if err != nil {
 		return err
 	}
-	console, done := p.Console(), c.Order+" is resolved"
+	console, done := p.Console(), asked.ID+" is resolved"
 	if c.Force && c.Placed != "" {
 		done += ", and the catalog was not asked for " + c.Placed
 	}

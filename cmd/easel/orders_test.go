@@ -33,7 +33,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 	for _, secret := range []string{"an older API key", key} {
 		o, free, err := book.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: secret, UpstreamKey: secret, ModelID: "studio/poster", Digest: "d",
-			APIKey: catalog.Held(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11,
+			APIKey: catalog.Held(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret},
 		})
 		if err != nil || !free {
 			t.Fatal(free, err)
@@ -73,23 +73,30 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitOK, "HTTP 402, insufficient balance: no money", "list", "--unknown")
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
 	run(exitOK, `"sent_again_until":"`, "list", "--unknown", "-o", "json")
-	run(exitOK, "There are none", "list")
+	run(exitOK, rotated, "list")
+	run(exitOK, "There are none", "list", "--state", "succeeded")
+	run(exitOK, rotated, "list", "--state", "unknown", "--since", "1h", "--label", "campaign=an older API key")
+	run(exitOK, "There are none", "list", "--label", "campaign=autumn")
+	run(exitOK, "There are none", "list", "--since", time.Now().Add(time.Hour).Format(time.RFC3339))
+	run(exitUsage, "--since must be", "list", "--since", "yesterday")
+	run(exitUsage, "not NAME=VALUE", "list", "--label", "campaign")
 	run(exitOK, rotated, "list", "--reserved", "--owner", "studio")
 	run(exitOK, "There are none", "list", "--reserved", "--owner", "shop")
 	run(exitUsage, "there is no callers file", "list", "--unowned")
 	run(exitNotFound, "no order, render or idempotency key ord_nowhere", "get", "ord_nowhere")
 	run(exitOK, "sent again until", "get", live)
 	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")
-	run(exitUsage, "there is no order ord_nowhere", "resolve", "ord_nowhere", "--refused")
+	run(exitUsage, "no order, render or idempotency key ord_nowhere", "resolve", "ord_nowhere", "--refused")
 	run(exitUsage, "--placed", "resolve", rotated)
 	run(exitUsage, "callers could not name", "resolve", rotated, "--placed", "a/b", "--force")
 	run(exitUsage, "the catalog has no gen_0", "resolve", rotated, "--placed", "gen_0")
 	run(exitUsage, "gen_2 is of the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
 	run(exitOK, "the catalog was not asked for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
-	run(exitOK, "is resolved", "resolve", rotated, "--refused") // it was wrong
-	run(exitOK, "There are none", "list")
-	run(exitOK, "is resolved", "resolve", rotated, "--placed", "gen_1")
+	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // it was wrong
+	run(exitOK, rotated, "list", "--state", "refused")
+	run(exitOK, "There are none", "list", "--state", "placed")
+	run(exitOK, rotated+" is resolved", "resolve", "an older API key", "--placed", "gen_1")
 	run(exitOK, "gen_1", "list")
 	run(exitOK, live, "list", "--unknown")
 	run(exitOK, "an operator has said what became of it", "get", "gen_1")
@@ -116,6 +123,34 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	}
 	env["EASEL_ADMIN_ADDR"] = "127.0.0.1:1"
 	run(exitRetry, "--admin-addr", "list")
+}
+
+func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "http://127.0.0.1:1", ResendWindow: 12 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"studio", "shop"} {
+		if _, _, err := book.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: "monday", UpstreamKey: owner, ModelID: "m", Digest: "d", APIKey: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_LEDGER_URL": url, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
+	got := easelEnv(t.Context(), nil, env, "orders", "resolve", "monday", "--refused")
+	if named := regexp.MustCompile(`ord_\w+ of (studio|shop)`).FindAllString(got.stderr, -1); got.exit != exitUsage || len(named) != 2 {
+		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
+	}
+	one := easelEnv(t.Context(), nil, env, "orders", "list", "--limit", "1", "-o", "json")
+	if strings.Count(one.stdout, `"id"`) != 1 {
+		t.Errorf("a list of one is\n%s%s", one.stdout, one.stderr)
+	}
 }
 
 func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/terminal"
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
@@ -121,6 +124,30 @@ func TestAnErrorInTheMiddleStandsAloneOnATerminal(t *testing.T) {
 	for line := range strings.Lines(last) {
 		if strings.Contains(line, "easel: ") && !strings.HasPrefix(line, "easel: ") {
 			t.Errorf("the error does not begin a line: %q", line)
+		}
+	}
+}
+
+func TestOrdersKeepTheirKeyAndRenderOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t, 100, 24)
+	console := (&cli.Program{Stdout: term.Child, Stderr: term.Child, Lookup: func(string) (string, bool) { return "", false }}).Console()
+	one, cents := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC), int64(11)
+	orders := []admin.Order{
+		{ID: "ord_PW6MQ77EPVLAQ2RH53K6RK576R", OrderTime: one, Owner: "studio", Caller: "poster-service", IdempotencyKey: "0f8fad5b-d9cb-469f-a165-70867728950e", ModelID: "studio/landscape", GenerationID: "gen_rjtegnw0qrg6ndetzp4j", State: "succeeded", CostCents: &cents, Claims: 1},
+		{ID: "ord_AW6MQ77EPVLAQ2RH53K6RK576R", OrderTime: one, Owner: "studio", Caller: "poster-service", IdempotencyKey: strings.Repeat("k", 200), ModelID: "studio/landscape", State: "unknown", ReservedCents: 11, Claims: 1, Problem: "HTTP 503"},
+	}
+	var rows [][]terminal.Cell
+	for _, o := range orders {
+		rows = append(rows, terminal.Cells(orderRow(o)...))
+	}
+	if err := printTable(console, orderHeads, rows); err != nil {
+		t.Fatal(err)
+	}
+	screen := term.Until(t, "rows", func(s string) bool { return strings.Contains(s, "-o json") })
+	for _, want := range []string{"KEY", "RENDER", "0f8fad5b-d9cb-469f-a165-70867728950e", "gen_rjtegnw0qrg6ndetzp4j", "kkkkkkkk", "succeeded", "unknown"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("%s is not on\n%s", want, screen)
 		}
 	}
 }

@@ -1,17 +1,23 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// listed is how many orders or events operators see.
+// listed is the maximum number of orders, events or lines of the audit in one response.
 const listed = 1000
 
 // Orders are the orders of the ledger, for operators.
@@ -100,15 +106,35 @@ type OrderQuery struct {
 	// Owner is whose they are; "" is everybody's. Unowned chooses those of owners that the callers file does not have.
 	Owner   string
 	Unowned bool
+	// State is the state as [Order] has it; "" is every state.
+	State string
+	// Since is the earliest time of an order. Zero means every time.
+	Since time.Time
+	// Labels must all be on the order.
+	Labels map[string]string
+	// Limit is the maximum number of orders. Zero means [listed].
+	Limit int
 }
+
+// OrderStates are the values of [OrderQuery.State].
+var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
 // Values are the query of an address.
 func (q OrderQuery) Values() url.Values {
 	v := url.Values{}
-	for name, text := range map[string]string{"name": q.Name, "owner": q.Owner} {
+	for name, text := range map[string]string{"name": q.Name, "owner": q.Owner, "state": q.State} {
 		if text != "" {
 			v.Set(name, text)
 		}
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	for name, value := range q.Labels {
+		v.Add("label", name+"="+value)
 	}
 	for name, set := range map[string]bool{"unknown": q.Unknown, "reserved": q.Reserved, "held": q.Held, "unowned": q.Unowned} {
 		if set {
@@ -118,14 +144,36 @@ func (q OrderQuery) Values() url.Values {
 	return v
 }
 
-func orderQueryOf(v url.Values) OrderQuery {
+// orderQueryOf parses the query of an address.
+func orderQueryOf(v url.Values) (q OrderQuery, err error) {
 	is := func(name string) bool { return v.Get(name) == "true" }
-	return OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Held: is("held"), Unowned: is("unowned")}
+	q = OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Held: is("held"), Unowned: is("unowned"), State: v.Get("state")}
+	if q.State != "" && !slices.Contains(OrderStates, q.State) {
+		err = fmt.Errorf("state must be one of %s", strings.Join(OrderStates, ", "))
+	}
+	if q.Since.UnmarshalText([]byte(v.Get("since"))) != nil && v.Has("since") {
+		err = errors.New(sinceRule)
+	}
+	if q.Limit, _ = strconv.Atoi(v.Get("limit")); v.Has("limit") && (q.Limit < 1 || q.Limit > listed) {
+		err = fmt.Errorf("limit must be from 1 to %d", listed)
+	}
+	q.Labels = map[string]string{}
+	for _, label := range v["label"] {
+		name, value, ok := strings.Cut(label, "=")
+		if q.Labels[name] = value; !ok {
+			err = fmt.Errorf("label %q is not NAME=VALUE", label)
+		}
+	}
+	return q, err
 }
 
 // list answers GET /orders: those that a query chooses, or those of one name, with their movements.
 func (o Orders) list(w http.ResponseWriter, r *http.Request) {
-	asked := orderQueryOf(r.URL.Query())
+	asked, err := orderQueryOf(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	if asked.Unowned && o.Owners == nil {
 		http.Error(w, "there is no callers file here, which would say who owns orders", http.StatusConflict)
 		return
@@ -140,7 +188,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 
 // choose gives the orders that a query chooses.
 func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
-	filter, all := ledger.Filter{Unresolved: asked.Unknown, Reserved: asked.Reserved, Held: asked.Held}, []Order{}
+	filter, all := asked.filter(), []Order{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner
 	}
@@ -155,11 +203,23 @@ func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
 			return all, nil
 		}
 	}
-	found, err := o.Ledger.List(ctx, filter, ledger.Position{}, listed)
+	found, err := o.Ledger.List(ctx, filter, ledger.Position{}, cmp.Or(asked.Limit, listed))
 	for _, one := range found {
 		all = append(all, o.order(one))
 	}
 	return all, err
+}
+
+// filter returns the filter of the ledger, without owners.
+func (q OrderQuery) filter() ledger.Filter {
+	f := ledger.Filter{Unresolved: q.Unknown || q.State == "unknown", Refused: q.State == "refused", Deleted: q.State == "deleted", Reserved: q.Reserved, Held: q.Held, Labels: q.Labels, Since: q.Since}
+	for status := lifecycle.Unseen; status <= lifecycle.Refunded; status++ {
+		if q.State == status.String() {
+			f.Statuses = []lifecycle.Status{status}
+		}
+	}
+	f.AnyState = q.State == ""
+	return f
 }
 
 // mostNamed bounds the orders of one name, each of which has lines of its own.

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -11,6 +13,7 @@ import (
 
 // Resolution is what an operator says of an order.
 type Resolution struct {
+	// ID is the id of the order, its generation or its idempotency key. In a response it is the id.
 	ID string `json:"id"`
 	// Placed is the generation that the order has placed. Without one, Refused has to be set.
 	Placed  string `json:"placed,omitempty"`
@@ -29,15 +32,39 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
 		return
 	}
-	hindrance, err := o.record(r.Context(), asked)
+	id, hindrance, err := o.idOf(r.Context(), asked.ID)
+	if asked.ID = id; id != "" {
+		hindrance, err = o.record(r.Context(), asked)
+	}
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case hindrance != "":
 		http.Error(w, hindrance, http.StatusConflict)
 	default:
-		w.WriteHeader(http.StatusNoContent)
+		answer(w, asked, nil)
 	}
+}
+
+// idOf returns the id of the one order with a name. If it returns none, problem is the reason.
+func (o Orders) idOf(ctx context.Context, name string) (id, problem string, err error) {
+	found, err := o.Ledger.Find(ctx, name, mostNamed)
+	var names []string
+	for _, one := range found {
+		if one.ID == name {
+			return name, "", nil
+		}
+		names = append(names, one.ID+" of "+cmp.Or(one.Owner, "nobody"))
+	}
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(found) == 0:
+		return "", "the ledger has no order, render or idempotency key " + name + ": easel orders list has the newest", nil
+	case len(found) > 1:
+		return "", name + " is the name of several orders, take the id of one: " + strings.Join(names, ", "), nil
+	}
+	return found[0].ID, "", nil
 }
 
 // record records what became of an order. hindrance says why it can't be; "" where it is recorded.

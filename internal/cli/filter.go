@@ -13,7 +13,7 @@ import (
 // filterFlags choose renders by what does not change.
 type filterFlags struct {
 	Model string `placeholder:"MODEL" help:"Only renders of this model."`
-	Label labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
+	Label Labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
 	Owner string `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
@@ -38,11 +38,11 @@ func (f *filterFlags) words() (words []string) {
 	return words
 }
 
-// labels are those of orders by their names, on a command line each as NAME=VALUE.
-type labels map[string]string
+// Labels are the labels of an order by name, on a command line each as NAME=VALUE.
+type Labels map[string]string
 
 // UnmarshalText takes one more. The parser has made the map.
-func (l *labels) UnmarshalText(text []byte) error {
+func (l *Labels) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), "=")
 	if !ok || name == "" {
 		return fmt.Errorf("%q is not NAME=VALUE", text)

@@ -21,7 +21,7 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
 	MaxCost        Amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
-	Label          labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
+	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`

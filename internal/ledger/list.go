@@ -28,9 +28,11 @@ type Filter struct {
 	Labels map[string]string
 	// Since is the time from which on they were written; zero is any.
 	Since time.Time
-	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next four they have placed
+	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next five they have placed
 	// a generation.
 	AnyState bool
+	// Refused chooses orders that the catalog has refused.
+	Refused bool
 	// Unresolved chooses orders of unknown outcome.
 	Unresolved bool
 	// Unsettled chooses orders whose money may still move.
@@ -81,6 +83,8 @@ func (f Filter) clauses() *clauses {
 	switch {
 	case f.Unresolved:
 		c.add("state = {open}")
+	case f.Refused:
+		c.add("state = {refused}")
 	case f.Reserved, f.Held, f.AnyState:
 	case f.Unsettled:
 		c.add("state = {placed} AND settled = 0")

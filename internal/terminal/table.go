@@ -46,9 +46,16 @@ func (c *Console) Table(heads []string, rows [][]Cell) {
 
 // fit takes the columns away that a terminal has no room for, and gives their heads. The last one that stays may be cut.
 func (c *Console) fit(heads []string, widths []int) (missing []string) {
-	const least = 8 // letters of a column that is cut
-	room, at := c.WidthOf(c.OutStyle), 0
+	const least, most = 8, 40 // letters of a column that is cut
+	room, at, all := c.WidthOf(c.OutStyle), 0, 0
+	for _, width := range widths {
+		all += width + min(width, 2)
+	}
 	for i, width := range widths {
+		if room > 0 && all > room && i < len(widths)-1 {
+			width = min(width, most)
+			widths[i] = width
+		}
 		switch {
 		case width == 0 || room == 0:
 		case at+min(width, least) < room:
@@ -66,6 +73,9 @@ func (c *Console) tableLine(row []Cell, widths []int) string {
 	for i, cell := range row {
 		if widths[i] == 0 {
 			continue
+		}
+		if Width(cell.Text) > widths[i] {
+			cell.Text = Cut(cell.Text, widths[i]-1) + c.OutStyle.Either("…", "~")
 		}
 		if cell.Text != "" {
 			line.WriteString(strings.Repeat(" ", pending) + c.OutStyle.Paint(cell.Colour, cell.Text))
