@@ -28,6 +28,21 @@ func (e *Doubt) Error() string {
 // Unwrap gives what the database said.
 func (e *Doubt) Unwrap() error { return e.Err }
 
+// Contradiction is an error of a change that a constraint of the database refuses: nothing was recorded. It is a fault of
+// the ledger, or of this program.
+type Contradiction struct{ Err error }
+
+func (e *Contradiction) Error() string { return "the change contradicts the ledger: " + e.Err.Error() }
+
+// Unwrap returns the error of the database.
+func (e *Contradiction) Unwrap() error { return e.Err }
+
+// IsFault reports whether an error is a fault of the ledger that does not pass by itself.
+func IsFault(err error) bool {
+	_, contradicts := errors.AsType[*Contradiction](err)
+	return contradicts || errors.Is(err, ErrGenerationTaken)
+}
+
 // Disagreed is the error of a [Request.Agreed]: nothing was written.
 type Disagreed struct{ Err error }
 

@@ -297,6 +297,11 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 			outcome = lifecycle.Uncertain
 		}
 		step = o.Concluded(claim, outcome, c.Generation)
+		if o.State == lifecycle.Refused && step.Order.State == lifecycle.Placed {
+			if err := l.leaveKey(tx, *o); err != nil {
+				return err
+			}
+		}
 		return l.conclude(tx, *o, step.Order, c)
 	})
 	if taken && err == nil {
@@ -311,6 +316,16 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
 	err = l.inGroup(ctx, budgetsOf(o.Owner, o.Time), o.IdempotencyKey, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
+}
+
+// leaveKey leaves the idempotency key of an order that was called refused, and is not, to the order that has been written
+// under it since then. Its own key becomes one that no caller can send, as it has a blank.
+func (l *Ledger) leaveKey(tx *transaction, o Order) error {
+	other, err := l.sameKey(tx, o)
+	if err == nil && other != nil {
+		_, err = tx.exec(`UPDATE orders SET idempotency_key = idempotency_key || ' ' || id WHERE id = $1`, o.ID)
+	}
+	return err
 }
 
 // Resolution is what an operator says of an order.

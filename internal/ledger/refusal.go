@@ -62,6 +62,17 @@ func orElse(cure string) string {
 	return cure
 }
 
+// contradicts reports whether an error is that of a constraint, of the class 23 of PostgreSQL or the same of SQLite.
+func contradicts(err error) bool {
+	if file, ok := errors.AsType[*modernc.Error](err); ok {
+		return file.Code()&0xff == sqliteConstraint
+	}
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.HasPrefix(server.Code, "23")
+}
+
+const sqliteConstraint = 19
+
 // sqliteCodes are the codes of SQLite that mean what a class of PostgreSQL's means, or have a name here.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",

@@ -36,8 +36,9 @@ const AnswerTime = 5 * time.Second
 const attempts = 5
 
 // inTransaction commits what do has done, unless do fails. Its errors are a closed set: a [*BudgetError],
-// [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], that of a context that has ended, an [*Unavailable], a [*Busy], and
-// a [*Doubt], which alone leaves open whether anything was recorded. do may be called again.
+// [ErrGenerationTaken], [ErrKeyTaken], a [*Disagreed], a [*Contradiction], that of a context that has ended, an
+// [*Unavailable], a [*Busy], and a [*Doubt], the only one that leaves open whether anything was recorded. do may be called
+// again.
 func (l *Ledger) inTransaction(ctx context.Context, do func(*transaction) error) (err error) {
 	return l.repeated(ctx, do, (*Ledger).once)
 }
@@ -207,6 +208,9 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 	}
 	if _, busy := errors.AsType[*Busy](err); busy {
 		return err
+	}
+	if contradicts(err) {
+		return &Contradiction{err}
 	}
 	if l.isSlow(ctx, err) {
 		return &Busy{err, 0}

@@ -247,7 +247,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Book,
-		Text: "Faults of the book that this process has met: two orders have one generation, or one order has two. The log names them.",
+		Text: "Faults of the ledger that this process has met: two orders have one generation, one order has two, or a change contradicts the ledger. The log names them.",
 	},
 	{
 		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Book,

@@ -1,0 +1,55 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// An operator calls an order refused whose POST hangs still, and its caller orders again under the freed key. Then the
+// catalog names a generation for the first.
+func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // M2, M10
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		first := write(t, l, request("monday"))
+		l.Exec(t, `UPDATE orders SET claimed_until = 0`)
+		if _, possible, err := l.Resolve(t.Context(), first.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
+			t.Fatal(possible, err)
+		}
+		second := write(t, l, request("monday"))
+		step, err := l.Conclude(t.Context(), first.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_1", CostCents: cents(11), Written: &first})
+		if err != nil || step.Action != lifecycle.Report || step.Answer != lifecycle.Replay {
+			t.Errorf("the late generation gives %+v, %v", step, err)
+		}
+		if own, err := l.Own(t.Context(), nil, "gen_1"); err != nil || own["gen_1"].ID != first.ID || *own["gen_1"].CostCents != 11 {
+			t.Errorf("the ledger has %+v, %v", own, err)
+		}
+		if o, step := call(t, l, request("monday")); o.ID != second.ID || step.Action != lifecycle.Wait {
+			t.Errorf("the key is that of %+v, %+v", o, step)
+		}
+		if answer := conclude(t, l, second, lifecycle.Named, "gen_2"); answer != lifecycle.Replay {
+			t.Errorf("the second order is %v", answer)
+		}
+		if _, differences := verify(t, url); len(differences) > 0 {
+			t.Error(differences)
+		}
+	})
+}
+
+func TestAContradictionIsNotAnOutage(t *testing.T) { // M14
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		o := write(t, l, request("k"))
+		_, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(-1)})
+		if _, ok := errors.AsType[*ledger.Contradiction](err); !ok || !ledger.IsFault(err) {
+			t.Errorf("a charge below zero gives %v", err)
+		}
+		other := write(t, l, request("other"))
+		conclude(t, l, o, lifecycle.Named, "g1")
+		if _, err := l.Conclude(t.Context(), other.ID, other.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !ledger.IsFault(err) {
+			t.Errorf("a generation of two orders gives %v", err)
+		}
+	})
+}
