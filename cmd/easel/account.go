@@ -67,14 +67,15 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered are the errors of a catalog that may name the account later, and of an API key that is worth nothing.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key of the start. While the catalog or the ledger does not answer, it is checked again in the
-// background: fail ends the server where it is another account's.
+// begin checks the API key of the start. While the catalog or the ledger does not answer, no order is sent, and the key is
+// checked again in the background: fail ends the server if it is another account's.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fail func(error)) (stop func(), err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {
 		return func() {}, first
 	}
-	g.logger.WarnContext(ctx, "it is not known yet whether the API key is of the account of the ledger", "error", first)
+	g.book.AccountUnknown.Store(true)
+	g.logger.WarnContext(ctx, "account check pending", "effect", "orders are rejected", "error", first)
 	return begin(ctx, func(ctx context.Context) {
 		ticks := time.NewTicker(accountPause)
 		defer ticks.Stop()
@@ -84,8 +85,12 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fai
 			case <-ctx.Done():
 				return
 			}
-			if err = g.check(ctx, key()); errors.Is(err, errOtherAccount) {
+			switch err = g.check(ctx, key()); {
+			case errors.Is(err, errOtherAccount):
 				fail(err)
+			case err == nil:
+				g.book.AccountUnknown.Store(false)
+				g.logger.InfoContext(ctx, "account check passed")
 			}
 		}
 	}), nil

@@ -155,8 +155,14 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
+				if !g.book.AccountUnknown.Load() {
+					t.Error("orders are sent before the account is known")
+				}
 				g.away.Store(false)
 				time.Sleep(2 * accountPause)
+				if g.book.AccountUnknown.Load() != other {
+					t.Errorf("orders are rejected: %v", !other)
+				}
 				stop()
 				select {
 				case err := <-failed:

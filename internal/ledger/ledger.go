@@ -76,6 +76,9 @@ type Ledger struct {
 
 	// Counts is what this process has found in the book since its start.
 	Counts Counts
+	// AccountUnknown is set until the account of a shared API key is known to be that of the ledger: see
+	// [Ledger.BelongsTo]. No order is sent before.
+	AccountUnknown atomic.Bool
 }
 
 // Counts count what operators should know of.

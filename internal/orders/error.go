@@ -44,6 +44,8 @@ var (
 	// order was placed.
 	ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
 
+	// ErrAccountUnknown means that it is not known yet whether the shared API key is of the account of the ledger.
+	ErrAccountUnknown = errors.New("account of the API key not known yet")
 	errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
 	// errTermsChanged means that the terms of the caller have changed while its order was quoted.
 	errTermsChanged = errors.New("the terms of the caller have changed")

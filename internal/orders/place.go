@@ -82,6 +82,9 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
 	}
+	if cred.Held && o.Ledger.AccountUnknown.Load() {
+		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
+	}
 	digest, err := digestOf(r.ModelID, r.Inputs)
 	if err != nil {
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: catalog.OpCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}

@@ -2,6 +2,7 @@ package orders_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,38 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 		receipt, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour"))
 		if late := receipt.Placed.Sub(begun); err != nil || late > time.Second {
 			s.Errorf("placed %v after the call began, %v", late, err)
+		}
+	})
+}
+
+func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "before", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		if err := r.orders.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		restarted, posts := s.replica(), 0
+		restarted.befores(func(req *http.Request) error {
+			if isOrder(req) {
+				posts++
+			}
+			return nil
+		})
+		s.ledger.AccountUnknown.Store(true)
+		_, err := restarted.place("studio", "new", "a harbour")
+		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, orders.ErrAccountUnknown) {
+			s.Errorf("a new order gives %v", err)
+		}
+		if restarted.recover(time.Minute); posts > 0 {
+			s.Errorf("%d orders are sent", posts)
+		}
+		s.ledger.AccountUnknown.Store(false)
+		if restarted.recover(time.Minute); posts != 1 {
+			s.Errorf("afterwards %d orders are sent", posts)
 		}
 	})
 }

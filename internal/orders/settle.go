@@ -35,6 +35,9 @@ func (o *Orders) Settle(ctx context.Context, held catalog.Credential) {
 			rest--
 			continue
 		}
+		if o.Ledger.AccountUnknown.Load() { // another account has none of the generations
+			continue
+		}
 		taken, err := o.takeDuty(ctx, settleDuty, holder, settleClaim)
 		if err == nil && taken && o.settle(ctx, held) != nil {
 			rest = settleRests

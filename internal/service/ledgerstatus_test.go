@@ -25,8 +25,10 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 	}{
 		"does not answer":    {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
 		"has too much to do": {&ledger.Busy{Err: secret, After: time.Minute}, codes.ResourceExhausted, "OVERLOADED", true, false},
-		"in doubt":           {&ledger.Doubt{Err: secret}, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
-		"an id twice":        {ledger.ErrGenerationTaken, codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", true, true},
+		"in doubt":           {&ledger.Doubt{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
+		"an id twice":        {ledger.ErrGenerationTaken, codes.Internal, "INTERNAL", false, true},
+		"a contradiction":    {&ledger.Contradiction{Err: secret}, codes.Internal, "INTERNAL", false, true},
+		"an unknown account": {&orders.Error{Outcome: orders.NotPlacedByThisCall, Err: orders.ErrAccountUnknown}, codes.Unavailable, "UPSTREAM_UNAVAILABLE", true, false},
 		"a budget":           {&ledger.BudgetError{Period: "day"}, codes.ResourceExhausted, "BUDGET_EXCEEDED", false, false},
 		"a model":            {&orders.Error{Outcome: orders.NotPlaced, Err: orders.ErrModelNotAllowed}, codes.PermissionDenied, "MODEL_NOT_ALLOWED", false, false},
 	} {

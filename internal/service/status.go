@@ -169,9 +169,14 @@ func fromLedger(err error) *status.Status {
 		retry.RetryDelay = durationpb.New(max(retryDelay, busy.After))
 		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger has too much to do: try again", nil, retry)
 	}
-	if _, ok := errors.AsType[*ledger.Doubt](err); ok || errors.Is(err, ledger.ErrGenerationTaken) {
-		unknown := rules[catalog.KindOutcomeUnknown]
-		return NewStatus(unknown.reason, unknown.text, nil, retry)
+	if _, ok := errors.AsType[*ledger.Doubt](err); ok {
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "it is not known whether the ledger has recorded the call: try again", nil, retry)
+	}
+	if ledger.IsFault(err) {
+		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog: an operator must look at its log", nil)
+	}
+	if errors.Is(err, orders.ErrAccountUnknown) {
+		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "it is not known yet whether this server's API key is of the account of its ledger: try again", nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
 		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "your team may not use this model; ask the operator of this server", nil)
