@@ -62,7 +62,7 @@ func orElse(cure string) string {
 	return cure
 }
 
-// contradicts reports whether an error is that of a constraint, of the class 23 of PostgreSQL or the same of SQLite.
+// contradicts reports whether a constraint of the database has rejected a change.
 func contradicts(err error) bool {
 	if file, ok := errors.AsType[*modernc.Error](err); ok {
 		return file.Code()&0xff == sqliteConstraint

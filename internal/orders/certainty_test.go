@@ -115,22 +115,22 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 	}
 }
 
-func TestUnsentIsTrueOnlyOfAnOrderThatWasNeverSent(t *testing.T) { // A10
+func TestOutcomeIsKnownOnlyOfAnOrderThatWasNotAccepted(t *testing.T) { // A10
 	dear, limit := plainOrder, int64(5)
 	dear.MaxCostCents = &limit
 	for name, row := range map[string]struct {
-		order  order
-		steps  []step
-		quote  step
-		kind   catalog.Kind
-		unsent bool
+		order order
+		steps []step
+		quote step
+		kind  catalog.Kind
+		known bool
 	}{
-		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, catalog.KindInsufficientFunds, false},
+		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, catalog.KindInsufficientFunds, true},
 		"busy with the key":                         {plainOrder, []step{{status: 409}}, step{}, catalog.KindInProgress, false},
-		"no connection":                             {plainOrder, []step{noDial}, step{}, catalog.KindOutcomeUnknown, true},
+		"no connection":                             {plainOrder, []step{noDial}, step{}, catalog.KindUnavailable, true},
 		"no connection after a lost answer":         {plainOrder, []step{away, noDial}, step{}, catalog.KindOutcomeUnknown, false},
 		"a lost answer after no connection":         {plainOrder, []step{noDial, away}, step{}, catalog.KindOutcomeUnknown, false},
-		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, catalog.KindInsufficientFunds, false},
+		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, catalog.KindInsufficientFunds, true},
 		"above the limit":                           {dear, []step{placed}, step{status: 200, body: `{"priceCents":9}`}, catalog.KindPriceAboveLimit, true},
 		"no quote":                                  {dear, []step{placed}, step{status: 503}, catalog.KindUnavailable, true},
 		"no quote of these inputs":                  {dear, []step{placed}, step{status: 400}, catalog.KindInvalidInput, true},
@@ -141,8 +141,8 @@ func TestUnsentIsTrueOnlyOfAnOrderThatWasNeverSent(t *testing.T) { // A10
 			synctest.Test(t, func(t *testing.T) {
 				c := newTestClient(t, &script{steps: row.steps, quote: row.quote})
 				_, err := createWithin(t, c, testCredential, row.order, 2*time.Second)
-				if err == nil || catalog.KindOf(err) != row.kind || (err.Outcome == orders.NotPlacedByThisCall) != row.unsent {
-					t.Errorf("got %+v, want %v and Unsent %t", err, row.kind, row.unsent)
+				if err == nil || catalog.KindOf(err) != row.kind || (err.Outcome == orders.NotPlacedByThisCall) != row.known {
+					t.Errorf("got %+v, want %v and a known outcome %t", err, row.kind, row.known)
 				}
 			})
 		})

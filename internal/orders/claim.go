@@ -12,46 +12,48 @@ import (
 // errClaimAges ends a wait at the gate for a moment, in which the claim is renewed.
 var errClaimAges = errors.New("the claim has to be renewed")
 
-// enter waits for a turn of the order at the gate, as long as an attempt may begin, and keeps the claim meanwhile.
+// enter waits for a turn of the order at the gate, as long as an attempt may begin, and keeps the claim until then.
 func (s *submission) enter(ctx context.Context) (*gate.Turn, error) {
+	if s.came.IsZero() {
+		s.came = time.Now()
+	}
 	for {
 		if err := s.over(); err != nil {
 			return nil, err
 		}
-		waiting, cancel := s.waitAtGate(ctx)
+		waiting, cancel := s.waits(ctx)
 		turn, err := s.orders.Catalog.Enter(waiting, s.cred, s.came)
-		ages := errors.Is(context.Cause(waiting), errClaimAges)
+		cause := context.Cause(waiting)
 		cancel(nil)
 		switch {
-		case err == nil || !ages && !s.lasts(waiting):
-			return turn, err
-		case ages:
+		case err == nil:
+			return turn, nil
+		case errors.Is(cause, errClaimAges):
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // over decides about a wait that was ended early
+			return nil, err
 		}
 	}
 }
 
-// lasts reports whether a caller has come since a wait began that waits longer.
+// lasts reports whether a caller has joined since a wait began that waits longer.
 func (s *submission) lasts(waiting context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deadline, _ := waiting.Deadline()
-	return s.until.After(deadline)
+	return s.end().After(deadline)
 }
 
-// waitAtGate is the context of a wait at the gate: until the callers' time is over, the last of them leaves an order that
-// was never sent, no attempt may begin any more, or the claim has to be renewed.
-func (s *submission) waitAtGate(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+// waits returns the context of a wait between two attempts. It ends when the callers' time is over, the last of them
+// leaves, no further attempt may begin, or the claim has to be renewed.
+func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.came.IsZero() {
-		s.came = time.Now()
-	}
-	timed, done := context.WithDeadline(ctx, s.until)
+	timed, done := context.WithDeadline(ctx, s.end())
 	waiting, cancel := context.WithCancelCause(timed)
-	s.atGate = cancel
+	s.wake = cancel
 	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
 	ages := time.AfterFunc(ledger.ClaimTime/2, func() { cancel(errClaimAges) })
 	return waiting, func(cause error) {
@@ -62,13 +64,25 @@ func (s *submission) waitAtGate(ctx context.Context) (context.Context, context.C
 	}
 }
 
-// over says why no further attempt may begin: the time of all callers is over, or nobody waits for an order that was
-// never sent.
+// end returns the time at which the attempts are over. The caller holds the lock.
+func (s *submission) end() time.Time {
+	if s.mayExist {
+		return s.until
+	}
+	return s.withdrawAt
+}
+
+// over returns the reason why no further attempt may begin: the time of all callers is over, or no caller waits for an
+// order that was never accepted.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.isOver()
+}
+
+func (s *submission) isOver() error {
 	switch {
-	case time.Now().Before(s.until) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
+	case time.Now().Before(s.end()) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
 		return nil
 	case s.last != nil:
 		return s.last
@@ -78,13 +92,10 @@ func (s *submission) over() error {
 
 // begin begins an attempt, unless none may begin.
 func (s *submission) begin() error {
-	err := s.over()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting == 0 && !s.mayExist && err == nil { // the last has left just now
-		err = unknown(nil)
-	}
-	if s.atGate = nil; err == nil {
+	err := s.isOver()
+	if s.wake = nil; err == nil {
 		s.last = nil
 	}
 	return err

@@ -25,6 +25,8 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: problem(err), Written: &s.order}
 	step, failed := s.writeConclusion(ctx, conclusion)
 	switch {
+	case ledger.IsFault(failed):
+		err = failed
 	case failed != nil:
 		err = unknown(failed)
 	case step.Answer == lifecycle.Replay:
@@ -34,11 +36,14 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case step.Answer == lifecycle.NotPlaced:
 		s.refused = s.orders.isFree(ctx, s.order)
 	}
-	if !s.refused && !leavesOpen[catalog.KindOf(err)] {
+	switch {
+	case s.refused:
+		err = notSent(err)
+	case !leavesOpen[catalog.KindOf(err)] && !ledger.IsFault(err):
 		err = unknown(err)
 	}
 	s.logRefusal(ctx, err)
-	s.err = &Error{s.outcome(err), err}
+	s.err = &Error{s.outcome(), err}
 	s.orders.ordered(ctx, s, err)
 }
 
@@ -50,13 +55,14 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 	}
 }
 
-// outcome is what is known of an order that was not placed. Where nothing has left, or the ledger does not know of every
-// order, nothing is said of other calls.
-func (s *submission) outcome(err error) Outcome {
+// outcome returns what is known of an order that was not placed, as the ledger has recorded it.
+func (s *submission) outcome() Outcome {
 	switch {
-	case s.refused && s.orders.knowsAll(s.cred) && catalog.KindOf(err) != catalog.KindOutcomeUnknown:
+	case !s.refused || s.doubtful:
+		return Unknown
+	case s.orders.knowsAll(s.cred):
 		return NotPlaced
-	case s.refused && !s.sent:
+	case !s.sent || s.definite:
 		return NotPlacedByThisCall
 	}
 	return Unknown
@@ -92,20 +98,22 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
-		if errors.Is(err, ledger.ErrGenerationTaken) {
-			s.fault(ctx, "the catalog has given two orders one generation", c.Generation)
-			return step, err
-		}
-		if err == nil || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
-			return step, err
+		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
+			break
 		}
 	}
+	if ledger.IsFault(err) {
+		s.fault(ctx, err.Error(), c.Generation)
+	}
+	return step, err
 }
 
 // named is the generation of the order: the first that was recorded.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+	} else {
+		s.orders.remember(s.order, step.Order.Generation, s.placed)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
@@ -113,7 +121,6 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
 		s.orders.dearer(ctx, s.order.ReservedCents, *g.CostCents, s.about("generation", g.ID)...)
 	}
-	s.orders.remember(s.order, g.ID, s.placed)
 	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
 		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -77,9 +78,10 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
 	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 	restarted := newClient(t, catalog.Config{BaseURL: s.url})
-	var refused *catalog.Error
-	if _, err := restarted.Create(t.Context(), s.cred, s.order("k")); !errors.As(err, &refused) || refused.Kind != catalog.KindInsufficientFunds || !isUnknown(err) {
-		t.Errorf("a process that knows nothing of it says %+v", refused) // and leaves open whether it exists
+	_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
+	s.wantKind(err, catalog.KindInsufficientFunds)
+	if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
+		t.Errorf("a process that knows nothing of it returns %+v", err) // and leaves open whether an earlier call has placed it
 	}
 	if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 		t.Fatal(err)
@@ -113,7 +115,9 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_, err := s.client.Create(ctx, s.cred, order)
-	s.wantKind(err, catalog.KindOutcomeUnknown) // what is certain is only known later
+	if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
 	s.finish()
 	if s.posts() != 0 {
 		t.Errorf("%d orders posted for a caller who had left", s.posts())

@@ -110,7 +110,7 @@ func answerBy(ctx context.Context) time.Time {
 	if !ok {
 		return time.Now().Add(submitTime)
 	}
-	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
+	return deadline.Add(-min(time.Until(deadline)/20, 100*time.Millisecond))
 }
 
 // placing is one call that places an order.
@@ -119,8 +119,8 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that an attempt which this call has waited for may have been taken, whatever the row says: an
-	// operator may have called the order refused meanwhile.
+	// uncertain means that an attempt which this call has waited for may have been taken, or may be by another process,
+	// whatever the row says: an operator may have called the order refused since then.
 	uncertain bool
 }
 
@@ -146,7 +146,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		case step.Action == lifecycle.Submit:
 			s, began = p.begin(ctx, order, asked), true
 		case step.Action == lifecycle.Wait:
-			s = p.orders.joined(order.ID, answerBy(ctx))
+			s = p.orders.joined(ctx, order.ID)
 		default:
 			return p.answer(order, step.Answer)
 		}
@@ -184,7 +184,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	case !ended:
 		return receipt, true, err
 	case s.lost, s.refused && !began: // by the limits of another call, or before this one came
-		p.uncertain = p.uncertain || s.mayExist
+		p.uncertain = p.uncertain || s.mayExist || s.lost // another process sends it
 		return receipt, false, nil
 	case s.err != nil:
 		return receipt, true, s.err
@@ -196,17 +196,13 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 // there is nothing of it that another would send.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
-	_, away := errors.AsType[*ledger.Unavailable](err)
-	_, busy := errors.AsType[*ledger.Busy](err)
 	switch {
 	case errors.Is(err, ledger.ErrTooManyOpen), errors.Is(err, ledger.ErrTooManyRefused):
 		return &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindBusy, Op: catalog.OpCreate, Message: err.Error(), Err: err}}
 	case doubt:
 		return &Error{Unknown, unknown(err)}
-	case away, busy:
-		return &Error{NotPlacedByThisCall, err}
 	}
-	return &Error{NotPlacedByThisCall, unknown(err)} // the caller has gone
+	return &Error{NotPlacedByThisCall, err}
 }
 
 // write writes a new order down, when it fits the terms of its caller, and begins to send it. There is none to wait for
@@ -259,7 +255,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents}
 	}
 	if ctx.Err() != nil && catalog.KindOf(err) != catalog.KindRateLimited {
-		err = unknown(ctx.Err())
+		err = ctx.Err()
 	}
 	return quote.PriceCents, err
 }
@@ -282,7 +278,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	switch {
 	case err == nil && !free:
 		return nil
-	case err == nil && p.orders.knowsAll(p.cred) && catalog.KindOf(why) != catalog.KindOutcomeUnknown:
+	case err == nil && p.orders.knowsAll(p.cred):
 		return &Error{NotPlaced, why}
 	}
 	return &Error{NotPlacedByThisCall, why}

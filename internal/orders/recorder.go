@@ -370,6 +370,10 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 // observeAll records states, and notes what they have meant for the book.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
+		if ledger.IsFault(err) {
+			r.Ledger.Counts.Faults.Add(1)
+			r.Logger.ErrorContext(ctx, "fault of the ledger: state not recorded", "error", err)
+		}
 		return nil, err
 	}
 	for id, one := range seen {

@@ -21,11 +21,17 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
+
+// withDatabase is a run of tests that may have a PostgreSQL.
+type withDatabase struct{ *testing.M }
+
+func (w withDatabase) Run() int { return proctest.Main(w.M) }
 
 const (
 	window       = 12 * time.Hour

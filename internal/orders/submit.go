@@ -36,13 +36,17 @@ type submission struct {
 	mayExist bool // an attempt may have been taken, of this submission or before it
 	sent     bool // one of this submission has reached the catalog
 
+	definite bool // the first attempt of this submission that has reached the catalog was definitely refused
+	doubtful bool // one was refused by an answer that the catalog's specification does not have
+
 	came time.Time // to the gate, for the first time
 
-	mu      sync.Mutex
-	atGate  context.CancelCauseFunc // ends the wait at the gate; nil: it does not wait there
-	waiting int                     // callers
-	until   time.Time               // the latest deadline of its callers, whether they still wait or not
-	last    error                   // of the last attempt; nil while one is in flight
+	mu         sync.Mutex
+	wake       context.CancelCauseFunc // ends the current wait; nil while an attempt is in flight
+	waiting    int                     // callers
+	withdrawAt time.Time               // end of an order that was not sent: early enough to record that
+	until      time.Time               // the latest deadline of its callers, whether they still wait or not
+	last       error                   // of the last attempt; nil while one is in flight
 
 	// Set before ended is closed:
 	ended      chan struct{}
@@ -54,10 +58,12 @@ type submission struct {
 
 // submission is one of an order whose claim was taken after a time, for a caller that waits until ctx ends.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
-	return &submission{
+	s := &submission{
 		orders: o, cred: cred, order: order, placed: claimed.Add(-order.Age), leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
-		waiting: 1, until: answerBy(ctx), ended: make(chan struct{}),
+		ended: make(chan struct{}),
 	}
+	s.join(ctx)
+	return s
 }
 
 // start sends an order beside its callers.
@@ -79,12 +85,12 @@ func (o *Orders) start(ctx context.Context, s *submission, release func()) {
 }
 
 // joined is the submission of an order in this process, for which one more caller waits; nil where there is none.
-func (o *Orders) joined(orderID string, until time.Time) *submission {
+func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.submissions[orderID]
 	if s != nil {
-		s.join(until)
+		s.join(ctx)
 	}
 	return s
 }
@@ -124,7 +130,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		if catalog.KindOf(err) != catalog.KindRateLimited { // else the gate makes it wait
-			s.pause(o.backoff(attempt, err))
+			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}
 }
@@ -133,6 +139,9 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isRefused := posted == catalog.Answered && err != nil
+	s.definite = isRefused && isDefinite(err) && !s.sent
+	s.doubtful = s.doubtful || isRefused && !isDefinite(err) && catalog.KindOf(err) != catalog.KindRateLimited
 	s.sent = s.sent || posted != catalog.NotSent
 	s.mayExist = s.mayExist || posted == catalog.Unknown
 	s.last = s.withheld(err)
@@ -168,31 +177,43 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 	return d
 }
 
-// pause waits, but not beyond the deadlines of the callers. A new caller may extend them meanwhile.
-func (s *submission) pause(d time.Duration) {
-	for due := time.Now().Add(d); ; {
-		s.mu.Lock()
-		end := s.until
-		s.mu.Unlock()
-		now := time.Now()
-		if !now.Before(due) || !now.Before(end) || !sleep(s.orders.stopping, min(due.Sub(now), end.Sub(now))) {
-			return
-		}
+// pause waits before the next attempt, unless no further attempt may begin.
+func (s *submission) pause(ctx context.Context, d time.Duration) {
+	for due := time.Now().Add(d); time.Now().Before(due) && s.over() == nil; {
+		waiting, cancel := s.waits(ctx)
+		sleep(waiting, time.Until(due))
+		cancel(nil)
 	}
 }
 
-// join lets a caller wait.
-func (s *submission) join(until time.Time) {
+// join adds a caller that waits until the deadline of ctx.
+func (s *submission) join(ctx context.Context) {
+	until, withdrawAt := answerBy(ctx), withdrawBy(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting++
 	if until.After(s.until) {
 		s.until = until
 	}
+	if withdrawAt.After(s.withdrawAt) {
+		s.withdrawAt = withdrawAt
+	}
 }
 
-// wait waits for the outcome until ctx ends, or where the caller wants to hear of a failed attempt after a time. It
-// reports whether there is one; else err is what the caller is told.
+// withdrawTime is the time before the deadline of the last caller at which an order that was not sent is withdrawn, so
+// that its withdrawal is recorded before it is returned. It is a tenth of the caller's time, if that is shorter.
+const withdrawTime = time.Second
+
+func withdrawBy(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(submitTime)
+	}
+	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
+}
+
+// wait waits for the outcome until ctx ends or, if the caller wants to hear of a failed attempt, until one has failed
+// after that time. It reports whether there is an outcome; otherwise err leaves it open.
 func (s *submission) wait(ctx context.Context, failAfter time.Duration) (ended bool, err error) {
 	failed := time.NewTimer(cmp.Or(failAfter, math.MaxInt64))
 	defer failed.Stop()
@@ -201,13 +222,27 @@ func (s *submission) wait(ctx context.Context, failAfter time.Duration) (ended b
 		case <-s.ended:
 			return true, nil
 		case <-ctx.Done():
-			return false, s.leave(context.Cause(ctx))
+			s.leave()
+			return false, s.open(context.Cause(ctx))
 		case <-failed.C:
 			if s.hasFailed() {
-				return false, s.leave(nil)
+				return s.waitWithdrawn(ctx, s.leave())
 			}
 			failed.Reset(lookAgain)
 		}
+	}
+}
+
+// waitWithdrawn waits until the withdrawal of an order that was not sent is recorded.
+func (s *submission) waitWithdrawn(ctx context.Context, withdrawn bool) (ended bool, err error) {
+	if !withdrawn {
+		return false, s.open(nil)
+	}
+	select {
+	case <-s.ended:
+		return true, nil
+	case <-ctx.Done():
+		return false, s.open(context.Cause(ctx))
 	}
 }
 
@@ -218,29 +253,33 @@ func (s *submission) hasFailed() bool {
 	return s.last != nil
 }
 
-// leave stops to wait, and gives the error of the last attempt: the attempts go on, but not for so long that they pile
-// up. Where none has reached the catalog, and nobody else waits, none begins any more.
-func (s *submission) leave(cause error) error {
+// leave removes a caller. The attempts continue without it, but not for so long that they pile up. If it was the last one
+// and no attempt may have been accepted, no further attempt begins. leave reports whether the order is withdrawn so.
+func (s *submission) leave() (withdrawn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting--; s.waiting == 0 {
-		if end := time.Now().Add(submitTime); end.Before(s.until) {
-			s.until = end
-		}
+	if s.waiting--; s.waiting > 0 {
+		return false
 	}
+	if end := time.Now().Add(submitTime); end.Before(s.until) {
+		s.until = end
+	}
+	if s.wake != nil {
+		s.wake(context.Canceled)
+	}
+	return !s.mayExist
+}
+
+// open returns the error of a caller that leaves before an outcome is recorded, with the error of the last attempt.
+func (s *submission) open(cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	last, ok := errors.AsType[*catalog.Error](s.last)
-	if s.waiting == 0 && !s.sent && !s.mayExist && s.atGate != nil {
-		s.atGate(context.Canceled)
-		return &Error{NotPlacedByThisCall, s.orders.Catalog.NoTurn(s.cred)}
-	}
 	switch {
 	case !ok:
 		last = unknown(cause)
-	case !leavesOpen[last.Kind]: // the ledger does not hold it yet
+	case !leavesOpen[last.Kind]:
 		last = outcomeUnknown(last, cause)
 	}
-	if ok && s.waiting == 0 && !s.sent && !s.mayExist {
-		return &Error{NotPlacedByThisCall, last}
-	}
-	return &Error{Unknown, last}
+	return &Error{outcomes[s.order.Left().Answer], last}
 }

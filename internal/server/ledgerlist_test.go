@@ -359,7 +359,7 @@ func TestALedgerThatIsAwayIsToldWithoutTheDatabasesOwnWords(t *testing.T) {
 			if retryDelay(st) == 0 || strings.Contains(st.Message(), "sql") {
 				t.Errorf("%s is told %v", method, st.Proto())
 			}
-			if got := outcomeOf(t, st); (got == notSent) != (method == "GenerationService/CreateGeneration") {
+			if got := outcomeOf(t, st); (got == notPlaced) != (method == "GenerationService/CreateGeneration") {
 				t.Errorf("%s says %q of an order", method, got)
 			}
 		}

@@ -26,40 +26,48 @@ import (
 // outcomeOf is what an error says of the order, "" where it says nothing.
 func outcomeOf(t *testing.T, st *status.Status) string {
 	t.Helper()
+	return metadataOf(t, st)["order_outcome"]
+}
+
+// metadataOf returns the metadata of the reason of an error.
+func metadataOf(t *testing.T, st *status.Status) map[string]string {
+	t.Helper()
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
-	return info.GetMetadata()["order_outcome"]
+	return info.GetMetadata()
 }
 
 const (
-	mayExist = "unknown"
-	notSent  = "not_placed_by_this_call"
+	mayExist  = "unknown"
+	notPlaced = "not_placed_by_this_call"
 )
 
 func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 	t.Parallel()
 	limit := int64(0)
 	for name, row := range map[string]struct {
-		change func(*easelv1.CreateGenerationRequest)
-		fault  sandbox.Fault
-		key    func(string) string
-		code   codes.Code
-		reason string
-		want   string
-		posts  int
+		change   func(*easelv1.CreateGenerationRequest)
+		fault    sandbox.Fault
+		key      func(string) string
+		code     codes.Code
+		reason   string
+		upstream string // code of the catalog
+		want     string
+		posts    int
 	}{
-		"a rule of the contract": {change: func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "" }, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
+		"a rule of the contract": {change: func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "" }, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notPlaced},
 		"a number that would change": {change: func(r *easelv1.CreateGenerationRequest) {
 			r.Inputs = inputs(t, map[string]any{"prompt": "x", "seed": 1e17})
-		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notSent},
+		}, code: codes.InvalidArgument, reason: "INVALID_REQUEST", want: notPlaced},
 
-		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notSent},
-		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notSent},
-		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},
-		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notSent},
-		"an input":          {change: func(r *easelv1.CreateGenerationRequest) { r.Inputs = inputs(t, map[string]any{"prompt": 7}) }, code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", want: mayExist, posts: 1},
-		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"MODEL_NOT_FOUND"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", want: mayExist, posts: 1},
-		"no money":          {fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: mayExist, posts: 1},
-		"the key's cap":     {fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", want: mayExist, posts: 1},
+		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notPlaced},
+		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notPlaced},
+		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notPlaced},
+		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", upstream: "UNAUTHORIZED", want: notPlaced},
+		"an input":          {change: func(r *easelv1.CreateGenerationRequest) { r.Inputs = inputs(t, map[string]any{"prompt": 7}) }, code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", upstream: "INVALID_FIELD", want: notPlaced, posts: 1},
+		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"model_not_found"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", upstream: "MODEL_NOT_FOUND", want: notPlaced, posts: 1},
+		"no money":          {fault: answer(402, `{"code":"no money","message":"no"}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: notPlaced, posts: 1},
+		"a proxy's page":    {fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: mayExist, posts: 1},
+		"the key's cap":     {fault: answer(409, `{"code":"API_KEY_DAILY_CAP"}`), code: codes.ResourceExhausted, reason: "API_KEY_DAILY_CAP", upstream: "API_KEY_DAILY_CAP", want: notPlaced, posts: 1},
 		"too many requests": {fault: answer(429, `{}`), code: codes.ResourceExhausted, reason: "UPSTREAM_RATE_LIMITED", want: mayExist, posts: 6},
 		"a redirect":        {fault: sandbox.Fault{Redirect: "/x", Status: 307}, code: codes.Internal, reason: "UPSTREAM_REDIRECT_REFUSED", want: mayExist, posts: 1},
 	} {
@@ -82,6 +90,9 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 				st := statusOf(t, err)
 				if st.Code() != row.code || outcomeOf(t, st) != row.want || !strings.Contains(fmt.Sprint(st.Proto()), row.reason) {
 					t.Errorf("told %v and %q, want %v %s and %q", st.Proto(), outcomeOf(t, st), row.code, row.reason, row.want)
+				}
+				if got := metadataOf(t, st)["upstream_code"]; got != row.upstream {
+					t.Errorf("the code of the catalog is %q, want %q", got, row.upstream)
 				}
 				if posts := s.sandbox.Requests()["POST /generations"]; posts != row.posts {
 					t.Errorf("%d orders were sent, want %d", posts, row.posts)
@@ -116,7 +127,7 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
 			}
 			defer answer.Body.Close()
 			body, _ := io.ReadAll(answer.Body)
-			if st := statusOf(t, restError(answer, body)); outcomeOf(t, st) != notSent || answer.StatusCode < 400 {
+			if st := statusOf(t, restError(answer, body)); outcomeOf(t, st) != notPlaced || answer.StatusCode < 400 {
 				t.Errorf("HTTP %d %v says %q of the order", answer.StatusCode, st.Proto(), outcomeOf(t, st))
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -188,7 +189,7 @@ func fromLedger(err error) *status.Status {
 func LedgerFailed(err error) bool {
 	_, away := errors.AsType[*ledger.Unavailable](err)
 	_, doubt := errors.AsType[*ledger.Doubt](err)
-	return away || doubt || errors.Is(err, ledger.ErrGenerationTaken)
+	return away || doubt || ledger.IsFault(err)
 }
 
 // budgetExceeded is the status of an order that a budget has no room for. Trying again helps when the next
@@ -232,6 +233,9 @@ func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
+// upstreamCode matches the codes of the catalog that are repeated: a longer text may be a message.
+var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
+
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	r, ok := rules[e.Kind]
 	if !ok {
@@ -240,6 +244,9 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	metadata := map[string]string{}
 	if e.Status != 0 {
 		metadata["upstream_status"] = strconv.Itoa(e.Status)
+	}
+	if code := strings.ToUpper(e.Code); upstreamCode.MatchString(code) {
+		metadata["upstream_code"] = code
 	}
 	details := kindDetails(e, metadata)
 	if about, ok := errors.AsType[*aboutError](err); ok && e.Kind == catalog.KindNotFound {
@@ -261,19 +268,11 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	case windowOver:
 		text = "it is not known whether the order was taken, and it is too late to send it again: " +
 			"an operator must look at the account; do not order again before that"
-	case e.Kind == catalog.KindOutcomeUnknown && isUnsent(err):
-		text = "the catalog could not be reached, and this call has sent no order: send the same idempotency_key again"
 	}
 	if withMessage && e.Message != "" {
 		text += ": " + e.Message
 	}
 	return newStatus(code, r.reason, text, metadata, details...)
-}
-
-// isUnsent reports whether an error is of an order of which the call has sent nothing.
-func isUnsent(err error) bool {
-	order, ok := errors.AsType[*orders.Error](err)
-	return ok && order.Outcome == orders.NotPlacedByThisCall
 }
 
 // kindDetails are the details that only one kind has.

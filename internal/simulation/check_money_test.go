@@ -1,9 +1,12 @@
 package simulation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -106,7 +109,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			if r.at > e.at {
 				continue
 			}
-			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) {
+			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "and it was sent at %v", r.at)
 			}
 			if !o.plan.Held && e.outcome == notPlacedByThisCall { // its API key could not be proved, and the ledger was not asked
@@ -116,6 +119,57 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 				r.end < e.since && o.mayHaveTaken(r) {
 				say(e, "it is told of an order that this process sent at %v, and that may exist", r.at)
 			}
+		}
+	}
+}
+
+// definite has the statuses of a refusal that leaves nothing open.
+var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
+
+// notSentAfterwards checks that no order is sent whose outcome was not placed in each call, before its idempotency key is
+// used again.
+func notSentAfterwards(o *outcome, say func(event, string, ...any)) {
+	type use struct {
+		open, maybe bool
+		told        event
+	}
+	uses, last := map[string]*use{}, map[string][]request{}
+	for _, r := range o.requests {
+		if r.op == routePlace {
+			last[r.key] = append(last[r.key], r)
+		}
+	}
+	sentBetween := func(key string, told event, until time.Duration) {
+		for _, r := range last[key] {
+			if r.at > told.at && r.at < until {
+				say(told, "and it was sent by %s at %v", r.process, r.at)
+				return
+			}
+		}
+	}
+	for _, e := range o.events {
+		key := o.upstreamKey(e, cmp.Or(e.order, e.text))
+		u := uses[key]
+		switch {
+		case e.kind == sawOrder && u == nil:
+			uses[key] = &use{open: true}
+		case e.kind == sawOrder:
+			if u.told.kind != "" {
+				sentBetween(key, u.told, e.at)
+			}
+			u.open, u.maybe, u.told = true, u.maybe || u.open, event{} // two calls at once are not looked at
+		case u != nil && e.kind == sawPlaced:
+			u.maybe = true
+		case u != nil && e.kind == sawError && e.order != "":
+			u.open, u.maybe = false, u.maybe || e.outcome != notPlaced && e.outcome != notPlacedByThisCall
+			if !u.maybe {
+				u.told = e
+			}
+		}
+	}
+	for key, u := range uses {
+		if u.told.kind != "" {
+			sentBetween(key, u.told, math.MaxInt64)
 		}
 	}
 }

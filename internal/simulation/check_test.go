@@ -31,6 +31,7 @@ var promises = []promise{
 	{"one idempotency key is one charge", onceCharged},
 	{"a refused order is not charged", refusedNotCharged},
 	{"no unknown outcome is given as known", onlyWhatIsKnown},
+	{"an order that was not placed is not sent before it is ordered again", notSentAfterwards},
 	{"every order that arrives is an attempt of ours", everyPostIsOurs},
 	{"one idempotency key has one submission at a time, and none after it succeeded", oneSubmission},
 	{"an order that may have been sent is finished", ordersAreFinished},

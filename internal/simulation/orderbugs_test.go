@@ -58,7 +58,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order is sent by two replicas at once",
-		edits:  []edit{{lifecycleDir, "Order.Call", "o.Claimed", "false"}, {lifecycleDir, "Order.Resume", "o.State != Open || o.Claimed", "o.State != Open"}},
+		edits:  []edit{{lifecycleDir, "Order.Call", "o.Claimed", "false"}, {lifecycleDir, "Order.resend", "o.State != Open || o.Claimed", "o.State != Open"}},
 		jobs:   append(seeds("ledger-T1r", 2, 1, 3, 4, 5, 6), seeds("ledger-T9", 1, 2, 3)...),
 		breaks: []string{"nothing is sent that the ledger has not, and by one replica at a time"},
 	},

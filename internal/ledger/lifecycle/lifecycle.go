@@ -159,6 +159,10 @@ func (o Order) resend() Step {
 // attempt, and renews the claim with the answer.
 func (o Order) May(claim int) bool { return o.sendable() && o.Claimed && o.Claims == claim }
 
+// Left returns the step of a caller that leaves before the outcome of the attempts under a claim is recorded. The outcome is
+// unknown then, whatever the sending process knows: if that process dies, the next one sends the order.
+func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
+
 // Concluded is the outcome of the attempts under a claim, which need not be in force any more.
 // Generation is the id of an outcome that is [Named].
 func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {

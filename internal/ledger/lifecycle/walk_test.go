@@ -16,12 +16,13 @@ const (
 type place uint8
 
 const (
-	idle     place = iota
-	writing        // it has looked the key up, and is about to write the order down
-	checking       // it has a claim, and is about to ask whether an attempt may leave
-	armed          // an attempt may leave
-	settled        // the attempts are over, and the outcome is about to be recorded
-	asking         // it has met a refusal, and is about to ask for the key once more
+	idle      place = iota
+	writing         // it has looked the key up, and is about to write the order down
+	checking        // it has a claim, and is about to ask whether an attempt may leave
+	armed           // an attempt may leave
+	settled         // the attempts are over, and the outcome is about to be recorded
+	returning       // the outcome is recorded, and the caller is about to receive it
+	asking          // it has met a refusal, and is about to ask for the key once more
 )
 
 // replica is what one process knows.
@@ -161,6 +162,8 @@ func (w *world) sort() {
 		switch r := &w.replicas[n]; r.at {
 		case settled:
 			r.tries = 0
+		case returning:
+			*r = replica{at: returning, row: r.row, called: true}
 		case asking:
 			*r = replica{at: asking}
 		}
@@ -192,6 +195,12 @@ func (w world) step(n int, also func(func(*world))) {
 	if r.at != idle {
 		also(func(w *world) { w.replicas[n] = replica{} }) // it crashes, or gives up without an answer
 	}
+	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // its caller leaves, and the attempts continue
+		also(func(w *world) {
+			left := w.replicas[n] // nothing else changes: a later answer to the caller is lost
+			w.say(&left, w.rows[r.row].Left().Answer)
+		})
+	}
 	switch r.at {
 	case idle:
 		w.begin(n, also)
@@ -203,6 +212,8 @@ func (w world) step(n int, also func(func(*world))) {
 		w.attempt(n, also)
 	case settled:
 		w.record(n, also)
+	case returning:
+		w.answer(n, also)
 	case asking:
 		w.refuse(n, also)
 	}
@@ -344,10 +355,22 @@ func (w world) record(n int, also func(func(*world))) {
 	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // in doubt
 	also(landed)                                                       // silent: it is recorded once more
 	also(func(w *world) {
-		if landed(w); step.Answer == NotPlaced && w.isLive() { // the key was used again meanwhile
-			step.Answer = Unknown
+		if landed(w); r.called && step.Answer == NotPlaced {
+			w.replicas[n].at = returning
+			return
 		}
 		w.say(&w.replicas[n], step.Answer)
+	})
+}
+
+// answer answers a caller that there is no order. The key is looked up first, because it may have been used again.
+func (w world) answer(n int, also func(func(*world))) {
+	also(func(w *world) {
+		answer := NotPlaced
+		if w.isLive() {
+			answer = Unknown
+		}
+		w.say(&w.replicas[n], answer)
 	})
 }
 

@@ -30,6 +30,10 @@ const (
 // gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
 // has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
 //
+// If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
+// upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
+// most 64 characters of [A-Z0-9_.-].
+//
 // For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
 // the same request may be sent again, an order is sent with the same idempotency_key.
 type ErrorReason int32
@@ -175,7 +179,7 @@ const (
 	ErrorReason_CANCELLED ErrorReason = 90
 	// DEADLINE_EXCEEDED. The caller's deadline has passed. Again helps with more time.
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 91
-	// INTERNAL. A fault of this server, which its log tells. Again may help.
+	// INTERNAL. A fault of this server or of its ledger, which its log describes. Again may help.
 	ErrorReason_INTERNAL ErrorReason = 92
 	// UNIMPLEMENTED. This server does not know the call: it is older than the stubs. Again does not
 	// help: update it.

@@ -201,7 +201,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 91
     """DEADLINE_EXCEEDED. The caller's deadline has passed. Again helps with more time."""
     INTERNAL: _ErrorReason.ValueType  # 92
-    """INTERNAL. A fault of this server, which its log tells. Again may help."""
+    """INTERNAL. A fault of this server or of its ledger, which its log describes. Again may help."""
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
     """UNIMPLEMENTED. This server does not know the call: it is older than the stubs. Again does not
     help: update it.
@@ -224,6 +224,10 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     one, else with back-off. A reason that is not here is of a newer server: go by its code. What the
     gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
     has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
+
+    If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
+    upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
+    most 64 characters of [A-Z0-9_.-].
 
     For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
     the same request may be sent again, an order is sent with the same idempotency_key.
@@ -408,7 +412,7 @@ CANCELLED: ErrorReason.ValueType  # 90
 DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91
 """DEADLINE_EXCEEDED. The caller's deadline has passed. Again helps with more time."""
 INTERNAL: ErrorReason.ValueType  # 92
-"""INTERNAL. A fault of this server, which its log tells. Again may help."""
+"""INTERNAL. A fault of this server or of its ledger, which its log describes. Again may help."""
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
 """UNIMPLEMENTED. This server does not know the call: it is older than the stubs. Again does not
 help: update it.

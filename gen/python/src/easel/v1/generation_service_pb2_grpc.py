@@ -130,16 +130,17 @@ class GenerationServiceServicer(object):
         as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
         catalog said and RetryInfo. Attempts go on, and the same request joins them again.
 
-        Every error says in the metadata of ErrorInfo what it knows of the order, as
-        order_outcome:
-        "unknown": the order may exist; send the same idempotency_key again, under the same API key. A refusal
-        by the catalog is one too, whatever its status: some catalogs look at money,
-        models or inputs before they look at the idempotency_key, and other servers
-        may have sent it before.
-        "not_placed_by_this_call": this call has sent nothing to the catalog; an earlier
-        one may have. Never take another idempotency_key for an order that may exist.
-        "not_placed": there is no order under this idempotency_key, as a durable ledger knows. Never
-        said where callers forward their own API keys.
+        Every error has order_outcome in the metadata of ErrorInfo, as it is recorded in the ledger:
+        "not_placed": no order exists under this idempotency_key, as a durable ledger knows. It is never
+        returned if callers forward their own API keys.
+        "not_placed_by_this_call": this call has placed no order; an earlier one may have. Nothing was sent to the
+        catalog, or the catalog has definitely refused the first attempt that this ledger knows.
+        Never take another idempotency_key for an order that may exist.
+        "unknown": everything else. The order may exist; send the same idempotency_key again, under the same API key.
+        A definite refusal is 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own errors,
+        with no code about the idempotency key, or 409 with API_KEY_DAILY_CAP.
+        An order that was not sent is withdrawn one second before the caller's deadline, or a tenth of the
+        caller's time if that is shorter, so that its outcome can be recorded.
         An error without it is as "unknown": the client's own library makes such ones, and
         the server's that of a message above its size limit, of which nothing was sent.
 

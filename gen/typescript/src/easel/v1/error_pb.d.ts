@@ -19,6 +19,10 @@ export declare const file_easel_v1_error: GenFile;
  * gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
  * has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
  *
+ * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
+ * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
+ * most 64 characters of [A-Z0-9_.-].
+ *
  * For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
  * the same request may be sent again, an order is sent with the same idempotency_key.
  *
@@ -406,7 +410,7 @@ export enum ErrorReason {
   DEADLINE_EXCEEDED = 91,
 
   /**
-   * INTERNAL. A fault of this server, which its log tells. Again may help.
+   * INTERNAL. A fault of this server or of its ledger, which its log describes. Again may help.
    *
    * @generated from enum value: INTERNAL = 92;
    */

@@ -26,6 +26,10 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
  * has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
  *
+ * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
+ * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
+ * most 64 characters of [A-Z0-9_.-].
+ *
  * For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
  * the same request may be sent again, an order is sent with the same idempotency_key.
  *

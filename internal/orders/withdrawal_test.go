@@ -1,0 +1,169 @@
+package orders_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// queue is a catalog that answers its first request with a 429, and none that follows.
+type queue struct {
+	url   string
+	asked atomic.Int64
+	held  chan struct{} // has a value for each request that is not answered
+}
+
+func openQueue(t *testing.T) *queue {
+	t.Helper()
+	q := &queue{held: make(chan struct{}, 8)}
+	server := httptest.NewServer(q)
+	t.Cleanup(server.Close)
+	q.url = server.URL
+	return q
+}
+
+func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	if q.asked.Add(1) == 1 {
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	q.held <- struct{}{}
+	<-r.Context().Done()
+}
+
+// lockOrders keeps every process from the orders of a ledger until unlock is called.
+func lockOrders(t *testing.T, url string) (unlock func()) {
+	t.Helper()
+	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, source, lock = "sqlite", "file:"+file+"?_txlock=immediate", "UPDATE orders SET claims = claims WHERE id = ''"
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err == nil {
+		_, err = tx.ExecContext(t.Context(), lock)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lapse ends the leases of all orders.
+func lapse(t *testing.T, url string) {
+	t.Helper()
+	driver, source := "pgx", url
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+file
+	}
+	db, err := sql.Open(driver, source)
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), `UPDATE orders SET claimed_until = 0, retry_time = 0`)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An order waits behind a pause that the catalog has asked for, and its caller's time ends before it is sent.
+func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // A10
+	for name, url := range map[string]func(*testing.T) string{
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
+		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
+	} {
+		for ledgerName, away := range map[string]bool{"the ledger is there": false, "the ledger is away": true} {
+			t.Run(name+", "+ledgerName, func(t *testing.T) {
+				t.Parallel()
+				withdraw(t, url(t), away)
+			})
+		}
+	}
+}
+
+func withdraw(t *testing.T, url string, away bool) {
+	t.Helper()
+	q := openQueue(t)
+	c := newClient(t, catalog.Config{BaseURL: q.url}, func(cfg *ledger.Config) { cfg.URL = url })
+	pausing, resume := context.WithCancel(t.Context())
+	var quotes sync.WaitGroup
+	quotes.Go(func() {
+		for pausing.Err() == nil {
+			_, _ = c.Catalog.Quote(pausing, testCredential, "a/b", []byte(`{}`))
+		}
+	})
+	<-q.held // the one that goes first after the pause, which keeps all others waiting
+	unlock := func() {}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := c.Place(ctx, testCredential, orders.Request{
+		ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "waits", UpstreamKey: "waits",
+		Hold: func() func() { // once it is written
+			if away {
+				unlock = lockOrders(t, url)
+			}
+			return func() {}
+		},
+	})
+	want := orders.NotPlaced
+	if away {
+		want = orders.Unknown
+	}
+	if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != want || ctx.Err() != nil {
+		t.Errorf("it is told %+v (%v), want %s", told, err, want)
+	}
+	dead, die := context.WithCancel(t.Context()) // what the process has not recorded is lost with it
+	die()
+	_ = c.Close(dead)
+	resume()
+	quotes.Wait()
+	_ = c.Close(t.Context())
+	_ = c.book.Close()
+	unlock()
+	lapse(t, url)
+	if resent := slices.Contains(resumed(t, url, q.url), "waits"); resent != away {
+		t.Errorf("the next process sends it: %v, want %v", resent, away)
+	}
+}
+
+// resumed returns the idempotency keys of the orders that the recovery of a new process would send.
+func resumed(t *testing.T, url, catalog string) (keys []string) {
+	t.Helper()
+	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: catalog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = next.Close() }()
+	for {
+		o, found, err := next.Resume(t.Context(), testCredential.Pinned().APIKeySum(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found {
+			return keys
+		}
+		keys = append(keys, o.IdempotencyKey)
+	}
+}
