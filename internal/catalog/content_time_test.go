@@ -162,6 +162,10 @@ func FuzzContent(f *testing.F) { // U16
 	f.Add([]byte("HTTP/1.1 206 P\r\nContent-Range: bytes 2-4/5\r\nContent-Length: 3\r\n\r\ncde"), uint16(2))
 	f.Add([]byte("HTTP/1.1 416 P\r\nContent-Range: bytes */5\r\nContent-Length: 0\r\n\r\n"), uint16(5))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"), uint16(1))
+	f.Add([]byte("HTTP/1.1 200 OK\n\n"), uint16(61))
+	f.Add([]byte("HTTP/1.1 208 OK\n\n"), uint16(35))
+	f.Add([]byte("HTTP/1.1 000\n\n0"), uint16(72))
+	f.Add([]byte(""), uint16(0))
 	f.Fuzz(func(t *testing.T, raw []byte, offset uint16) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { conn.Write(raw) }}

@@ -324,6 +324,7 @@ func FuzzReadError(f *testing.F) { // U11 U22
 	f.Add("application/json", `{"error":{"code":"X","message":"m","details":{"fields":{"a":["b"]}}}}`)
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)
+	f.Add("text/plain", "\"\xf8\xff\"")
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		said := readErrorBody(OpCreate, contentType, []byte(body), newRedactor(testKey))
 		all := said.code + said.message

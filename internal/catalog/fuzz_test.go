@@ -22,6 +22,7 @@ func FuzzReadModels(f *testing.F) { // U11 U22
 	f.Add(`[{"id":"a/b","name":"B","output":"video","fields":[{"name":"seed","type":"integer","minimum":0,"enum":[1,2.5,"x"]}]}]`)
 	f.Add(`{"data":{"models":["a",{"model":{"id":7}},null,[[]]]}}`)
 	f.Add(`{"models":{"a":{"fields":{"prompt":{"required":"yes","default":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}}}}`)
+	f.Add(`{"data":{"":["0",{"model":{}}]}}`)
 	f.Add(`[{"id":"` + testKey + `","description":"` + testKey + `"}]`)
 	f.Fuzz(func(t *testing.T, body string) {
 		models, _ := readModels(answerOf(opModels, body))

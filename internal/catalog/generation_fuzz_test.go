@@ -27,6 +27,9 @@ func FuzzReadGeneration(f *testing.F) { // U11
 	f.Add(`{"id":"g1","status":"succeeded","inputs":{"a":[1,{"b":null}]},"costCents":1,"createdAt":"2023-11-14T22:13:20Z","error":{"message":"x"}}`)
 	f.Add(`{"data":{"generation":[{"id":1}]}}`)
 	f.Add(`[[[[{}]]]]`)
+	f.Add("-")
+	f.Add(`{"id":"g1","createdAt":"2023-11-14T22:13:2!Z"}`)
+	f.Add("{\"id\":\"g1\xf8\",\"createdAt\":\"2023-11-14\x9022:13\"}")
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, g := range fuzzedGenerations(body) {
 			if g.ID == "" || g.Etag() == "" || g.State == 0 || g.State == StateDeleted {

@@ -75,6 +75,7 @@ func FuzzRedact(f *testing.F) { // U22
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
 	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
+	f.Add("k_live_abc", "a control character\x01 and k_live_abc")
 	f.Fuzz(func(t *testing.T, key, text string) {
 		if !printable(key) || len(key) < shortestKey {
 			return

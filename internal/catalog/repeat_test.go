@@ -35,6 +35,8 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) { // U6
 func FuzzParseRetryAfter(f *testing.F) { // U6
 	f.Add("7")
 	f.Add("-")
+	f.Add("0  ")
+	f.Add("10000000000000000000")
 	f.Add("Tue, 01 Jan 2030 12:00:09 GMT")
 	f.Fuzz(func(t *testing.T, value string) {
 		if got := ParseRetryAfter(value, observed); got < 0 || got > maxRetryAfter {

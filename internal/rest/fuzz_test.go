@@ -154,6 +154,7 @@ func FuzzTheWholeRESTSideBlamesItselfForNothing(f *testing.F) { // I2 I3 I4 I5
 		{"GET /v1/generations/g1/content?readOffset=3&readLimit=2", ""},
 		{"HEAD /v1/generations/g1/content", ""},
 		{"DELETE /v1/generations/g1?force=true&allowMissing=1", ""},
+		{"DELETE /v1/generations/g1?force=true&allowMiss=1", ""},
 		{"POST /v1/generations\nIdempotency-Key: k", `{"modelId":"m/n","inputs":{"a":[1,null]},"maxCostCents":"5"}`},
 		{"POST /v1/generations", `{"modelId":"m/n","inputsJson":"{\"a\":1,\"a\":2}","idempotencyKey":"k"}`},
 		{"POST /v1/generations", `{"modelId":"m/n","inputs":` + strings.Repeat(`{"a":`, 2100) + "1" + strings.Repeat("}", 2100) + `,"idempotencyKey":"k"}`},

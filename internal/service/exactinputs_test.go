@@ -43,7 +43,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) { // I2
 }
 
 func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
-	for _, seed := range []string{`{}`, `{"a":1,"b":[{}]}`, `{"a":1,"a":2}`, `[`, `{"a":"\ud800"}`, "{\"\xff\":1}", `{"a":{"a":[[]]}}`} {
+	for _, seed := range []string{`{}`, `{"a":1,"b":[{}]}`, `{"a":1,"a":2}`, `[`, `{{`, `{"a":"\ud800"}`, "{\"\xff\":1}", `{"a":{"a":[[]]}}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
