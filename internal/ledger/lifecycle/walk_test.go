@@ -141,19 +141,19 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next gives every world that may follow.
-func (w world) next() (all []world) {
+// next passes every world that may follow to visit.
+func (w world) next(visit func(*world)) {
+	var changed world
 	also := func(change func(*world)) {
-		changed := w
+		changed = w
 		change(&changed)
 		changed.sort()
-		all = append(all, changed)
+		visit(&changed)
 	}
 	for n := range w.replicas {
 		w.step(n, also)
 	}
 	w.elsewhere(also)
-	return all
 }
 
 // sort makes one world of two in which the replicas have changed places, or differ in what no longer matters.
