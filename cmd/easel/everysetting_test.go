@@ -172,7 +172,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 	const key = "sandbox_live_of_the_settings_0123456789"
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},
-		{"false", "3s", "SUBMISSION_OUTCOME_UNKNOWN"}, // it is sent again until then
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // all of which pass, as the order is resent until then
 	} {
 		_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true"})
 		for _, fault := range []string{
