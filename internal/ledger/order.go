@@ -211,6 +211,14 @@ func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string)
 	return may && err == nil, left, err
 }
 
+// RecordProblem records the reason why an order has no outcome yet, if the claim is still the order's.
+func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, problem string) error {
+	return l.inTransaction(inTurnOf(ctx, forOrder), func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND claims = $3 AND state = {open}`, problem, id, claim)
+		return err
+	})
+}
+
 // Sendable is how long an attempt may take to leave under a claim that was taken when the order was read: until the
 // claim ends, or the time in which the order may be sent again.
 func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }

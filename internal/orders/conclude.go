@@ -47,6 +47,14 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
+// recordProblem records the error of an attempt that is followed by another one. An unavailable ledger ends the next attempt
+// before it begins.
+func (s *submission) recordProblem(ctx context.Context, err error) {
+	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Claims, next) == nil {
+		s.problem = next
+	}
+}
+
 // logRefusal tells of an order that may exist and whose repeat is refused: once for each thing that refuses it.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)

@@ -106,6 +106,28 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // T3
 	})
 }
 
+func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(func(*http.Request, *http.Response) (*http.Response, error) {
+			recorder := httptest.NewRecorder()
+			recorder.WriteHeader(http.StatusBadGateway)
+			return recorder.Result(), nil
+		})
+		var placing sync.WaitGroup
+		placing.Go(func() { _, _ = r.place("studio", "k", "a harbour") })
+		time.Sleep(time.Second)
+		if all := s.list(ledger.Filter{Unresolved: true}); len(all) != 1 || !strings.Contains(all[0].Problem, "HTTP 502") {
+			s.Errorf("after a second of failures the ledger has %+v", all)
+		}
+		r.answers(nil)
+		placing.Wait()
+		if all := s.list(ledger.Filter{AnyState: true}); all[0].Problem != "" {
+			s.Errorf("the placed order has the problem %q", all[0].Problem)
+		}
+	})
+}
+
 func TestARefusedOrderFreesItsKey(t *testing.T) {
 	inShop(t, 0, func(s *shop) {
 		r := s.replica()

@@ -39,7 +39,8 @@ type submission struct {
 	definite bool // the first attempt of this submission that has reached the catalog was definitely refused
 	doubtful bool // one was refused by an answer that the catalog's specification does not have
 
-	came time.Time // to the gate, for the first time
+	problem string    // latest recorded problem
+	came    time.Time // to the gate, for the first time
 
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // ends the current wait; nil while an attempt is in flight
@@ -129,6 +130,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			s.conclude(ctx, g, err)
 			return
 		}
+		s.recordProblem(ctx, err)
 		if catalog.KindOf(err) != catalog.KindRateLimited { // else the gate makes it wait
 			s.pause(ctx, o.backoff(attempt, err))
 		}
