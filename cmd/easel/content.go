@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/content"
@@ -63,7 +67,44 @@ func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 
 // contentCmd is what operators do with copies of results.
 type contentCmd struct {
-	Verify contentVerifyCmd `cmd:"" help:"Compare the book and the store, and name each difference."`
+	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger and the store, and print each difference."`
+	Fetch  contentFetchCmd  `cmd:"" help:"Copy the result of a render again."`
+	Adopt  contentAdoptCmd  `cmd:"" help:"Let a restored ledger delete the copies from before it was restored."`
+}
+
+type contentFetchCmd struct {
+	adminFlags
+	Generation string `arg:"" name:"generation" help:"The render."`
+}
+
+// Run copies a result again.
+func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
+	text, err := c.ask(ctx, p, http.MethodPost, "/contents:fetch", admin.ContentFetch{Generation: c.Generation})
+	if err != nil {
+		return err
+	}
+	var fetched admin.FetchedContent
+	if err := json.Unmarshal(text, &fetched); err != nil {
+		return err
+	}
+	if fetched.State != ledger.ContentCopied.String() || fetched.Problem != "" {
+		return &cli.Problem{Exit: cli.ExitRetry, Text: c.Generation + " is not copied: " + terminal.OneLine(cmp.Or(fetched.Problem, "the copy is not complete yet")), Cure: "The server tries again by itself."}
+	}
+	console := p.Console()
+	console.Print(fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
+	return console.Err()
+}
+
+type contentAdoptCmd struct{ adminFlags }
+
+// Run adopts copies.
+func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
+	if _, err := c.ask(ctx, p, http.MethodPost, "/contents:adopt", struct{}{}); err != nil {
+		return err
+	}
+	console := p.Console()
+	console.Print("the copies from before the ledger was restored are adopted: they are deleted with their renders")
+	return console.Err()
 }
 
 type contentVerifyCmd struct {
@@ -86,7 +127,7 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	console.Print(fmt.Sprintf("%d copies of %d bytes, %d differences", compared.Copies, compared.Bytes, compared.Differences))
 	if compared.Differences > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: "the store has not what the book says"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: "the store differs from the ledger", Cure: "easel content fetch copies a result again"}
 	}
 	return console.Err()
 }
@@ -104,12 +145,12 @@ func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Dif
 		return v, err
 	}
 	defer func() { _ = book.Close() }() // nothing was written
-	name, err := book.KnownStoreName(ctx)
+	stores, err := book.Stores(ctx)
 	if err != nil {
 		return v, err
 	}
-	if name == "" {
+	if len(stores.All()) == 0 {
 		return v, errors.New("this ledger has copied nothing to any store: --ledger-url names another one, or no server has had EASEL_CONTENT_URL")
 	}
-	return content.New(content.Config{Store: store, Ledger: book, Name: name}).Verify(ctx, c.Bytes, differs, looked)
+	return content.New(content.Config{Store: store, Ledger: book}).Verify(ctx, c.Bytes, differs, looked)
 }

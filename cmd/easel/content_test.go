@@ -136,6 +136,26 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		t.Errorf("the text is %s %q", answer.Status, body)
 	}
 
+	fetch := func(args ...string) printed {
+		return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": addr("admin")}, append([]string{"content"}, args...)...)
+	}
+	for _, step := range []struct {
+		exit int
+		want string
+		args []string
+	}{
+		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // the catalog is down
+		{exitUsage, "the ledger has no render gen_nowhere", []string{"fetch", "gen_nowhere"}},
+		{exitUsage, "the ledger was not copied or restored", []string{"adopt"}},
+	} {
+		if got := fetch(step.args...); got.exit != step.exit || !strings.Contains(got.stdout+got.stderr, step.want) {
+			t.Errorf("%q: exit %d\n%s%s", step.args, got.exit, got.stdout, got.stderr)
+		}
+	}
+	if answer, body := fetchFile(t, http.MethodGet, at(made.stdout)); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
+		t.Errorf("while it is copied again, the result is %s of %d bytes", answer.Status, len(body))
+	}
+
 	erased := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": addr("admin")}, "erase", "--generation", id(made.stdout))
 	if erased.exit != exitOK {
 		t.Errorf("exit %d\n%s%s", erased.exit, erased.stdout, erased.stderr)

@@ -77,6 +77,8 @@ func (c Config) routes() []route {
 		{"GET /orders", Read, c.Orders.list},
 		{"POST /orders:resolve", Change, c.Orders.resolve},
 		{"POST /orders:erase", Change, c.Orders.erase},
+		{"POST /contents:fetch", Change, c.Orders.fetchContent},
+		{"POST /contents:adopt", Change, c.Orders.adoptContents},
 		{"GET /debug/pprof/", Read, pprof.Index},
 		{"GET /debug/pprof/cmdline", Read, pprof.Cmdline},
 		{"GET /debug/pprof/profile", Read, pprof.Profile},

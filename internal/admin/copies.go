@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"context"
+	"net/http"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -17,6 +19,53 @@ type copies struct {
 
 func copiesOf(known ledger.ContentSummary, now time.Time) *copies {
 	return &copies{Waiting: known.Waiting, OldestWaiting: oldest(now, known.Waiting, known.Oldest), Failed: known.Failed}
+}
+
+// ContentFetch names the result that is copied again.
+type ContentFetch struct {
+	Generation string `json:"generation"`
+}
+
+// FetchedContent is the state of a copy.
+type FetchedContent struct {
+	State       string `json:"state"`
+	SizeBytes   int64  `json:"size_bytes"`
+	ContentType string `json:"content_type"`
+	Problem     string `json:"problem,omitempty"` // of the last try
+}
+
+// fetchTime is the time in which a copy may be made while the operator waits.
+const fetchTime = 10 * time.Second
+
+// fetchContent serves POST /contents:fetch.
+func (o Orders) fetchContent(w http.ResponseWriter, r *http.Request) {
+	var asked ContentFetch
+	if err := decode(w, r, &asked); err != nil || asked.Generation == "" {
+		http.Error(w, `send {"generation": GENERATION}`, http.StatusBadRequest)
+		return
+	}
+	if o.Contents == nil || !o.Contents.Keeps() {
+		http.Error(w, "this server keeps no copies of results: EASEL_CONTENT_URL is not set", http.StatusConflict)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), fetchTime)
+	defer cancel()
+	row, has, err := o.Contents.Fetch(ctx, byOf(r.Context()), asked.Generation)
+	if err == nil && !has {
+		http.Error(w, "the ledger has no render "+asked.Generation+" that has succeeded and is not erased", http.StatusConflict)
+		return
+	}
+	answer(w, FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err)
+}
+
+// adoptContents serves POST /contents:adopt.
+func (o Orders) adoptContents(w http.ResponseWriter, r *http.Request) {
+	wasCopied, err := o.Ledger.AdoptContents(r.Context(), byOf(r.Context()))
+	if err == nil && !wasCopied {
+		http.Error(w, "the ledger was not copied or restored: it may delete each of its copies", http.StatusConflict)
+		return
+	}
+	answer(w, struct{}{}, err)
 }
 
 // concerns are the sentences about copies.

@@ -95,6 +95,9 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 		done.Left["the store of results"] = err.Error()
 	case left > 0:
 		done.Left["the store of results"] = fmt.Sprintf("%d copies are still to be deleted, and will be by a server with EASEL_CONTENT_URL when the store answers", left)
+		if o.Ledger.IsCopy() {
+			done.Left["the store of results"] += "; copies from before the ledger was restored need easel content adopt first"
+		}
 	}
 }
 

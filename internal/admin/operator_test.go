@@ -132,7 +132,7 @@ func TestRoutesThatChangeSomethingNeedWhoMayChange(t *testing.T) {
 		}
 		changing[pattern] = need == Change
 	}
-	for _, known := range []string{"PUT /loglevel", "POST /orders:resolve", "POST /orders:erase", "POST /events:replay"} {
+	for _, known := range []string{"PUT /loglevel", "POST /orders:resolve", "POST /orders:erase", "POST /contents:fetch", "POST /contents:adopt", "POST /events:replay"} {
 		if !changing[known] {
 			t.Errorf("%s changes something", known)
 		}

@@ -2,16 +2,16 @@
 //
 //	content  a reader's way to a result: from its copy, else from the catalog
 //	copy     how a result gets into the store, by claims of the ledger
+//	source   where a result is copied from, and what is none
 //	original  the same result in the catalog
 //	reader   the bytes of a copy, each block checked; the catalog has the rest where the store fails
-//	tidy     what has to go from the store
+//	tidy     deletion of copies that the ledger has marked deleted
 //	verify   what the book and the store differ in
 //	store, dir, s3  where copies are
 package content
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"sync"
@@ -31,7 +31,7 @@ type Config struct {
 	// Ledger has a row for each copy, and Held is the API key that results are copied under.
 	Ledger *ledger.Ledger
 	Held   *catalog.Credential
-	// Name is that of the ledger in the store: see [ledger.Ledger.StoreName].
+	// Name is the name of the ledger in the store, under which results are copied: see [ledger.Ledger.StoreName].
 	Name   string
 	Logger *slog.Logger
 }
@@ -70,10 +70,6 @@ type Results struct {
 	readers *gate.Gate   // of copies
 	work    sync.WaitGroup
 	freed   chan struct{} // has a value after a place was given back
-	process string        // the name of this one
-
-	walk   ledger.Position // how far Run is through orders from before there was a store
-	walked bool            // to the end
 
 	life context.Context //nolint:containedctx // of all copies: it ends with Run, and after that none begins
 	end  context.CancelFunc
@@ -94,7 +90,7 @@ type Counts struct {
 func New(cfg Config) *Results {
 	r := &Results{
 		Config: cfg, workers: map[string]int{}, readers: gate.New(gate.Config{Places: [gate.Classes]int{CopyReaders}}),
-		freed: make(chan struct{}, 1), process: rand.Text(), copying: map[string]chan struct{}{}, prompts: map[string]string{},
+		freed: make(chan struct{}, 1), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -109,8 +105,28 @@ func (r *Results) Has(ctx context.Context, id string) bool {
 	if r.Store == nil {
 		return false
 	}
-	row, found, err := r.Ledger.Content(ctx, id)
-	return err == nil && found && row.State == ledger.ContentCopied
+	row, _, err := r.Ledger.Content(ctx, id)
+	return err == nil && hasCopy(row)
+}
+
+// hasCopy reports whether there is a copy of a result. While a result is copied again its earlier copy is read.
+func hasCopy(row ledger.Content) bool {
+	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
+}
+
+// Fetch records that an operator wants a result copied again, and waits until it is copied, a try has failed, or ctx is done.
+// It reports whether the ledger has such a result.
+func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
+	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
+		return row, has, err
+	}
+	for {
+		row, _, err = r.Ledger.Content(ctx, generation)
+		tried := row.Problem != "" && !row.Claimed
+		if err != nil || row.State != ledger.ContentWaiting || tried || !sleep(ctx, lookAgain) {
+			return row, true, err
+		}
+	}
 }
 
 // AwaitEnd waits for a while until the end of a generation is in the book that a watcher has been told of already, and
@@ -212,10 +228,10 @@ func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copi
 		return row, false
 	}
 	row, found, err := r.Ledger.Content(ctx, id)
-	if err == nil && found && row.State == ledger.ContentWaiting && !r.isAway() {
+	if err == nil && found && row.State == ledger.ContentWaiting && !hasCopy(row) && !r.isAway() {
 		row, err = r.await(ctx, row)
 	}
-	return row, err == nil && row.State == ledger.ContentCopied
+	return row, err == nil && hasCopy(row)
 }
 
 // await waits for a copy that is being made, or makes it.

@@ -2,9 +2,9 @@ package content
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -34,6 +33,7 @@ const (
 	// A store that fails is tried again after a pause that doubles.
 	storeLeast, storeAtMost = time.Second, time.Minute
 
+	probeName   = "/probe"
 	textType    = "text/plain; charset=utf-8"
 	mostProblem = 300 // bytes
 	mostType    = 255
@@ -55,7 +55,6 @@ func (r *Results) Run(ctx context.Context) {
 			pause = storeLeast
 			for r.next(ctx, &last) != nil {
 			}
-			r.wantOld(ctx)
 		case !r.tries(ctx, &last):
 			if !sleep(ctx, pause) {
 				return
@@ -69,16 +68,6 @@ func (r *Results) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// wantOld wants results copied that ended before there was a store, a few whenever nothing else is to be copied.
-func (r *Results) wantOld(ctx context.Context) {
-	if r.walked {
-		return
-	}
-	if next, more, err := r.Ledger.WantOldContents(ctx, r.walk, copiesAtOnce); err == nil {
-		r.walk, r.walked = next, !more
 	}
 }
 
@@ -163,7 +152,7 @@ func (r *Results) tries(ctx context.Context, last *string) bool {
 }
 
 // probe is the name of an object that asks whether the store takes any.
-func (r *Results) probe() string { return r.Name + "/probe" }
+func (r *Results) probe() string { return r.Name + probeName }
 
 // begin makes a copy under a claim, beside its caller. It gives nil after the end of all: the claim ends by itself then.
 func (r *Results) begin(ctx context.Context, claim ledger.Content, give func()) (made chan struct{}) {
@@ -210,21 +199,16 @@ func (r *Results) copyOne(ctx context.Context, claim ledger.Content) {
 	}
 	book, cancel := context.WithTimeout(context.WithoutCancel(ctx), concludeTime)
 	defer cancel()
-	age, problem, old := claim.Age, bookText(err.Error(), mostProblem), claim.Problem == ledger.ContentIsOld
-	if old && catalog.IsAbsent(err) && ctx.Err() == nil { // nothing has failed
-		r.Logger.InfoContext(ctx, "the catalog has a result no more that is older than the store", "generation", claim.Generation, "owner", claim.Owner)
-		_ = r.Ledger.ContentFails(book, claim, ledger.ContentIsOld)
-		return
-	}
+	age, problem := claim.Age, bookText(err.Error(), mostProblem)
 	r.Counts.Failures.Add(1)
 	switch {
 	case ctx.Err() != nil: // another may go on at once
 		_ = r.Ledger.ContentNotCopied(book, claim, claim.Problem, 0)
-	case errors.Is(err, errNothing), catalog.IsAbsent(err) && age > absentFor, age > tryFor:
+	case isAbsent(err) && age > absentFor, age > tryFor:
 		r.Logger.ErrorContext(ctx, "a result can't be copied", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
 		_ = r.Ledger.ContentFails(book, claim, problem)
 	default:
-		if claim.Problem == "" || old {
+		if claim.Problem == "" {
 			r.Logger.WarnContext(ctx, "a result was not copied; it is tried again", "generation", claim.Generation, "owner", claim.Owner, "error", problem)
 		}
 		_ = r.Ledger.ContentNotCopied(book, claim, problem, min(max(age/retryShare, retryLeast), retryAtMost)) // else the claim ends by itself
@@ -237,12 +221,8 @@ func bookText(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "") // the cut may be within a rune
 }
 
-var (
-	// errNotOurs means that another copies a result, or that it is not to be copied any more.
-	errNotOurs = errors.New("the claim is over")
-	// errNothing means that a generation has no result.
-	errNothing = errors.New("the generation has neither a file nor a text")
-)
+// errNotOurs means that another copies a result, or that it is not to be copied any more.
+var errNotOurs = errors.New("the claim is over")
 
 // storeError is an error of the store, and not of the catalog.
 type storeError struct{ error }
@@ -322,7 +302,8 @@ type passing struct {
 	from  io.Reader
 	sink  io.Writer
 	moved *progress
-	err   error // of the source
+	whole func(size int64) error // returns an error if a body of that size is not the result
+	err   error                  // of the source
 	ended bool
 }
 
@@ -333,7 +314,12 @@ func (p *passing) Read(data []byte) (int, error) {
 	p.moved.reading.Store(false)
 	p.moved.bytes.Add(int64(n))
 	_, _ = p.sink.Write(data[:n]) // sums alone
-	if err == io.EOF {            //nolint:errorlint // an error that wraps one is a body that broke off
+	if err == io.EOF {            //nolint:errorlint // as below
+		if wrong := p.whole(p.moved.bytes.Load()); wrong != nil {
+			err = wrong
+		}
+	}
+	if err == io.EOF { //nolint:errorlint // an error that wraps one is a body that broke off
 		p.ended = true
 	} else if err != nil {
 		p.err = err
@@ -341,19 +327,24 @@ func (p *passing) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// transfer reads a result once, and writes it into the store.
+// transfer reads a result once, and writes it into the store. It leaves no object there that is not recorded.
 func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *progress) (made ledger.StoredCopy, err error) {
-	result, err := r.result(ctx, claim)
+	result, err := r.source(ctx, claim)
 	if err != nil {
 		return made, err
 	}
 	defer func() { _ = result.Body.Close() }() // it was read as far as it was wanted
-	made = ledger.StoredCopy{Object: r.object(claim), ContentType: bookText(result.ContentType, mostType), Etag: result.Etag}
+	made = ledger.StoredCopy{Object: objectPrefix(r.Name, claim.Generation) + rand.Text(), ContentType: bookText(result.ContentType, mostType), Etag: result.Etag}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			r.drop(ctx, made.Object)
+		}
+	}()
 	digest, sums, size := sha256.New(), &blockSums{}, int64(-1)
 	if result.Size != nil {
 		size = *result.Size
 	}
-	body := &passing{from: result.Body, sink: io.MultiWriter(digest, sums), moved: moved}
+	body := &passing{from: result.Body, sink: io.MultiWriter(digest, sums), moved: moved, whole: result.whole}
 	err = r.Store.Put(ctx, made.Object, body, size)
 	if err == nil && !body.ended { // a size that was known is all that a store reads
 		_, err = io.Copy(io.Discard, body)
@@ -374,65 +365,39 @@ func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *pro
 	return made, nil
 }
 
-// result opens what is to be copied: the file, or else the text.
-func (r *Results) result(ctx context.Context, claim ledger.Content) (*catalog.Content, error) {
-	cred := *r.Held
-	cred.Owner = claim.Owner
-	if !hasFile(claim.Record) { // the record of a list may leave it out
-		g, err := r.Catalog.Generation(ctx, cred, claim.Generation)
-		switch {
-		case err != nil:
-			return nil, err
-		case g.File == nil && g.Text != nil:
-			c, err := textAt(*g.Text, 0, "")
-			c.Etag = "" // the catalog gives none
-			return c, err
-		}
-	}
-	c, err := r.Catalog.Content(ctx, cred, claim.Generation, 0, "")
-	if catalog.KindOf(err) == catalog.KindNoContent {
-		return nil, errNothing
-	}
-	return c, err
-}
-
-// hasFile reports whether the ledger's record of a generation has a file.
-func hasFile(record string) bool {
-	known := struct{ File *struct{} }{}
-	return json.Unmarshal([]byte(record), &known) == nil && known.File != nil
-}
-
-// conclude records a copy. One that does not count is deleted.
+// conclude records a copy. A copy that does not count is deleted, and so is the one that it replaces.
 func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledger.StoredCopy) error {
 	counts, err := r.Ledger.ContentIsCopied(ctx, claim, made)
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
-		return err // it was recorded, or its claim ends by itself and its object is an orphan
+		return err // it may be recorded
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
 	if err == nil && counts {
 		r.Counts.Copied.Add(1)
 		r.Counts.Bytes.Add(made.Size)
-		if claim.Claims > 1 {
-			_ = r.deleteObjects(ctx, claim.Generation, claim.Claims) // else what others have begun are orphans
+		if strings.HasPrefix(claim.Object, r.Name+"/") { // an earlier one may be a copy of another ledger
+			r.drop(ctx, claim.Object)
 		}
 		return nil
 	}
-	_ = r.Store.Delete(ctx, made.Object) // else it is an orphan
+	r.drop(ctx, made.Object)
 	if err == nil {
 		err = errNotOurs
 	}
 	return err
 }
 
-// object is the name of the copy that a claim makes: nobody else's.
-func (r *Results) object(claim ledger.Content) string {
-	return fmt.Sprint(r.objects(claim.Generation), claim.Claims)
+// drop deletes an object that no row names. If the store fails, [Results.Verify] reports the object until the copies of the
+// generation are deleted.
+func (r *Results) drop(ctx context.Context, object string) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	_ = r.Store.Delete(ctx, object)
 }
 
-// objects begin the names of all copies of a generation.
-func (r *Results) objects(generation string) string {
+// objectPrefix returns the beginning of the names of all copies of a generation. The rest of a name is random, so that no copy
+// ever replaces another.
+func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])
-	return r.Name + "/" + name[:2] + "/" + name + "-"
+	return store + "/" + name[:2] + "/" + name + "-"
 }

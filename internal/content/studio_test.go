@@ -30,15 +30,16 @@ func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
 // upstream is a catalog that has the results of generations.
 type upstream struct {
-	mu     sync.Mutex
-	files  map[string][]byte
-	texts  map[string]string
-	etags  bool
-	kind   string // the content type, where it is not image/png
-	down   bool
-	delay  time.Duration
-	slow   string         // generations whose names begin so come a byte a second
-	opened map[string]int // reads of content, by generation
+	mu      sync.Mutex
+	files   map[string][]byte
+	texts   map[string]string
+	etags   bool
+	kind    string // the content type, where it is not image/png
+	chunked bool   // files have no Content-Length, and no ranges
+	down    bool
+	delay   time.Duration
+	slow    string         // generations whose names begin so come a byte a second
+	opened  map[string]int // reads of content, by generation
 }
 
 // RoundTrip answers as the catalog does.
@@ -52,7 +53,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	file, hasFile := u.files[id]
 	text, hasText := u.texts[id]
-	tagged, kind := u.etags, cmp.Or(u.kind, "image/png")
+	tagged, chunked, kind := u.etags, u.chunked, cmp.Or(u.kind, "image/png")
 	u.mu.Unlock()
 	if down {
 		return nil, errors.New("connection refused")
@@ -69,6 +70,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 			w.Header().Set("ETag", `"e-`+id+`"`)
 		}
 		w.Header().Set("Content-Type", kind)
+		if chunked {
+			_, _ = w.Write(file)
+			break
+		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
 	case isContent && hasText, r.URL.Path == "/account":
 		w.Header().Set("Content-Type", "application/json")
@@ -85,6 +90,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = fmt.Fprint(w, `{"code":"NOT_FOUND","message":"no such generation"}`)
 	}
 	answer := w.Result()
+	if isContent && chunked && hasFile {
+		answer.ContentLength, answer.TransferEncoding = -1, []string{"chunked"}
+		answer.Header.Del("Content-Length")
+	}
 	if slow {
 		answer.Body = drops{answer.Body}
 	}
@@ -260,7 +269,11 @@ func (s *studio) restart(contents bool) {
 
 // replica makes another process over the same book and store.
 func (s *studio) replica() *content.Results {
-	name, err := s.book.StoreName(s.Context(), "here")
+	suggested := "here"
+	if s.book.IsCopy() {
+		suggested = "there" // a process suggests a random name
+	}
+	name, err := s.book.StoreName(s.Context(), suggested)
 	if err != nil {
 		s.Fatal(err)
 	}

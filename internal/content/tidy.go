@@ -3,10 +3,7 @@ package content
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,25 +16,31 @@ const (
 	deleteAtOnce = 50
 	forgetLook   = 100 * time.Millisecond
 
-	orphansEvery = 24 * time.Hour // all replicas together
-	orphansDuty  = "content orphans"
-	orphanAge    = 2 * copyTime // of what nobody can be writing any more
-	lookedAtOnce = 500
+	cleanInterval = 24 * time.Hour
+	partAge       = 2 * copyTime // of a write that no process continues any longer
 )
 
-// tidy deletes what is to go from the store, until ctx ends.
+// tidy deletes the copies that the ledger has marked deleted, until ctx is done. It deletes no object that the ledger does not
+// know: that may be a copy of another ledger, or of this one before it was restored.
 func (r *Results) tidy(ctx context.Context) {
-	swept := time.Time{}
+	cleaned := time.Time{}
 	for sleep(ctx, deleteEvery) {
 		r.deleteDoomed(ctx)
-		if time.Since(swept) < orphansEvery {
-			continue
+		if time.Since(cleaned) >= cleanInterval {
+			cleaned = time.Now()
+			r.clean(ctx, cleaned.Add(-partAge))
 		}
-		if mine, err := r.Ledger.TakeDuty(ctx, orphansDuty, r.process, orphansEvery); err == nil {
-			if swept = time.Now(); mine {
-				r.Sweep(ctx, time.Now().Add(-orphanAge))
-			}
-		}
+	}
+}
+
+// clean removes the parts of writes that were started before a time and not completed.
+func (r *Results) clean(ctx context.Context, before time.Time) {
+	stores, err := r.Ledger.Stores(ctx)
+	for _, name := range stores.Own() {
+		err = errors.Join(err, r.Store.Clean(ctx, name+"/", before))
+	}
+	if err != nil {
+		r.Logger.WarnContext(ctx, "store cleanup failed", "error", err)
 	}
 }
 
@@ -53,12 +56,16 @@ func (r *Results) deleteDoomed(ctx context.Context) {
 
 // deleteSome deletes copies, some at once, and reports whether one was. Of a store that hangs it waits for those alone.
 func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) bool {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return false
+	}
 	var deleted, hangs atomic.Bool
 	for some := range slices.Chunk(all, copiesAtOnce) {
 		var deleting sync.WaitGroup
 		for _, c := range some {
 			deleting.Go(func() {
-				err := r.deleteAll(ctx, c.Generation)
+				err := r.deleteAll(ctx, stores, c.Generation)
 				if err == nil {
 					deleted.Store(true)
 					return
@@ -76,116 +83,37 @@ func (r *Results) deleteSome(ctx context.Context, all []ledger.Content) bool {
 	return deleted.Load()
 }
 
-// deleteAll deletes each copy of a generation that there is, what writes have left of others, and its row. Nobody writes one.
-func (r *Results) deleteAll(ctx context.Context, generation string) error {
+// deleteAll deletes each copy that this ledger has made of a generation, the remains of broken writes, and the row.
+func (r *Results) deleteAll(ctx context.Context, stores ledger.Stores, generation string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := r.deleteObjects(ctx, generation, 0); err != nil {
-		return err
-	}
-	if err := r.Store.Clean(ctx, r.objects(generation), time.Time{}); err != nil {
-		return err
+	for _, name := range stores.Own() {
+		prefix := objectPrefix(name, generation)
+		for object, err := range r.Store.List(ctx, prefix) {
+			if err == nil {
+				err = r.Store.Delete(ctx, object.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := r.Store.Clean(ctx, prefix, time.Time{}); err != nil {
+			return err
+		}
 	}
 	return r.Ledger.ForgetContent(ctx, generation)
 }
 
-// deleteObjects deletes the copies of a generation that claims before one have made; of 0 all. A later claim may have begun
-// meanwhile: its copy is the one that counts.
-func (r *Results) deleteObjects(ctx context.Context, generation string, before int64) error {
-	for object, err := range r.Store.List(ctx, r.objects(generation)) {
-		claim, _ := strconv.ParseInt(strings.TrimPrefix(object.Name, r.objects(generation)), 10, 64) // see object
-		if err == nil && (before == 0 || claim < before) {
-			err = r.Store.Delete(ctx, object.Name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Forget waits until what is to be deleted is, and reports how many copies are left when ctx ends. Without a store here they
-// are left to a process that has it.
+// Forget waits until the copies that are to be deleted are deleted, and returns how many are left when ctx is done. Copies from
+// before the ledger was restored are left, and so is every copy if this process has no store.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		if r.Store != nil {
 			r.deleteDoomed(ctx)
 		}
-		if left, err = r.Ledger.DoomedCount(context.WithoutCancel(ctx)); err != nil || left == 0 || !sleep(ctx, forgetLook) {
+		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))
+		if err != nil || own == 0 || !sleep(ctx, forgetLook) {
 			return left, err
 		}
 	}
-}
-
-// Sweep deletes what the store has from before a time and the book does not know: copies that do not count, as those of
-// processes that have ended in between.
-func (r *Results) Sweep(ctx context.Context, before time.Time) {
-	if err := r.Store.Clean(ctx, r.Name+"/", before); err != nil {
-		r.Logger.WarnContext(ctx, "what writes have left in the store was not all deleted", "error", err)
-	}
-	deleted, left, err := 0, 0, error(nil)
-	for object, failed := range r.orphans(ctx, before) {
-		if failed == nil {
-			failed = r.Store.Delete(ctx, object.Name)
-		}
-		if failed == nil {
-			deleted++
-		} else { // one does not keep the others
-			left, err = left+1, failed
-		}
-	}
-	if err != nil {
-		r.Logger.WarnContext(ctx, "the store was not swept of all orphans", "left", left, "error", err)
-	}
-	if deleted > 0 {
-		r.Logger.InfoContext(ctx, "copies were deleted that the book does not know", "objects", deleted)
-	}
-}
-
-// orphans are objects from before a time that no row names.
-func (r *Results) orphans(ctx context.Context, before time.Time) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		some := make([]Object, 0, lookedAtOnce)
-		look := func() (goOn bool) {
-			unknown, err := r.unknown(ctx, some)
-			some = some[:0]
-			if err != nil {
-				return yield(Object{}, err) && false
-			}
-			for _, object := range unknown {
-				if !yield(object, nil) {
-					return false
-				}
-			}
-			return true
-		}
-		for object, err := range r.Store.List(ctx, r.Name+"/") {
-			if err != nil {
-				yield(Object{}, err)
-				return
-			}
-			if object.Name == r.probe() || !object.Time.Before(before) {
-				continue
-			}
-			if some = append(some, object); len(some) == lookedAtOnce && !look() {
-				return
-			}
-		}
-		look()
-	}
-}
-
-// unknown are those of some objects that no row names.
-func (r *Results) unknown(ctx context.Context, some []Object) (unknown []Object, err error) {
-	names := make([]string, len(some))
-	for n, object := range some {
-		names[n] = object.Name
-	}
-	known, err := r.Ledger.KnownObjects(ctx, names)
-	for _, object := range some {
-		if err == nil && !known[object.Name] {
-			unknown = append(unknown, object)
-		}
-	}
-	return unknown, err
 }

@@ -3,14 +3,12 @@ package content_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -101,52 +99,6 @@ func TestAProcessWithoutAStoreTellsWhichCopiesAreLeft(t *testing.T) {
 		}
 		if _, found, err := s.book.Content(s.Context(), "g2"); found || err != nil {
 			s.Errorf("a copy is wanted where there is no store: %v", err)
-		}
-	})
-}
-
-func TestResultsFromBeforeTheStoreAreCopied(t *testing.T) {
-	onEach(t, func(s *studio) {
-		s.restart(false)
-		const old = 20 // more than are copied at once
-		for n := range old {
-			s.finish(fmt.Sprint("old", n), picture(100+n))
-		}
-		s.finish("lost", nil)
-		s.upstream.set(func() { delete(s.upstream.files, "lost") })
-		s.finish("deleted", picture(10))
-		s.observe("deleted", lifecycle.Observation{Deleted: true})
-		s.order("running")
-		s.restart(true)
-		if _, found, err := s.book.Content(s.Context(), "old0"); found || err != nil {
-			s.Fatalf("it is wanted before the store is used: %v", err)
-		}
-		_, more, err := s.book.WantOldContents(s.Context(), ledger.Position{}, 3)
-		if rows, failed := s.book.ContentsAfter(s.Context(), "", 100); len(rows) != 3 || !more || err != nil || failed != nil {
-			s.Fatalf("%d are wanted at once: %v, %v", len(rows), err, failed)
-		}
-		if at, more, err := s.book.WantOldContents(s.Context(), ledger.Position{}, 3); at.ID != "" || !more || err != nil {
-			s.Errorf("while some are to be copied the walk goes on to %v: %v", at, err)
-		}
-		defer s.run(s.results)()
-		for n := range old {
-			s.waitForCopy(fmt.Sprint("old", n))
-			s.wantBytes(fmt.Sprint("old", n), picture(100+n), content.FromCopy)
-		}
-		s.finish("new", picture(10))
-		s.waitForCopy("new")
-		for end := time.Now().Add(time.Minute); s.row("lost").State != ledger.ContentFailed && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		}
-		if row := s.row("lost"); row.State != ledger.ContentFailed {
-			s.Errorf("what the catalog has no more is %+v", row)
-		}
-		if summary, err := s.book.Summary(s.Context(), false); err != nil || summary.Contents.Failed != 0 || s.results.Counts.Failures.Load() != 0 {
-			s.Errorf("that counts as a failure: %+v, %v", summary.Contents, err)
-		}
-		for _, id := range []string{"deleted", "running"} {
-			if _, found, err := s.book.Content(s.Context(), id); found || err != nil {
-				s.Errorf("a copy of what is %s is wanted: %v", id, err)
-			}
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // Difference is one between the book and the store.
 type Difference struct {
-	Generation string // "" of an orphan
+	Generation string // empty for an object that the ledger does not know
 	Object     string
 	Problem    string
 }
@@ -26,6 +26,9 @@ func (d Difference) String() string {
 	}
 	return d.Generation + ": " + d.Problem + " (" + d.Object + ")"
 }
+
+// lookedAtOnce is the number of rows and of objects that are compared at once.
+const lookedAtOnce = 500
 
 // Verified is what was compared.
 type Verified struct{ Copies, Bytes, Differences int64 }
@@ -41,7 +44,7 @@ func (r *Results) Verify(ctx context.Context, bytes bool, differs func(Differenc
 		some, err := r.Ledger.ContentsAfter(ctx, last, lookedAtOnce)
 		if err != nil || len(some) == 0 {
 			if err == nil {
-				err = r.verifyOrphans(ctx, tell)
+				err = r.verifyObjects(ctx, tell)
 			}
 			return v, err
 		}
@@ -61,14 +64,49 @@ func (r *Results) Verify(ctx context.Context, bytes bool, differs func(Differenc
 	}
 }
 
-func (r *Results) verifyOrphans(ctx context.Context, tell func(Difference)) error {
-	for object, err := range r.orphans(ctx, time.Now().Add(-orphanAge)) {
-		if err != nil {
+// verifyObjects reports each object under a name of the ledger that no row names. A copy that is being made is younger than
+// partAge.
+func (r *Results) verifyObjects(ctx context.Context, report func(Difference)) error {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range stores.All() {
+		some := make([]Object, 0, lookedAtOnce)
+		for object, err := range r.Store.List(ctx, name+"/") {
+			if err != nil {
+				return err
+			}
+			if object.Name == name+probeName || !object.Time.Before(time.Now().Add(-partAge)) {
+				continue
+			}
+			if some = append(some, object); len(some) == lookedAtOnce {
+				if err := r.verifyKnown(ctx, some, report); err != nil {
+					return err
+				}
+				some = some[:0]
+			}
+		}
+		if err := r.verifyKnown(ctx, some, report); err != nil {
 			return err
 		}
-		tell(Difference{"", object.Name, "the book does not know it"})
 	}
 	return nil
+}
+
+// verifyKnown reports those of some objects that no row names.
+func (r *Results) verifyKnown(ctx context.Context, some []Object, report func(Difference)) error {
+	names := make([]string, len(some))
+	for n, object := range some {
+		names[n] = object.Name
+	}
+	known, err := r.Ledger.KnownObjects(ctx, names)
+	for _, name := range names {
+		if err == nil && !known[name] {
+			report(Difference{"", name, "the ledger does not know it"})
+		}
+	}
+	return err
 }
 
 // verifyOne says what is wrong with a copy; "" where nothing is.

@@ -25,6 +25,8 @@ const (
 	ActSeal     Action = "ledger.seal"
 	ActUnseal   Action = "ledger.unseal"
 	ActRestored Action = "ledger.restored"
+	ActAdopt    Action = "content.adopt"
+	ActFetch    Action = "content.fetch"
 )
 
 // By is who does something, and from where.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -206,6 +207,21 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	})
 }
 
+// FetchContent records that an operator wants a result copied again, and reports whether the ledger has one.
+func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
+	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time)
+			SELECT generation_id, owner, {now}, {now} FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0
+			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '', begin_time = {now}, next_time = {now} WHERE contents.state <> {doomed}`, generation)
+		if has = rows > 0; err != nil || !has {
+			return err
+		}
+		tx.contentWanted = true
+		return tx.audit(Act{By: by, Action: ActFetch, Subject: generation})
+	})
+	return has && err == nil, err
+}
+
 // doomContents has copies of results deleted.
 func doomContents(tx *transaction, generations ...string) error {
 	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, asList(generations))
@@ -213,11 +229,15 @@ func doomContents(tx *transaction, generations ...string) error {
 	return err
 }
 
-// DoomedContents gives copies that are to be deleted now, those first that wait for longest. Each is looked at again after a
-// while. One that somebody still makes is not among them.
+// ownObject is the condition that a ledger may delete the object of a row. Objects from before the ledger was copied may be
+// those of the other ledger, until an operator has adopted them.
+const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
+
+// DoomedContents returns copies that are to be deleted now, those first that have waited longest. Each is returned again after
+// a pause. A copy that a process is still making is left out.
 func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, err error) {
 	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
-		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND `+isNext+` AND `+lapsed+` ORDER BY next_time LIMIT $1 {take}`, most)
+		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND `+isNext+` AND `+lapsed+` AND `+ownObject+` ORDER BY next_time LIMIT $1 {take}`, most)
 		if err != nil || len(all) == 0 {
 			return err
 		}
@@ -237,10 +257,10 @@ func (l *Ledger) ForgetContent(ctx context.Context, generation string) error {
 	return err
 }
 
-// DoomedCount is how many copies are to be deleted.
-func (l *Ledger) DoomedCount(ctx context.Context) (count int64, err error) {
-	err = l.askOne(inTurn(ctx, forRead, ""), []any{&count}, `SELECT COUNT(*) FROM contents WHERE state = {doomed}`)
-	return count, err
+// DoomedCount returns the number of copies that are to be deleted, and how many of them this ledger may delete.
+func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
+	err = l.askOne(inTurn(ctx, forRead, ""), []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
+	return count, own, err
 }
 
 // KnownObjects are those of some objects of a store that a row names.
@@ -261,27 +281,22 @@ func (l *Ledger) ContentsAfter(ctx context.Context, generation string, most int)
 	return ask(inTurn(ctx, forReport, ""), l, scanContent, selectContents+`generation_id > $1 ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
-// StoreName is the name of the ledger in a store, which several may use.
-func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
-	return l.tie(ctx, "store", suggested)
-}
-
-// KnownStoreName is the name of the ledger in a store, "" where it has had none.
-func (l *Ledger) KnownStoreName(ctx context.Context) (name string, err error) {
-	err = l.askOne(ctx, []any{&name}, `SELECT value FROM facts WHERE name = 'store'`)
-	return name, err
-}
-
 // ContentSummary is what waits to be copied, and what could not be.
 type ContentSummary struct {
 	Waiting int64
-	Failed  int64         // but for what the catalog had no more when there was a store
+	Failed  int64         // these are not tried again; at most maxFailed are counted
 	Oldest  time.Duration // of those that wait
 }
 
+// maxFailed bounds the count of failed copies, whose number grows with the age of the ledger.
+const maxFailed = 10_000
+
+// failedCount counts the copies that failed, by their index.
+var failedCount = fmt.Sprint(`SELECT COUNT(*) FROM (SELECT 1 FROM contents WHERE state = {not copied} LIMIT `, maxFailed, `) AS failed`)
+
 func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
 	oldest := now
-	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (SELECT COUNT(*) FROM contents WHERE state = {not copied} AND problem <> $2) FROM contents WHERE state = {waiting}`, micros(now), ContentIsOld).
+	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (`+failedCount+`) FROM contents WHERE state = {waiting}`, micros(now)).
 		Scan(&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed)
 	s.Contents.Oldest = now.Sub(oldest)
 	return err

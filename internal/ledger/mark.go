@@ -11,10 +11,9 @@ import (
 
 // The facts of a ledger that is a copy, or that was copied.
 const (
-	copiedFact   = "copied_time"  // time when the ledger became a copy
-	databaseFact = "database"     // identity of the database of PostgreSQL that was opened last
-	sealedFact   = "sealed_time"  // time when the ledger was copied into another one
-	adoptedFact  = "adopted_time" // time when copies of results from before became those of this ledger
+	copiedFact   = "copied_time" // time when the ledger became a copy
+	databaseFact = "database"    // identity of the database of PostgreSQL that was opened last
+	sealedFact   = "sealed_time" // time when the ledger was copied into another one
 )
 
 // CopyTime returns the time when the ledger became a copy of another one, zero if it is not a copy.
@@ -62,7 +61,7 @@ func (l *Ledger) compareDatabase(ctx context.Context, tx *sql.Tx) error {
 // the store, so that no copy of the other ledger is replaced.
 func (l *Ledger) mark(ctx context.Context, tx querier) (held int64, err error) {
 	for _, statement := range []string{
-		`UPDATE facts SET name = 'store until ' || CAST({now} AS TEXT) WHERE name = 'store'`,
+		`UPDATE facts SET name = '` + formerFact + `' || CAST({now} AS TEXT) WHERE name = '` + storeFact + `'`,
 		`DELETE FROM facts WHERE name = '` + adoptedFact + `'`,
 		`INSERT INTO facts (name, value) VALUES ('` + copiedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 	} {

@@ -283,7 +283,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.failed", Kind: Gauge, Unit: "{result}", From: Contents,
-		Text: "Results that can't be copied, and are not tried again: the catalog has not the bytes, or a week was not enough.",
+		Text: "Results that can't be copied, and are not tried again: the catalog did not have the bytes for a day, or a week was not enough. At most 10,000 are counted.",
 	},
 	{
 		Name: "easel.content.oldest_waiting", Kind: Gauge, Unit: "s", From: Contents,

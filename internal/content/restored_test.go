@@ -1,0 +1,147 @@
+package content_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// inRestoredStudio runs a test with each database, in simulated time. The ledger lacks what happened in lost.
+func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
+	proctest.OnEach(t, func(t *testing.T, url string) {
+		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
+		if strings.HasPrefix(url, "postgres:") {
+			restored = proctest.Database(t)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := newStudio(t, url)
+			test(s, func(lost func()) {
+				s.backUp(restored)
+				lost()
+				s.age()
+				s.url = restored
+				s.restart(true)
+			})
+		})
+	})
+}
+
+// backUp writes a backup of the ledger, which is in use.
+func (s *studio) backUp(to string) {
+	s.Helper()
+	if file, ok := strings.CutPrefix(to, "sqlite:"); ok {
+		if _, err := ledger.Backup(s.Context(), s.url, file, func(int64) {}, func(d ledger.Difference) { s.Error(d) }); err != nil {
+			s.Fatal(err)
+		}
+		return
+	}
+	file := filepath.Join(s.TempDir(), "ledger.dump")
+	for _, command := range [][]string{{"pg_dump", "--format=custom", "--file=" + file, s.url}, {"pg_restore", "--no-owner", "--dbname=" + to, file}} {
+		if output, err := exec.CommandContext(s.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			s.Fatalf("%s: %v\n%s", command[0], err, output)
+		}
+	}
+}
+
+// age makes all files of the store three hours old.
+func (s *studio) age() {
+	s.Helper()
+	for _, name := range s.objects() {
+		old := time.Now().Add(-3 * time.Hour)
+		if err := os.Chtimes(name, old, old); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// copied has results copied.
+func (s *studio) copied(ids ...string) {
+	s.Helper()
+	defer s.run(s.replica())()
+	for _, id := range ids {
+		s.finish(id, picture(2000))
+		s.waitForCopy(id)
+	}
+}
+
+// forgotten removes results from the catalog.
+func (s *studio) forgotten(ids ...string) {
+	s.upstream.set(func() {
+		for _, id := range ids {
+			delete(s.upstream.files, id)
+		}
+	})
+}
+
+func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
+	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
+		s.copied("g0")
+		restore(func() { s.copied("g1") })
+		s.forgotten("g0", "g1")
+		defer s.run(s.results)()
+		time.Sleep(10 * time.Minute)
+		if left := s.objects(); len(left) != 2 {
+			s.Fatalf("the store has %q", left)
+		}
+		s.wantBytes("g0", picture(2000), content.FromCopy)
+		s.finish("g1", nil) // its caller sends the order again
+		s.forgotten("g1")
+		s.waitForCopy("g1")
+		s.wantBytes("g1", picture(2000), content.FromCopy)
+	})
+}
+
+// A ledger is cloned for a rehearsal, in which renders are deleted.
+func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
+	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
+		s.copied("g0")
+		s.finish("g1", picture(2000)) // it waits for its copy
+		restore(func() { s.copied("g2") })
+		before := s.objects()
+		defer s.run(s.results)()
+		s.waitForCopy("g1")
+		for _, id := range []string{"g0", "g1"} {
+			s.observe(id, lifecycle.Observation{Deleted: true})
+		}
+		time.Sleep(10 * time.Minute)
+		if left := s.objects(); !slices.Equal(left, before) {
+			s.Errorf("of %q the store has %q", before, left)
+		}
+		if left, err := s.results.Forget(s.Context()); left != 1 || err != nil {
+			s.Errorf("%d copies are left to be deleted, %v", left, err)
+		}
+	})
+}
+
+func TestAdoptedCopiesAreDeleted(t *testing.T) {
+	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
+		s.copied("g0", "g1")
+		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
+			s.Errorf("before it is restored, the ledger adopts copies: %v", err)
+		}
+		restore(func() { s.copied("g2") })
+		s.observe("g0", lifecycle.Observation{Deleted: true})
+		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
+			s.Errorf("the ledger adopts no copies: %v", err)
+		}
+		defer s.run(s.results)()
+		if left, err := s.results.Forget(s.Context()); left != 0 || err != nil || len(s.objects()) != 2 {
+			s.Errorf("%d copies are left to be deleted, %v: %q", left, err, s.objects())
+		}
+		s.wantBytes("g1", picture(2000), content.FromCopy)
+		var reported []string
+		if _, err := s.results.Verify(s.Context(), true, func(d content.Difference) { reported = append(reported, d.String()) }, func(int64) {}); err != nil || len(reported) != 1 || !strings.HasSuffix(reported[0], "the ledger does not know it") {
+			s.Errorf("of the copy that the ledger lacks %q is reported, %v", reported, err)
+		}
+	})
+}

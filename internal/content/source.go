@@ -1,0 +1,148 @@
+package content
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// source is a result that is about to be copied.
+type source struct {
+	*catalog.Content
+
+	record *catalog.File // nil for a text
+}
+
+// errNothing means that a generation has no result.
+var errNothing = errors.New("the generation has neither a file nor a text")
+
+// isAbsent reports whether the catalog does not have a result. A proxy in front of it may have said so for a moment.
+func isAbsent(err error) bool { return catalog.IsAbsent(err) || errors.Is(err, errNothing) }
+
+// source opens the result that is to be copied, as the catalog has it. If the catalog no longer has it and there is no copy, the
+// store may have an object that no row names, as of a ledger that was restored.
+func (r *Results) source(ctx context.Context, claim ledger.Content) (*source, error) {
+	found, err := r.upstream(ctx, claim)
+	if isAbsent(err) && claim.Object == "" {
+		if stored := r.stored(ctx, claim); stored != nil {
+			return stored, nil
+		}
+	}
+	return found, err
+}
+
+// upstream opens the file of a generation in the catalog, or its text.
+func (r *Results) upstream(ctx context.Context, claim ledger.Content) (*source, error) {
+	cred := *r.Held
+	cred.Owner = claim.Owner
+	record := fileOf(claim.Record)
+	if record == nil { // the record of a list may lack it
+		g, err := r.Catalog.Generation(ctx, cred, claim.Generation)
+		switch {
+		case err != nil:
+			return nil, err
+		case g.File == nil && g.Text != nil:
+			c, err := textAt(*g.Text, 0, "")
+			c.Etag = "" // the catalog gives none
+			return &source{Content: c}, err
+		}
+		record = cmp.Or(g.File, &catalog.File{})
+	}
+	c, err := r.Catalog.Content(ctx, cred, claim.Generation, 0, "")
+	if catalog.KindOf(err) == catalog.KindNoContent {
+		err = errNothing
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := &source{c, record}
+	if err := found.check(); err != nil {
+		_ = c.Body.Close() // it is not wanted
+		return nil, err
+	}
+	return found, nil
+}
+
+// fileOf returns the file of the ledger's record of a generation, nil if there is none.
+func fileOf(record string) *catalog.File {
+	known := struct{ File *catalog.File }{}
+	_ = json.Unmarshal([]byte(record), &known) // an erased record is empty
+	return known.File
+}
+
+// stored opens the newest object of a generation in the store, nil if there is none.
+func (r *Results) stored(ctx context.Context, claim ledger.Content) *source {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return nil
+	}
+	newest := Object{}
+	for _, name := range stores.All() {
+		for object, err := range r.Store.List(ctx, objectPrefix(name, claim.Generation)) {
+			if err == nil && !object.Time.Before(newest.Time) {
+				newest = object
+			}
+		}
+	}
+	if newest.Name == "" {
+		return nil
+	}
+	opened, err := r.Store.Get(ctx, newest.Name, 0)
+	if err != nil {
+		return nil
+	}
+	body := bufio.NewReader(opened)
+	begin, _ := body.Peek(512) // its error is that of the first read
+	return &source{Content: &catalog.Content{
+		Body: struct {
+			io.Reader
+			io.Closer
+		}{body, opened}, ContentType: http.DetectContentType(begin), Size: &newest.Size,
+	}}
+}
+
+// errorTypes are the media types of error pages and of the catalog's errors.
+var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
+
+// check returns an error if a response of status 200 can't be the result: it may be the page of a proxy.
+func (s *source) check() error {
+	got, want := mediaType(s.ContentType), mediaType(s.record.ContentType)
+	kind := func(media string) string { return strings.SplitN(media, "/", 2)[0] }
+	generic := slices.Contains([]string{got, want}, "") || slices.Contains([]string{got, want}, "application/octet-stream")
+	if got != want && (slices.Contains(errorTypes, got) || !generic && kind(got) != kind(want)) {
+		return fmt.Errorf("the response has the type %s, and the result is %s", got, cmp.Or(want, "a file"))
+	}
+	if s.Size == nil {
+		return nil
+	}
+	return s.whole(*s.Size)
+}
+
+// whole returns an error if a body of a size can't be the result.
+func (s *source) whole(size int64) error {
+	switch {
+	case s.record == nil:
+	case s.record.SizeBytes != nil && size != *s.record.SizeBytes:
+		return fmt.Errorf("the response has %d bytes, and the result %d", size, *s.record.SizeBytes)
+	case s.record.SizeBytes == nil && size == 0:
+		return errors.New("the response is empty")
+	}
+	return nil
+}
+
+// mediaType returns a media type without its parameters, empty if there is none.
+func mediaType(text string) string {
+	media, _, _ := mime.ParseMediaType(text) // also if a parameter is invalid
+	return media
+}

@@ -1,0 +1,122 @@
+package content_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// One wrong response of status 200 is not the result for ever: it is not kept, and the result is read again.
+func TestWrongResponseIsNotKept(t *testing.T) {
+	page := []byte("<html>502 Bad Gateway</html>")
+	for name, row := range map[string]struct {
+		record  string // of the ledger
+		kind    string
+		file    []byte
+		chunked bool
+		problem string
+	}{
+		"a page":                       {`{}`, "text/html; charset=utf-8", page, false, "type text/html"},
+		"a page of XHTML":              {`{}`, "application/xhtml+xml", page, true, "type application/xhtml+xml"},
+		"an error of the catalog":      {`{}`, "application/json", []byte(`{"code":"INTERNAL"}`), false, "type application/json"},
+		"a problem":                    {`{}`, "application/problem+json", []byte(`{}`), true, "type application/problem+json"},
+		"another kind than recorded":   {`{"ContentType":"image/png"}`, "text/plain", page, false, "the result is image/png"},
+		"nothing":                      {`{}`, "image/png", nil, false, "is empty"},
+		"nothing in chunks":            {`{}`, "image/png", nil, true, "is empty"},
+		"half of the recorded size":    {`{"SizeBytes":1000}`, "image/png", picture(500), false, "500 bytes, and the result 1000"},
+		"half of that in chunks":       {`{"SizeBytes":1000}`, "image/png", picture(500), true, "500 bytes, and the result 1000"},
+		"more than recorded in chunks": {`{"SizeBytes":1000}`, "image/png", picture(1500), true, "1500 bytes, and the result 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				s.upstream.set(func() { s.upstream.files["g1"], s.upstream.kind, s.upstream.chunked = row.file, row.kind, row.chunked })
+				s.order("g1")
+				s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":`+row.record+`}`)
+				defer s.run(s.results)()
+				time.Sleep(time.Minute)
+				if got := s.row("g1"); got.State != ledger.ContentWaiting || !strings.Contains(got.Problem, row.problem) {
+					s.Errorf("the copy is %v: %s", got.State, got.Problem)
+				}
+				if left := s.objects(); len(left) > 0 {
+					s.Errorf("the store has %q", left)
+				}
+				if reads := s.upstream.reads("g1"); reads < 3 || reads > 20 {
+					s.Errorf("the catalog was read %d times", reads)
+				}
+				s.upstream.set(func() { s.upstream.files["g1"], s.upstream.kind = picture(1000), "image/png" })
+				s.waitForCopy("g1")
+				s.wantBytes("g1", picture(1000), content.FromCopy)
+			})
+		})
+	}
+}
+
+func TestRecordedTypesAreKept(t *testing.T) {
+	for recorded, kind := range map[string]string{
+		"image/jpg": "image/jpeg", "image/png": "application/octet-stream", "application/octet-stream": "video/mp4", "text/html": "text/html; charset=utf-8",
+		"application/json": "application/json", "": "model/gltf+json",
+	} {
+		t.Run(recorded+" as "+kind, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				s.upstream.set(func() { s.upstream.files["g1"], s.upstream.kind = picture(1000), kind })
+				s.order("g1")
+				s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":{"ContentType":"`+recorded+`"}}`)
+				defer s.run(s.results)()
+				s.waitForCopy("g1")
+			})
+		})
+	}
+}
+
+// A catalog that has no result may be a proxy in front of it.
+func TestMissingResultIsReadAgain(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // its content is 204
+		s.finish("g1", nil)
+		s.forgotten("g1")
+		defer s.run(s.results)()
+		time.Sleep(time.Minute)
+		if got := s.row("g1"); got.State != ledger.ContentWaiting || got.Problem == "" {
+			s.Errorf("the copy is %v: %s", got.State, got.Problem)
+		}
+		s.upstream.set(func() { s.upstream.files["g1"] = picture(1000) })
+		s.waitForCopy("g1")
+	})
+}
+
+func TestOperatorFetchesResultAgain(t *testing.T) {
+	onEach(t, func(s *studio) {
+		ops := ledger.By{Actor: "ops", Origin: "here"}
+		s.restart(false)
+		s.finish("old", picture(100)) // before there was a store
+		s.restart(true)
+		s.order("running")
+		s.finish("g1", picture(1000))
+		defer s.run(s.results)()
+		first := s.waitForCopy("g1")
+		s.upstream.set(func() { s.upstream.files["g1"] = picture(3000) })
+		for id, want := range map[string][]byte{"g1": picture(3000), "old": picture(100)} {
+			if row, has, err := s.results.Fetch(s.Context(), ops, id); !has || err != nil || row.State != ledger.ContentCopied || row.Size != int64(len(want)) {
+				s.Errorf("%s is %v of %d bytes: %v, %v", id, row.State, row.Size, has, err)
+			}
+			s.wantBytes(id, want, content.FromCopy)
+		}
+		if _, has, err := s.results.Fetch(s.Context(), ops, "running"); has || err != nil {
+			s.Errorf("a render that runs is fetched: %v", err)
+		}
+		for _, name := range s.objects() {
+			if strings.HasSuffix(name, first.Object) {
+				s.Error("the first copy is left")
+			}
+		}
+		s.forgotten("g1")
+		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
+			s.Errorf("what the catalog has lost is %v: %s, %v", row.State, row.Problem, err)
+		}
+		s.wantBytes("g1", picture(3000), content.FromCopy) // the earlier copy stays
+	})
+}

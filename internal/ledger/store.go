@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+)
+
+// The facts about the store of results.
+const (
+	storeFact   = "store"        // name of the ledger in the store
+	formerFact  = "store until " // beginning of the facts of earlier names, each with the time when it was replaced
+	adoptedFact = "adopted_time" // time when an operator has adopted the copies under earlier names
+)
+
+// Stores are the names that a ledger has in a store of results, which several ledgers may share.
+type Stores struct {
+	// Name is the name under which results are copied, empty if no process has done it yet.
+	Name string
+	// Former are the names from before the ledger was copied. The other ledger may have copies there.
+	Former []string
+	// Adopted means that an operator has adopted the copies under the former names.
+	Adopted bool
+}
+
+// All returns all names, the current one first.
+func (s Stores) All() []string {
+	return slices.DeleteFunc(append([]string{s.Name}, s.Former...), func(name string) bool { return name == "" })
+}
+
+// Own returns the names under which the ledger may delete copies.
+func (s Stores) Own() []string {
+	if !s.Adopted {
+		s.Former = nil
+	}
+	return s.All()
+}
+
+// StoreName returns the name of the ledger in a store. The suggested one is used if the ledger has none.
+func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
+	return l.tie(ctx, storeFact, suggested)
+}
+
+// Stores returns the names of the ledger in a store.
+func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
+	type fact struct{ name, value string }
+	facts, err := ask(inTurn(ctx, forReport, ""), l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
+		`SELECT name, value FROM facts WHERE name IN ('`+storeFact+`', '`+adoptedFact+`') OR name LIKE '`+formerFact+`%' ORDER BY name DESC`)
+	for _, f := range facts {
+		switch f.name {
+		case storeFact:
+			s.Name = f.value
+		case adoptedFact:
+			s.Adopted = true
+		default:
+			s.Former = append(s.Former, f.value)
+		}
+	}
+	return s, err
+}
+
+// AdoptContents allows this ledger to delete copies from before it was copied or restored, and reports whether it was.
+func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
+	if !l.IsCopy() {
+		return false, nil
+	}
+	return true, l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
+			return err
+		}
+		tx.contentWanted = true
+		return tx.audit(Act{By: by, Action: ActAdopt})
+	})
+}
