@@ -31,7 +31,7 @@ type FetchedContent struct {
 	State       string `json:"state"`
 	SizeBytes   int64  `json:"size_bytes"`
 	ContentType string `json:"content_type"`
-	Problem     string `json:"problem,omitempty"` // of the last try
+	Problem     string `json:"problem,omitempty"` // the reason why the last try failed
 }
 
 // fetchTime is the time in which a copy may be made while the operator waits.

@@ -2,7 +2,7 @@
 //
 //	content  a reader's way to a result: from its copy, else from the catalog
 //	copy     how a result gets into the store, by claims of the ledger
-//	source   where a result is copied from, and what is none
+//	source   the result in the catalog, as it is copied, and responses that are not the result
 //	original  the same result in the catalog
 //	reader   the bytes of a copy, each block checked; the catalog has the rest where the store fails
 //	tidy     deletion of copies that the ledger has marked deleted

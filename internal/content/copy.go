@@ -221,7 +221,7 @@ func bookText(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "") // the cut may be within a rune
 }
 
-// errNotOurs means that another copies a result, or that it is not to be copied any more.
+// errNotOurs means that another copies a result, or that it is no longer to be copied.
 var errNotOurs = errors.New("the claim is over")
 
 // storeError is an error of the store, and not of the catalog.
@@ -302,8 +302,8 @@ type passing struct {
 	from  io.Reader
 	sink  io.Writer
 	moved *progress
-	whole func(size int64) error // returns an error if a body of that size is not the result
-	err   error                  // of the source
+	whole func(size int64) error // an error if a body of that size is not the result
+	err   error                  // the error of the source
 	ended bool
 }
 
@@ -365,7 +365,7 @@ func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *pro
 	return made, nil
 }
 
-// conclude records a copy. A copy that does not count is deleted, and so is the one that it replaces.
+// conclude records a copy. A copy that does not count is deleted, and so is the copy that it replaces.
 func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledger.StoredCopy) error {
 	counts, err := r.Ledger.ContentIsCopied(ctx, claim, made)
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {

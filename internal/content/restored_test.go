@@ -53,7 +53,7 @@ func (s *studio) backUp(to string) {
 	}
 }
 
-// age makes all files of the store three hours old.
+// age sets the time of all files in the store to three hours ago.
 func (s *studio) age() {
 	s.Helper()
 	for _, name := range s.objects() {
@@ -64,7 +64,7 @@ func (s *studio) age() {
 	}
 }
 
-// copied has results copied.
+// copied waits until results are copied.
 func (s *studio) copied(ids ...string) {
 	s.Helper()
 	defer s.run(s.replica())()

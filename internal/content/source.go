@@ -27,11 +27,11 @@ type source struct {
 // errNothing means that a generation has no result.
 var errNothing = errors.New("the generation has neither a file nor a text")
 
-// isAbsent reports whether the catalog does not have a result. A proxy in front of it may have said so for a moment.
+// isAbsent reports whether the catalog does not have a result. A proxy in front of it may return this for a moment.
 func isAbsent(err error) bool { return catalog.IsAbsent(err) || errors.Is(err, errNothing) }
 
-// source opens the result that is to be copied, as the catalog has it. If the catalog no longer has it and there is no copy, the
-// store may have an object that no row names, as of a ledger that was restored.
+// source opens the result of a generation in the catalog. If the catalog no longer has it and there is no copy, the store may have
+// an object that no row names, because the ledger was restored.
 func (r *Results) source(ctx context.Context, claim ledger.Content) (*source, error) {
 	found, err := r.upstream(ctx, claim)
 	if isAbsent(err) && claim.Object == "" {
@@ -54,7 +54,7 @@ func (r *Results) upstream(ctx context.Context, claim ledger.Content) (*source, 
 			return nil, err
 		case g.File == nil && g.Text != nil:
 			c, err := textAt(*g.Text, 0, "")
-			c.Etag = "" // the catalog gives none
+			c.Etag = "" // the catalog has no etag for texts
 			return &source{Content: c}, err
 		}
 		record = cmp.Or(g.File, &catalog.File{})
@@ -74,14 +74,14 @@ func (r *Results) upstream(ctx context.Context, claim ledger.Content) (*source, 
 	return found, nil
 }
 
-// fileOf returns the file of the ledger's record of a generation, nil if there is none.
+// fileOf returns the file in the ledger's record of a generation, nil if the record has no file.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
 	_ = json.Unmarshal([]byte(record), &known) // an erased record is empty
 	return known.File
 }
 
-// stored opens the newest object of a generation in the store, nil if there is none.
+// stored opens the newest object of a generation in the store. It returns nil if the store has no object.
 func (r *Results) stored(ctx context.Context, claim ledger.Content) *source {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Results) stored(ctx context.Context, claim ledger.Content) *source {
 		return nil
 	}
 	body := bufio.NewReader(opened)
-	begin, _ := body.Peek(512) // its error is that of the first read
+	begin, _ := body.Peek(512) // the first read returns the same error
 	return &source{Content: &catalog.Content{
 		Body: struct {
 			io.Reader
@@ -141,8 +141,8 @@ func (s *source) whole(size int64) error {
 	return nil
 }
 
-// mediaType returns a media type without its parameters, empty if there is none.
+// mediaType returns a media type without its parameters, empty if the text is not a media type.
 func mediaType(text string) string {
-	media, _, _ := mime.ParseMediaType(text) // also if a parameter is invalid
+	media, _, _ := mime.ParseMediaType(text) // an invalid parameter does not matter
 	return media
 }

@@ -14,7 +14,7 @@ import (
 func TestWrongResponseIsNotKept(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
-		record  string // of the ledger
+		record  string // file in the record of the ledger
 		kind    string
 		file    []byte
 		chunked bool

@@ -17,7 +17,7 @@ const (
 	forgetLook   = 100 * time.Millisecond
 
 	cleanInterval = 24 * time.Hour
-	partAge       = 2 * copyTime // of a write that no process continues any longer
+	partAge       = 2 * copyTime // age of a write that no process continues
 )
 
 // tidy deletes the copies that the ledger has marked deleted, until ctx is done. It deletes no object that the ledger does not
@@ -33,7 +33,7 @@ func (r *Results) tidy(ctx context.Context) {
 	}
 }
 
-// clean removes the parts of writes that were started before a time and not completed.
+// clean removes the parts of broken writes that started before the given time.
 func (r *Results) clean(ctx context.Context, before time.Time) {
 	stores, err := r.Ledger.Stores(ctx)
 	for _, name := range stores.Own() {
