@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -334,7 +335,7 @@ func (r *Results) transfer(ctx context.Context, claim ledger.Content, moved *pro
 		return made, err
 	}
 	defer func() { _ = result.Body.Close() }() // it was read as far as it was wanted
-	made = ledger.StoredCopy{Object: objectPrefix(r.Name, claim.Generation) + rand.Text(), ContentType: bookText(result.ContentType, mostType), Etag: result.Etag}
+	made = ledger.StoredCopy{Object: fmt.Sprint(objectPrefix(r.Name, claim.Generation), claim.Claims, "-", rand.Text()), ContentType: bookText(result.ContentType, mostType), Etag: result.Etag}
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			r.drop(ctx, made.Object)
@@ -374,8 +375,8 @@ func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledge
 	if err == nil && counts {
 		r.Counts.Copied.Add(1)
 		r.Counts.Bytes.Add(made.Size)
-		if strings.HasPrefix(claim.Object, r.Name+"/") { // an earlier one may be a copy of another ledger
-			r.drop(ctx, claim.Object)
+		if claim.Claims > 1 {
+			r.dropEarlier(ctx, claim)
 		}
 		return nil
 	}
@@ -386,16 +387,31 @@ func (r *Results) conclude(ctx context.Context, claim ledger.Content, made ledge
 	return err
 }
 
-// drop deletes an object that no row names. If the store fails, [Results.Verify] reports the object until the copies of the
-// generation are deleted.
+// dropEarlier deletes the objects that earlier claims of this ledger have written for a generation. A later claim may have
+// started since: its object stays.
+func (r *Results) dropEarlier(ctx context.Context, claim ledger.Content) {
+	prefix := objectPrefix(r.Name, claim.Generation)
+	for object, err := range r.Store.List(ctx, prefix) {
+		if err != nil {
+			return
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(object.Name, prefix), "-")
+		if claims, err := strconv.ParseInt(number, 10, 64); err == nil && claims < claim.Claims {
+			r.drop(ctx, object.Name)
+		}
+	}
+}
+
+// drop deletes an object that this ledger has written and no row names. If the store fails, [Results.Verify] reports the object
+// until the copies of the generation are deleted.
 func (r *Results) drop(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the beginning of the names of all copies of a generation. The rest of a name is random, so that no copy
-// ever replaces another.
+// objectPrefix returns the beginning of the names of all copies of a generation under a name of a ledger. The rest is the number
+// of the claim, and a random part, so that no copy ever replaces another.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])
