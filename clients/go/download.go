@@ -85,23 +85,26 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable makes sure that the rest belongs to the bytes that are there. Where only an etag could tell, and there is
-// none, a file begins anew.
+// resumable makes sure that the rest belongs to the bytes that were written. Without an etag the download starts again
+// where it started in the file, if the bytes of this download are the last ones of the file.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil
 	}
-	file, ok := d.w.(interface {
+	if file, ok := d.w.(interface {
 		io.Seeker
 		Truncate(size int64) error
-	})
-	if !ok {
-		return errors.New("easel: the download broke off, and nothing tells whether the rest belongs to it")
+	}); ok {
+		at, unknown := file.Seek(0, io.SeekCurrent)
+		end, err := file.Seek(0, io.SeekEnd)
+		if start := end - d.request.GetReadOffset(); err == nil && unknown == nil && at == end {
+			d.digest.Reset()
+			d.request.ReadOffset = 0
+			_, err = file.Seek(start, io.SeekStart)
+			return errors.Join(err, file.Truncate(start))
+		}
 	}
-	d.digest.Reset()
-	d.request.ReadOffset = 0
-	_, err := file.Seek(0, io.SeekStart)
-	return errors.Join(err, file.Truncate(0))
+	return errors.New("easel: download cannot resume: the content has no etag")
 }
 
 // once reads one stream. io.EOF says that every byte is there.

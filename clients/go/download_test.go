@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,98 @@ func TestDownloadGoesOnWhereItBrokeOff(t *testing.T) {
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
 			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
+func TestDownloadKeepsEarlierContent(t *testing.T) {
+	const before = "an archive of ten years\n"
+	bare := func(c *easelv1.ContentChunk) {
+		if c.Info != nil {
+			c.Info.Etag = ""
+		}
+	}
+	for name, test := range map[string]struct {
+		flags int
+		at    int64 // offset in the file where the download starts
+		want  string
+	}{
+		"appended":        {os.O_APPEND, 0, before + string(whole)},
+		"after a header":  {0, int64(len(before)), before + string(whole)},
+		"before a footer": {0, 0, ""}, // cannot start again: the bytes after it would be lost
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
+					pieces(1500, status.Error(codes.Unavailable, "a cut"), bare),
+					pieces(len(whole), nil, bare),
+				}}
+				path, content := filepath.Join(t.TempDir(), "archive"), before
+				if test.want == "" {
+					content = strings.Repeat(before, 1000)
+				}
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // of this test
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+				_, sought := file.Seek(test.at, io.SeekStart)
+				err = errors.Join(sought, play(t, s).Download(t.Context(), "gen_1", file))
+				got, unread := os.ReadFile(path) //nolint:gosec // of this test
+				if err := errors.Join(err, unread); (err == nil) != (test.want != "") {
+					t.Fatal(err)
+				}
+				if test.want == "" && !bytes.HasSuffix(got, []byte(content[2000:])) || test.want != "" && string(got) != test.want {
+					t.Errorf("the file has %d bytes: %.50q...", len(got), got)
+				}
+			})
+		})
+	}
+}
+
+func TestDownloadWritesRegularFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo")
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, filepath.Join(dir, "link"), dir} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
+			err := play(t, s).DownloadFile(t.Context(), "gen_1", path)
+			if info, _ := os.Lstat(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || info.Mode().IsRegular() || len(s.calls) > 0 {
+				t.Errorf("%s: %d calls, %v: %v", path, len(s.calls), info.Mode(), err)
+			}
+		})
+	}
+	if err := easel.WriteFile(fifo, nil, false); err == nil {
+		t.Error("a fifo was replaced")
+	}
+}
+
+func TestDownloadRemovesStaleParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, now := t.TempDir(), time.Now()
+		for name, age := range map[string]time.Duration{".file.ABC.part": 25 * time.Hour, ".file.DEF.part": time.Hour, ".file.txt.GHI.part": 25 * time.Hour} {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now, now.Add(-age))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
+		if err := play(t, s).DownloadFile(t.Context(), "gen_1", filepath.Join(dir, "file")); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		entries, err := os.ReadDir(dir)
+		for _, entry := range entries {
+			left = append(left, entry.Name())
+		}
+		if got := strings.Join(left, " "); err != nil || got != ".file.DEF.part .file.txt.GHI.part file" {
+			t.Errorf("it leaves %s, %v", got, err)
 		}
 	})
 }
@@ -206,7 +299,7 @@ func TestInADirectoryTheFileGetsASafeName(t *testing.T) {
 					}
 				})}}
 				dir := t.TempDir()
-				err := play(t, s).DownloadFile(t.Context(), "gen_1", dir)
+				_, err := play(t, s).Fetch(t.Context(), "gen_1", dir, easel.FetchOptions{})
 				left, _ := os.ReadDir(dir)
 				if safe != (err == nil) || safe != (len(left) == 1) {
 					t.Errorf("%v, left %v", err, left)

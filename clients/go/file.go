@@ -10,17 +10,27 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-// DownloadFile is Download into a file, which has its name when it is whole. Until then it is a new file with a random
-// name beside it, and after an error it is gone. In a directory the file gets the name that the server suggests.
+// DownloadFile downloads the file of a render to path. Until it is whole it has a random name in the same directory, and
+// after an error it is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string) error {
+	if err := checkRegular(path); err != nil {
+		return err
+	}
 	_, err := c.Fetch(ctx, generationID, path, FetchOptions{})
 	return err
 }
 
-// Fetch is DownloadFile with options, and tells what was downloaded.
+// Fetch is DownloadFile with options. It returns a description of the file. In a directory the file gets the name that
+// the server suggests.
 func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions) (*Content, error) {
+	if !isDirectory(path) {
+		if err := checkRegular(path); err != nil {
+			return nil, err
+		}
+	}
 	part := &partFile{}
 	content, err := c.fetch(ctx, generationID, options, func(fileName string) (io.Writer, error) {
 		return part.open(path, fileName, options.Keep)
@@ -30,6 +40,17 @@ func (c *Client) Fetch(ctx context.Context, generationID, path string, options F
 	}
 	content.Path = part.target
 	return content, nil
+}
+
+// ErrNotRegular is the error of a path that names a device, a pipe, a socket, a directory or a link to one of these.
+var ErrNotRegular = errors.New("not a regular file")
+
+// checkRegular returns [ErrNotRegular] if path exists and is not a regular file.
+func checkRegular(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return &fs.PathError{Op: "write", Path: path, Err: ErrNotRegular}
+	}
+	return nil
 }
 
 // WriteFile writes a file as DownloadFile does: it has its name when it is whole. With keep a file that is there stays,
@@ -54,20 +75,44 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	if p.target, err = targetOf(path, fileName); err != nil {
 		return nil, err
 	}
+	if err := checkRegular(p.target); err != nil {
+		return nil, err
+	}
 	if keep {
 		if _, err := os.Lstat(p.target); err == nil {
 			return nil, &fs.PathError{Op: "create", Path: p.target, Err: fs.ErrExist}
 		}
 	}
 	dir, base := filepath.Split(p.target)
+	removeStale(dir, base)
 	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names it, and the umask says who may read it
 	return p.File, err
 }
 
+// staleAge is the age of a part file whose download was killed. A download that runs writes to its file more often.
+const staleAge = 24 * time.Hour
+
+// removeStale removes the part files that killed downloads to the same file left behind.
+func removeStale(dir, base string) {
+	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // a directory that cannot be read keeps them
+	for _, entry := range entries {
+		random, isPart := strings.CutPrefix(strings.TrimSuffix(entry.Name(), ".part"), "."+base+".")
+		info, err := entry.Info()
+		if isPart && strings.HasSuffix(entry.Name(), ".part") && !strings.Contains(random, ".") && err == nil && time.Since(info.ModTime()) > staleAge {
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next download tries again
+		}
+	}
+}
+
+// isDirectory reports whether path is a directory, or is written as one.
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return path == "" || os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
+}
+
 // targetOf is the file to write: path itself, or the name that the server suggests in a directory.
 func targetOf(path, fileName string) (string, error) {
-	info, err := os.Stat(path)
-	if dir := path == "" || os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir(); !dir {
+	if !isDirectory(path) {
 		return path, nil
 	}
 	unsafe := func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`/\:`, r) }

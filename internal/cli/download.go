@@ -199,6 +199,9 @@ func mayReceive(out string, force bool) error {
 		if err := mayWrite(out); err != nil && !force {
 			return err
 		}
+		if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+			return badUsage("--out "+out+": "+easel.ErrNotRegular.Error(), "Name a file or a directory, or - for standard output.")
+		}
 		dir = filepath.Dir(out)
 	}
 	trial, err := os.CreateTemp(dir, ".easel-*.part")

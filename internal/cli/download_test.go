@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -185,6 +186,22 @@ func TestADownloadOverwritesOnlyByForce(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}
 	wantFile(t, path, c.bytes)
+}
+
+func TestDownloadWritesRegularFilesOnly(t *testing.T) {
+	fifo, c := filepath.Join(t.TempDir(), "fifo"), newContent()
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"download", "gen_1"}, {"generate", "studio/any"}} {
+		got := easelRun(t.Context(), c.serve(t), append(command, "--out", fifo, "--force")...)
+		if got.exit == ExitOK || !strings.Contains(got.stderr, "not a regular file") || len(c.requests) != 0 {
+			t.Errorf("%s: exit %d after %d requests\n%s", command, got.exit, len(c.requests), got.stderr)
+		}
+	}
+	if info, err := os.Lstat(fifo); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the fifo is %v, %v", info.Mode(), err)
+	}
 }
 
 func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {

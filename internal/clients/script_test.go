@@ -3,12 +3,15 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,14 +22,15 @@ import (
 // of requests and prints may have * for anything.
 type script struct {
 	Name     string
-	Call     []string         // the words of the program, with FILE for a file
-	Timeout  int              // in seconds; 0 is none
-	Answers  []answer         // to one call after another; the last one to all that follow
-	Requests []map[string]any // members of each call's message; null is one that is not set
-	Most     int              // calls, where it is not their number
-	Prints   []string         // without repeats of a line
-	AtLeast  string           // how long it takes
-	Logs     []string         // parts of what the log of the language has, with the rest of the output
+	Call     []string          // the words of the program, with FILE for a file
+	Files    map[string]string // kinds of files that exist before, by name; FILE is the name of the file
+	Timeout  int               // in seconds; 0 is none
+	Answers  []answer          // to one call after another; the last one to all that follow
+	Requests []map[string]any  // members of each call's message; null is one that is not set
+	Most     int               // calls, where it is not their number
+	Prints   []string          // without repeats of a line
+	AtLeast  string            // how long it takes
+	Logs     []string          // parts of what the log of the language has, with the rest of the output
 }
 
 // answer is that to one call: messages, and then an end, which is OK where nothing is named.
@@ -138,6 +142,7 @@ func everyEnd(table errorTable) script {
 func (s *script) play(t *testing.T, command []string) {
 	served := newScripted(t, s)
 	file := filepath.Join(t.TempDir(), "file")
+	s.prepare(t, file)
 	for _, word := range s.Call {
 		command = append(command, strings.Replace(word, "FILE", file, 1))
 	}
@@ -164,6 +169,37 @@ func (s *script) play(t *testing.T, command []string) {
 	s.compareRequests(t, served.requests())
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 || strings.Contains(said, "Damaged") && exists(file) {
 		t.Errorf("it leaves %q", left)
+	}
+	if info, err := os.Stat(file); s.Files["FILE"] != "" && (err != nil || info.Mode().IsRegular()) {
+		t.Errorf("the %s is %v, %v", s.Files["FILE"], info, err)
+	}
+}
+
+// prepare makes the files that exist before the call.
+func (s *script) prepare(t *testing.T, file string) {
+	t.Helper()
+	for name, kind := range s.Files {
+		path, old := filepath.Join(filepath.Dir(file), strings.Replace(name, "FILE", filepath.Base(file), 1)), time.Now().Add(-25*time.Hour)
+		var err error
+		switch kind {
+		case "directory":
+			err = os.Mkdir(path, 0o700)
+		case "fifo":
+			err = syscall.Mkfifo(path, 0o600)
+		case "link to a fifo":
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			err = errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, path))
+		case "socket":
+			var listener net.Listener
+			if listener, err = (&net.ListenConfig{}).Listen(t.Context(), "unix", path); err == nil {
+				t.Cleanup(func() { _ = listener.Close() })
+			}
+		case "stale":
+			err = errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, old, old))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

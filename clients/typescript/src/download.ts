@@ -1,6 +1,6 @@
 // Downloads, which go on where they broke off.
 import { createHash, randomBytes } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import type { Client } from "@connectrpc/connect";
@@ -17,6 +17,8 @@ export async function download(generations: Generations, generationId: string, t
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
     return fetch(generations, generationId, { write }, attempts);
   }
+  if (!((await stat(to).catch(() => undefined))?.isFile() ?? true)) throw new TypeError(`${to} is not a regular file`);
+  await removeStale(to);
   const part = join(dirname(to), `.${basename(to)}.${randomBytes(8).toString("hex")}.part`);
   const file = await open(part, "ax"); // a new file: a link that somebody has put there is not followed
   try {
@@ -26,6 +28,20 @@ export async function download(generations: Generations, generationId: string, t
     return info;
   } finally {
     await file.close().finally(() => rm(part, { force: true }));
+  }
+}
+
+/** Age in milliseconds of a part file whose download was killed. A download that runs writes to its file more often. */
+const staleMs = 24 * 3_600_000;
+
+/** Removes the part files that killed downloads to the same file left behind. */
+async function removeStale(to: string): Promise<void> {
+  for (const name of await readdir(dirname(to)).catch(() => [])) {
+    const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));
+    if (!isPart) continue;
+    const part = join(dirname(to), name);
+    const { mtimeMs } = await stat(part).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > staleMs) await rm(part, { force: true }).catch(() => undefined); // the next download tries again
   }
 }
 

@@ -1,8 +1,13 @@
 """What the downloads of both clients share."""
 
+import contextlib
+import errno
+import glob
 import hashlib
 import os
+import re
 import secrets
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,6 +16,8 @@ import grpc
 
 from easel import v1
 from easel.errors import Damaged
+
+STALE_AGE = 24 * 3600  # seconds
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -26,11 +33,12 @@ class Download:
         self.target: Path | None = None
         if not isinstance(to, (str, os.PathLike)):
             self.file = to
-            self.start = to.tell() if to.seekable() else None
             return
         self.target = Path(to)
+        if self.target.exists() and not self.target.is_file():
+            raise OSError(errno.EINVAL, "not a regular file", str(to))
+        _remove_stale(self.target)
         self.part = self.target.with_name(f".{self.target.name}.{secrets.token_hex(8)}.part")
-        self.start = 0
         self.file = self.part.open("xb")  # a new file: a link that somebody has put there is not followed
 
     def __enter__(self) -> "Download":
@@ -58,12 +66,15 @@ class Download:
             raise _damaged("the file is not that of the server")
 
     def resume(self) -> None:
-        """Sees to it that the rest belongs to the bytes that are there: where no etag can tell, a file begins anew."""
+        """Makes sure that the rest belongs to the bytes that were written.
+
+        Without an etag the download starts again where it started in the file, if its bytes are the last ones of the file.
+        """
         if self.request.etag or not self.request.read_offset:
             return
-        if self.start is None:
-            raise _damaged("the download broke off, and nothing tells whether the rest belongs to it")
-        self.file.seek(self.start)
+        if not self.file.seekable() or self.file.tell() != self.file.seek(0, os.SEEK_END):
+            raise _damaged("download cannot resume: the content has no etag")
+        self.file.seek(-self.request.read_offset, os.SEEK_END)
         self.file.truncate()
         self.request.read_offset = 0
         self.digest = hashlib.sha256()
@@ -80,6 +91,14 @@ class Download:
             os.fsync(self.file.fileno())
             self.file.close()
             self.part.replace(self.target)
+
+
+def _remove_stale(target: Path) -> None:
+    """Removes the part files that killed downloads to the same file left behind. One that runs writes more often."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with contextlib.suppress(OSError):  # the next download tries again
+            if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:
+                part.unlink()
 
 
 def _damaged(text: str) -> Damaged:

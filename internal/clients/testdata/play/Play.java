@@ -24,6 +24,8 @@ public final class Play {
       }
     } catch (EaselException e) {
       System.out.println(failed(e));
+    } catch (FileSystemException e) {
+      System.out.println("failed " + e.getReason());
     }
   }
 

@@ -112,6 +112,9 @@ func name(err error) string {
 
 func failed(err error) string {
 	e := &easel.Error{}
+	if errors.Is(err, easel.ErrNotRegular) {
+		return "failed " + easel.ErrNotRegular.Error()
+	}
 	errors.As(err, &e)
 	after, remaining, reset, last := "-", "-", "-", ""
 	if e.RetryAfter > 0 {

@@ -14,6 +14,7 @@ const order = { maxCostCents: 50, labels: { campaign: "winter" }, ...ended };
 const inputs = { prompt: "rain" };
 
 function failed(error: unknown) {
+  if (error instanceof TypeError && error.message.endsWith("is not a regular file")) return console.log("failed not a regular file");
   if (!(error instanceof EaselError)) throw error;
   const { remainingCents, resetTime } = error instanceof BudgetExceeded ? error : { remainingCents: undefined, resetTime: undefined };
   const after = error.retryAfter === undefined ? "-" : Math.floor(error.retryAfter / 1000);

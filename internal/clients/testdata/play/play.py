@@ -104,3 +104,5 @@ if __name__ == "__main__":
         main()
     except easel.Error as error:
         fail(error)
+    except OSError as error:
+        print("failed", error.strerror)

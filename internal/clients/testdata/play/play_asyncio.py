@@ -83,3 +83,5 @@ if __name__ == "__main__":
         asyncio.run(main())
     except easel.Error as error:
         fail(error)
+    except OSError as error:
+        print("failed", error.strerror)

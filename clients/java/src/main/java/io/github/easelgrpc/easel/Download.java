@@ -9,12 +9,21 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.math.BigInteger;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 
 /** How far a download has come, over as many streams as it takes. */
 final class Download {
+  private static final Duration STALE_AGE = Duration.ofDays(1);
+
   private final OutputStream to;
   private final FileChannel file; // below it; null where there is none
   private final MessageDigest digest = sha256();
@@ -69,6 +78,20 @@ final class Download {
     request.clearReadOffset();
     file.truncate(0); // and the next byte is the first
     return true;
+  }
+
+  /** Removes the part files that killed downloads to the same file left behind. A download that runs writes to its file more often. */
+  static void removeStale(Path file) throws IOException {
+    var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
+    var old = FileTime.from(Instant.now().minus(STALE_AGE));
+    try (var files = Files.newDirectoryStream(file.toAbsolutePath().getParent(), part -> name.matcher(part.getFileName().toString()).matches())) {
+      for (var part : files) {
+        if (Files.getLastModifiedTime(part).compareTo(old) < 0) {
+          Files.deleteIfExists(part);
+        }
+      }
+    } catch (NoSuchFileException e) { // it was removed by its own download, or the directory does not exist
+    }
   }
 
   private void take(ContentChunk chunk) throws IOException {

@@ -323,6 +323,10 @@ public final class Easel implements AutoCloseable {
    * once to one name the later one stays, whole.
    */
   public ContentInfo download(String generationId, Path file) throws IOException {
+    if (Files.exists(file) && !Files.isRegularFile(file)) {
+      throw new FileSystemException(file.toString(), null, "not a regular file");
+    }
+    Download.removeStale(file);
     var part = file.resolveSibling("." + file.getFileName() + "." + UUID.randomUUID() + ".part");
     try (var out = FileChannel.open(part, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
       var info = download(new Download(generationId, Channels.newOutputStream(out), out));
