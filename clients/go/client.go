@@ -6,13 +6,15 @@
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// Every method goes on until its context ends, so give the context a deadline. It tries again after what a repeat may
-// mend: when the server says so, else with back-off and jitter.
+// A call is retried if a repeat may help: after the delay that the server asks for, otherwise with back-off and jitter. It
+// ends with its context, after its total time or after its number of attempts: see [Timeout] and [Attempts]. The logger warns
+// of each call that is retried for five seconds.
 package easel
 
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,16 +35,16 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel. Many goroutines may share it. The stubs of the contract are within reach: their unary calls
-// are tried again where that is safe, and their errors are those of this package.
+// Client calls one Easel. Many goroutines may share it. It has the stubs of the contract: their reads are retried, and
+// their errors are those of this package.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
-	Models      easelv1.ModelServiceClient
+	Catalog     easelv1.ModelServiceClient
 
-	conn     *grpc.ClientConn
-	forget   func() bool // the context of New
-	presence presence
+	conn   *grpc.ClientConn
+	forget func() bool // stops waiting for the context of New
+	warned warned
 	settings
 }
 
@@ -50,13 +52,15 @@ type settings struct {
 	address, apiKey string
 	keyFile         string // has the API key, where it is set
 	tls             *tls.Config
+	rootsFile       string // PEM roots of the server, empty if WithTLS is used
 	plaintextKey    bool
 	logger          *slog.Logger
 	onRetry         func(Retry)
 	onHeartbeat     func(Heartbeat)
 	onMessage       func(Message)
 	heartbeat       time.Duration
-	attempts        int
+	attempts        int           // of a read
+	timeout         time.Duration // of a read and an order; zero means their defaults
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }
@@ -72,14 +76,18 @@ func WithAddress(address string) Option { return func(s *settings) { s.address =
 // names, read for each call so that the file may change, else EASEL_API_KEY; "" sends none.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
-// WithTLS speaks TLS by config, to a loopback address too.
-func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+// WithTLS speaks TLS by config, to a loopback address too. The default roots are those of the file that EASEL_TLS_CA_FILE
+// names, if it is set, otherwise those of the system.
+func WithTLS(config *tls.Config) Option {
+	return func(s *settings) { s.tls, s.rootsFile = config, "" }
+}
 
 // WithPlaintextKey lets the API key leave in the clear for a host that is not loopback: something else encrypts, such as
 // a mesh. So does EASEL_ALLOW_PLAINTEXT=true.
 func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
 
-// WithLogger logs when Easel is away, when it is back, and each idempotency key that an Order had to make up.
+// WithLogger logs each call that is retried for five seconds, when it recovers, and each idempotency key that an Order
+// creates. The default is slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithRetryHook calls hook after each attempt that another one follows. Calls at the same time call it at the same time.
@@ -99,8 +107,11 @@ func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sends a read at most n times where the server does not name a delay; the default is 5.
+// WithAttempts sends a read at most n times if the server does not ask for another attempt. The default is 5.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
+
+// WithTimeout sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order.
+func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
 // WithDialer makes connections by dial, which gets the address.
 func WithDialer(dial func(context.Context, string) (net.Conn, error)) Option {
@@ -124,7 +135,7 @@ const maxMessage = 16 << 20
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
-		logger: slog.New(slog.DiscardHandler), heartbeat: 10 * time.Second, attempts: 5,
+		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5,
 		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
 	}
 	for _, option := range options {
@@ -141,7 +152,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Accounts, c.Generations, c.Models = easelv1.NewAccountServiceClient(c.conn), easelv1.NewGenerationServiceClient(c.conn), easelv1.NewModelServiceClient(c.conn)
+	c.Accounts, c.Generations, c.Catalog = easelv1.NewAccountServiceClient(c.conn), easelv1.NewGenerationServiceClient(c.conn), easelv1.NewModelServiceClient(c.conn)
 	c.forget = context.AfterFunc(ctx, func() { _ = c.conn.Close() })
 	return c, nil
 }
@@ -167,6 +178,11 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 		}
 	}
 	s.apiKey = strings.TrimSpace(s.apiKey)
+	if s.rootsFile != "" {
+		if s.tls, err = readRoots(s.rootsFile); err != nil {
+			return "", nil, err
+		}
+	}
 	if err := s.check(at); err != nil {
 		return "", nil, err
 	}
@@ -205,6 +221,19 @@ func (s *settings) check(at endpoint) error {
 		return errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
 	}
 	return nil
+}
+
+// readRoots returns a configuration that trusts the PEM certificates of a file only.
+func readRoots(file string) (*tls.Config, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
+	if err != nil {
+		return nil, fmt.Errorf("easel: EASEL_TLS_CA_FILE: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, errors.New("easel: EASEL_TLS_CA_FILE: no PEM certificate in " + file)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
 // bearer goes with every call, over the transport that the settings allow.

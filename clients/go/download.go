@@ -40,8 +40,8 @@ type FetchOptions struct {
 // Download writes the file of a render to w, over as many streams as it takes: each goes on at the byte where the last one
 // broke off. Each chunk is compared with its CRC-32C, and the whole with its size and, where one stream has brought it,
 // with its SHA-256. After an error w may have some of the bytes.
-func (c *Client) Download(ctx context.Context, generationID string, w io.Writer) error {
-	_, err := c.fetch(ctx, generationID, FetchOptions{}, func(string) (io.Writer, error) { return w, nil })
+func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
+	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
 	return err
 }
 
@@ -58,14 +58,16 @@ type download struct {
 }
 
 // fetch downloads to the writer that open gives when the name of the file is known.
-func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, open func(string) (io.Writer, error)) (*Content, error) {
+func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
+	ctx, o, cancel := c.begin(ctx, streamLimits, more)
+	defer cancel()
 	d := &download{FetchOptions: options, open: open, digest: sha256.New(), request: &easelv1.DownloadGenerationRequest{GenerationId: generationID}}
 	if options.Wait > 0 {
 		d.request.WaitTimeout = durationpb.New(options.Wait)
 	}
-	for a := c.attempt("DownloadGeneration", generationID, ""); ; {
+	for a := c.attempt(o, "DownloadGeneration", generationID, ""); ; {
 		before := d.request.GetReadOffset()
-		err := typed(d.once(ctx, c))
+		err := typed(d.once(ctx, a))
 		if errors.Is(err, io.EOF) {
 			d.content.SizeBytes, d.content.SHA256 = d.request.GetReadOffset(), hex.EncodeToString(d.digest.Sum(nil))
 			return &d.content, nil
@@ -108,14 +110,14 @@ func (d *download) resumable() error {
 }
 
 // once reads one stream. io.EOF says that every byte is there.
-func (d *download) once(ctx context.Context, c *Client) error {
+func (d *download) once(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.Generations.DownloadGeneration(ctx, d.request)
+	stream, err := a.Generations.DownloadGeneration(ctx, d.request)
 	for err == nil {
 		var message *easelv1.DownloadGenerationResponse
 		if message, err = stream.Recv(); err == nil {
-			c.answered()
+			a.answered()
 			err = d.take(message.GetChunk())
 			d.broken = err != nil
 		}

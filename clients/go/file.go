@@ -15,24 +15,24 @@ import (
 
 // DownloadFile downloads the file of a render to path. Until it is whole it has a random name in the same directory, and
 // after an error it is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
-func (c *Client) DownloadFile(ctx context.Context, generationID, path string) error {
+func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
 		return err
 	}
-	_, err := c.Fetch(ctx, generationID, path, FetchOptions{})
+	_, err := c.Fetch(ctx, generationID, path, FetchOptions{}, options...)
 	return err
 }
 
 // Fetch is DownloadFile with options. It returns a description of the file. In a directory the file gets the name that
 // the server suggests.
-func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions) (*Content, error) {
+func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions, more ...CallOption) (*Content, error) {
 	if !isDirectory(path) {
 		if err := checkRegular(path); err != nil {
 			return nil, err
 		}
 	}
 	part := &partFile{}
-	content, err := c.fetch(ctx, generationID, options, func(fileName string) (io.Writer, error) {
+	content, err := c.fetch(ctx, generationID, options, more, func(fileName string) (io.Writer, error) {
 		return part.open(path, fileName, options.Keep)
 	})
 	if err = part.end(err, options.Keep); err != nil {

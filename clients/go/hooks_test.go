@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -23,40 +24,141 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAClientTellsThatEaselIsAwayAndBackOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
-		var retries []string
-		away := func(*easelv1.WatchGenerationRequest, watchStream) error {
-			return status.Error(codes.Unavailable, "nobody is there")
-		}
-		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
-			away, away,
-			func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-				return errors.Join(send(stream, update(easelv1.State_STATE_QUEUED, "e1")), failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0))
+func TestClientWarnsOfEachCallThatKeepsFailing(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		lasts time.Duration
+		want  string
+	}{
+		"no server":       {status.Error(codes.Unavailable, "connection refused"), 20 * time.Second, "call still failing, call recovered"},
+		"a refusal":       {failed(codes.Unavailable, "LEDGER_UNAVAILABLE", "", 0), 20 * time.Second, "call still failing, call recovered"},
+		"a long delay":    {failed(codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", "", 30*time.Second), time.Second, "call still failing, call recovered"},
+		"a short failure": {status.Error(codes.Unavailable, "connection refused"), time.Second, ""},
+		"minutes": {
+			status.Error(codes.Unavailable, "connection refused"), 170 * time.Second,
+			"call still failing, call still failing, call still failing, call recovered",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said bytes.Buffer
+				began := time.Now()
+				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{func(*easelv1.CreateGenerationRequest) error {
+					if time.Since(began) < test.lasts {
+						return test.err
+					}
+					return nil
+				}}}
+				client := play(t, s, easel.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+				if _, err := client.Order(t.Context(), easel.Order{Key: "k"}); err != nil {
+					t.Fatal(err)
+				}
+				var lines []string
+				for _, found := range regexp.MustCompile(`time=(\S+) \w+=\w+ msg="([^"]+)"`).FindAllStringSubmatch(said.String(), -1) {
+					lines = append(lines, found[2])
+					if at, err := time.Parse(time.RFC3339, found[1]); len(lines) == 1 && (err != nil || at.Sub(began) > 5*time.Second) {
+						t.Errorf("the first line is at %s, %v", at, err)
+					}
+				}
+				if got := strings.Join(lines, ", "); got != test.want {
+					t.Errorf("the log has\n%s", said.String())
+				}
+			})
+		})
+	}
+}
+
+func TestCallsEndByThemselves(t *testing.T) {
+	down := status.Error(codes.Unavailable, "connection refused")
+	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, test := range map[string]struct {
+		call    func(context.Context, *easel.Client) error
+		answer  func(context.Context) error
+		options []easel.Option
+		within  [2]time.Duration
+	}{
+		"a read beside a dead port": {
+			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
+			func(context.Context) error { return down }, nil, [2]time.Duration{3 * time.Second, 12 * time.Second},
+		},
+		"a read without a response": {
+			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
+			silent, nil, [2]time.Duration{time.Minute, time.Minute},
+		},
+		"a stub's read without a response": {
+			func(ctx context.Context, c *easel.Client) error {
+				_, err := c.Generations.ListGenerations(ctx, nil)
+				return err
 			},
-			away,
-			func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-				return send(stream, update(easelv1.State_STATE_SUCCEEDED, "e2"))
+			silent, nil, [2]time.Duration{time.Minute, time.Minute},
+		},
+		"a read of a client with a timeout": {
+			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
+			silent, []easel.Option{easel.WithTimeout(7 * time.Second)}, [2]time.Duration{7 * time.Second, 7 * time.Second},
+		},
+		"a read with a timeout": {
+			func(ctx context.Context, c *easel.Client) error {
+				return lastError(c.List(ctx, easel.Filter{}, easel.Timeout(5*time.Second)))
 			},
-		}}
-		client := play(t, s, easel.WithLogger(slog.New(slog.NewTextHandler(&said, nil))), easel.WithRetryHook(func(r easel.Retry) {
-			retries = append(retries, fmt.Sprint(r.Method, r.GenerationID, r.Attempt))
-		}))
-		if err := lastError(client.Watch(t.Context(), "gen_1")); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(retries, " "); got != "WatchGenerationgen_11 WatchGenerationgen_12 WatchGenerationgen_11 WatchGenerationgen_12" {
-			t.Errorf("the retries are told as %s", got)
-		}
-		var lines []string
-		for _, found := range regexp.MustCompile(`msg="([^"]+)"`).FindAllStringSubmatch(said.String(), -1) {
-			lines = append(lines, found[1])
-		}
-		if got := strings.Join(lines, "\n"); got != "Easel is away; the calls go on\nEasel is back\nEasel is away; the calls go on\nEasel is back" {
-			t.Errorf("it says\n%s", said.String())
-		}
-	})
+			silent, []easel.Option{easel.WithTimeout(7 * time.Second)}, [2]time.Duration{5 * time.Second, 5 * time.Second},
+		},
+		"a read with one attempt": {
+			func(ctx context.Context, c *easel.Client) error {
+				return lastError(c.List(ctx, easel.Filter{}, easel.Attempts(1)))
+			},
+			func(context.Context) error { return down }, nil, [2]time.Duration{0, time.Second},
+		},
+		"an order": {
+			func(ctx context.Context, c *easel.Client) error {
+				_, err := c.Order(ctx, easel.Order{Key: "k"})
+				return err
+			},
+			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 15 * time.Minute},
+		},
+		"an order whose context has more time": {
+			func(ctx context.Context, c *easel.Client) error {
+				ctx, cancel := context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+				_, err := c.Order(ctx, easel.Order{Key: "k"})
+				return err
+			},
+			func(context.Context) error {
+				return failed(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", 40*time.Second)
+			}, nil, [2]time.Duration{59 * time.Minute, time.Hour},
+		},
+		"a watch": {
+			func(ctx context.Context, c *easel.Client) error { return lastError(c.Watch(ctx, "gen_1")) },
+			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 18 * time.Minute},
+		},
+		"a download": {
+			func(ctx context.Context, c *easel.Client) error { return c.Download(ctx, "gen_1", io.Discard) },
+			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 18 * time.Minute},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{
+					creates: []func(*easelv1.CreateGenerationRequest) error{func(*easelv1.CreateGenerationRequest) error { return test.answer(t.Context()) }},
+					watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
+						return test.answer(stream.Context())
+					}},
+					downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{func(_ *easelv1.DownloadGenerationRequest, stream downloadStream) error {
+						return test.answer(stream.Context())
+					}},
+					lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
+						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+						defer cancel()
+						return nil, test.answer(ctx)
+					}},
+				}
+				client, began := play(t, s, test.options...), time.Now()
+				err := test.call(t.Context(), client)
+				if took := time.Since(began); err == nil || took < test.within[0] || took > test.within[1] {
+					t.Errorf("it took %v: %v", took, err)
+				}
+			})
+		})
+	}
 }
 
 func TestATimeoutCarriesWhatTheLastHeartbeatSaid(t *testing.T) {

@@ -31,22 +31,31 @@ func (f Filter) message() *easelv1.GenerationFilter {
 }
 
 // List yields the renders that match, the newest first, over as many pages as it takes. An error comes last.
-func (c *Client) List(ctx context.Context, filter Filter) iter.Seq2[*Render, error] {
-	return func(yield func(*Render, error) bool) {
-		request := &easelv1.ListGenerationsRequest{Filter: filter.message()}
-		for {
-			page, err := c.Generations.ListGenerations(ctx, request)
+func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
+	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
+		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
+		return page.GetGenerations(), page.GetNextPageToken(), err
+	})
+}
+
+// pages yields the values of one page after another. The options bound the read of each page.
+func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		var none V
+		for token, more := "", true; more; more = token != "" {
+			var messages []M
+			var err error
+			ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+			messages, token, err = read(ctx, token)
+			cancel()
 			if err != nil {
-				yield(nil, err)
+				yield(none, err)
 				return
 			}
-			for _, generation := range page.GetGenerations() {
-				if !yield(renderOf(generation), nil) {
+			for _, message := range messages {
+				if !yield(value(message), nil) {
 					return
 				}
-			}
-			if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-				return
 			}
 		}
 	}
@@ -72,19 +81,19 @@ type UsageQuery struct {
 }
 
 // Usage counts what was ordered and spent, over all pages.
-func (c *Client) Usage(ctx context.Context, query UsageQuery) ([]*easelv1.UsageRow, error) {
-	request := &easelv1.ListUsageRequest{StartTime: timestampOf(query.Start), EndTime: timestampOf(query.End), GroupBy: query.By, LabelName: query.Label, PageSize: 1000}
-	var rows []*easelv1.UsageRow
-	for {
-		page, err := c.Accounts.ListUsage(ctx, request)
+func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
+	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
+		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{
+			StartTime: timestampOf(query.Start), EndTime: timestampOf(query.End), GroupBy: query.By, LabelName: query.Label, PageSize: 1000, PageToken: token,
+		})
+		return page.GetRows(), page.GetNextPageToken(), err
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, page.GetRows()...)
-		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
-			return rows, nil
-		}
+		rows = append(rows, row)
 	}
+	return rows, nil
 }
 
 func timestampOf(t time.Time) *timestamppb.Timestamp {

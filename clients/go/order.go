@@ -1,6 +1,7 @@
 package easel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -38,7 +39,9 @@ type Placed struct {
 
 // Order places an order, and sends it again with the same key until its outcome is known. Where the OrderOutcome of the
 // error is OutcomeUnknown, the order may exist: keep the key.
-func (c *Client) Order(ctx context.Context, order Order) (*Placed, error) {
+func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
+	ctx, o, cancel := c.begin(ctx, orderLimits, options)
+	defer cancel()
 	request, err := order.request()
 	if err != nil {
 		return nil, err
@@ -49,10 +52,11 @@ func (c *Client) Order(ctx context.Context, order Order) (*Placed, error) {
 			return nil, fmt.Errorf("easel: nothing was ordered, because its idempotency key was not kept: %w", err)
 		}
 	}
-	a, known := c.attempt("CreateGeneration", "", request.IdempotencyKey), OutcomeNotPlacedByThisCall
+	a, known := c.attempt(o, "CreateGeneration", "", request.IdempotencyKey), OutcomeNotPlacedByThisCall
 	for {
 		response, err := c.Generations.CreateGeneration(ctx, request)
 		if err == nil {
+			a.answered()
 			return &Placed{renderOf(response.GetGeneration()), request.IdempotencyKey, response.GetReplayed()}, nil
 		}
 		again := IsRetryable(err)
@@ -111,12 +115,9 @@ func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	if err != nil {
 		return nil, err
 	}
-	render := placed.Render
-	for newer, err := range c.watch(ctx, render.GenerationID, placed.Key) {
-		if err != nil {
-			return render, err
-		}
-		render = newer
+	render, err := last(c.watch(ctx, placed.GenerationID, placed.Key))
+	if err != nil {
+		return cmp.Or(render, placed.Render), err
 	}
 	if err := render.Failed(); err != nil {
 		named(err, render.GenerationID, placed.Key)

@@ -123,3 +123,77 @@ func heartbeatOf(id string, h *easelv1.Heartbeat) *Heartbeat {
 		int(h.GetConsecutivePollFailures()), h.GetLastError(), h.GetTypicalRemaining().AsDuration(),
 	}
 }
+
+// Model is a model of the catalog.
+type Model struct {
+	ModelID     string
+	DisplayName string
+	Description string
+	OutputKind  string       // FILE or TEXT, empty if the catalog does not say
+	InputFields []InputField // always set by Client.Model
+	ObserveTime time.Time
+	Raw         *easelv1.Model
+}
+
+// InputField describes one input of a model.
+type InputField struct {
+	Name, DisplayName, Description string
+	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY, empty if the catalog does not say
+	Required                       *bool    // nil if the catalog does not say
+	Default                        any      // nil if there is none
+	Allowed                        []any    // empty if every value of the type is allowed
+	Minimum, Maximum               *float64 // nil if there is no limit
+}
+
+func modelOf(m *easelv1.Model) *Model {
+	model := &Model{
+		ModelID: m.GetModelId(), DisplayName: m.GetDisplayName(), Description: m.GetDescription(),
+		OutputKind: nameOf(m.GetOutputKind(), "OUTPUT_KIND_"), ObserveTime: timeOf(m.GetObserveTime()), Raw: m,
+	}
+	for _, f := range m.GetInputFields() {
+		field := InputField{
+			f.GetName(), f.GetDisplayName(), f.GetDescription(), nameOf(f.GetType(), "INPUT_FIELD_TYPE_"),
+			f.Required, f.GetDefaultValue().AsInterface(), nil, f.Minimum, f.Maximum,
+		}
+		for _, value := range f.GetAllowedValues() {
+			field.Allowed = append(field.Allowed, value.AsInterface())
+		}
+		model.InputFields = append(model.InputFields, field)
+	}
+	return model
+}
+
+// nameOf returns the name of an enumeration without its prefix, empty if it is unspecified.
+func nameOf(value fmt.Stringer, prefix string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(value.String(), prefix), "UNSPECIFIED")
+}
+
+// Quote is the price of a render now. No order is bound to it.
+type Quote struct {
+	PriceCents   int64
+	CurrencyCode string
+	QuoteTime    time.Time
+	BalanceCents *int64 // nil if it is not known
+	Affordable   *bool  // whether the balance covers the price, nil if the balance is not known
+	Raw          *easelv1.Quote
+}
+
+func quoteOf(q *easelv1.Quote) *Quote {
+	return &Quote{q.GetPriceCents(), q.GetCurrencyCode(), timeOf(q.GetQuoteTime()), q.BalanceCents, q.Affordable, q}
+}
+
+// UsageRow counts the orders of one value of each dimension, and their money.
+type UsageRow struct {
+	Day, Owner, Caller, ModelID, LabelValue                   string
+	OrderCount, FailedCount, UnknownCount                     int64
+	CostCents, RefundedCents, ReservedCents, UnconfirmedCents int64
+	CurrencyCode                                              string
+	Raw                                                       *easelv1.UsageRow
+}
+
+func usageRowOf(r *easelv1.UsageRow) *UsageRow {
+	return &UsageRow{
+		r.GetDay(), r.GetOwner(), r.GetCaller(), r.GetModelId(), r.GetLabelValue(), r.GetOrderCount(), r.GetFailedCount(), r.GetUnknownCount(),
+		r.GetCostCents(), r.GetRefundedCents(), r.GetReservedCents(), r.GetUnconfirmedCents(), r.GetCurrencyCode(), r,
+	}
+}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -25,26 +27,88 @@ type Retry struct {
 	Err            error
 }
 
-// tooLong is the delay after which nobody waits any more: the error is the caller's.
+// tooLong is the delay that a client does not wait for.
 const tooLong = time.Hour
 
-// longest is the most that back-off comes to, before jitter.
+// longest is the maximum of back-off, before jitter.
 const longest = 10 * time.Second
 
-// attempts are those of one call.
+// maxAsked is the number of attempts of a read whose server asks for each of them.
+const maxAsked = 10
+
+// limits are the bounds of a call: its total time, and its failed attempts in a row.
+type limits struct {
+	timeout  time.Duration // zero means none
+	attempts int
+}
+
+// The default limits. A watch, a wait and a download last as long as the render, and end after an outage of about 15 minutes.
+var (
+	orderLimits  = limits{15 * time.Minute, 100}
+	streamLimits = limits{0, 100}
+)
+
+func (c *Client) readLimits() limits { return limits{time.Minute, c.attempts} }
+
+// CallOption changes one call.
+type CallOption func(*call)
+
+// call has the options of one call.
+type call struct {
+	limits
+	bounded bool // by Timeout
+	resend  bool // although it is not a read
+	force   bool
+	until   easelv1.WatchUntil
+	known   map[string]string
+	filter  Filter
+}
+
+// Timeout sets the total time of a call, over all of its attempts. Zero means no limit but the context's.
+func Timeout(total time.Duration) CallOption {
+	return func(c *call) { c.timeout, c.bounded = total, true }
+}
+
+// Attempts sets the number of failed attempts in a row after which a call ends.
+func Attempts(n int) CallOption { return func(c *call) { c.attempts = n } }
+
+type callKey struct{}
+
+// begin applies the options of a call and of the client to a context. The context's own deadline replaces a default.
+func (c *Client) begin(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
+	o := &call{limits: defaults}
+	if c.timeout > 0 && o.timeout > 0 {
+		o.timeout = c.timeout
+	}
+	for _, option := range options {
+		option(o)
+	}
+	ctx = context.WithValue(ctx, callKey{}, o)
+	if _, bounded := ctx.Deadline(); o.timeout > 0 && (o.bounded || !bounded) {
+		ctx, cancel := context.WithTimeout(ctx, o.timeout)
+		return ctx, o, cancel
+	}
+	return ctx, o, func() {}
+}
+
+// attempts are the attempts of one call.
 type attempts struct {
 	*Client
 	Retry
-	last      error      // of the newest attempt that the end of the context has not ended
-	heartbeat *Heartbeat // the newest, of a watch
+	max       int // failures in a row
+	failures  int
+	since     time.Time // start of the failures; zero while the server responds
+	warned    bool
+	last      error      // error of the newest attempt that the end of the context did not end
+	heartbeat *Heartbeat // newest heartbeat of a watch
 }
 
-func (c *Client) attempt(method, generationID, key string) *attempts {
-	return &attempts{Client: c, Retry: Retry{Method: method, GenerationID: generationID, IdempotencyKey: key}}
+func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
+	return &attempts{Client: c, max: o.attempts, since: time.Now(), Retry: Retry{Method: method, GenerationID: generationID, IdempotencyKey: key}}
 }
 
-// pause waits before the next attempt: as long as the server asks for, and no less than back-off. It gives an error where
-// the context ends first, the server asks for too long, or the client is closed.
+// pause waits before the next attempt: as long as the server asks for, and no less than back-off. It returns an error if the
+// context ends first, the server asks for too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
 	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // its code alone can't be told from one that a repeat mends
 		return err
@@ -56,13 +120,13 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	told = max(told, baseOf(err).RetryAfter)
-	if told > tooLong {
+	if a.failures++; told > tooLong || a.failures >= a.max {
 		return err
 	}
 	delay := min(time.Second/2<<min(a.Attempt, 8), longest)
 	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // it spreads callers
 	a.Attempt, a.Err = a.Attempt+1, err
-	a.failed(a.Retry)
+	a.warn()
 	a.onRetry(a.Retry)
 	timer := time.NewTimer(a.Delay)
 	defer timer.Stop()
@@ -76,27 +140,32 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// maxAsked is how often a read is sent again because the server says so.
-const maxAsked = 10
-
-// unary sends a read again where a repeat may mend its error, and gives each error its class. An order is sent again by
-// Order, and a deletion by nobody.
+// unary retries a read if a repeat may help, and gives each error its class. An order is retried by Order.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	a := c.attempt(path.Base(method), "", "")
+	o, ok := ctx.Value(callKey{}).(*call)
+	if !ok && isRead(method) {
+		var cancel context.CancelFunc
+		ctx, o, cancel = c.begin(ctx, c.readLimits(), nil)
+		defer cancel()
+	}
+	if o == nil || !o.resend && !isRead(method) {
+		return typed(invoke(ctx, method, request, reply, conn, options...))
+	}
+	a := c.attempt(&call{limits: limits{attempts: o.attempts + maxAsked}}, path.Base(method), "", "")
 	for unasked, asked := 1, 1; ; {
 		err := typed(invoke(ctx, method, request, reply, conn, options...))
 		switch {
 		case err == nil:
-			c.answered()
+			a.answered()
 			return nil
-		case !isRead(method) || !IsRetryable(err):
+		case !IsRetryable(err):
 			return err
 		case baseOf(err).RetryAfter > 0:
 			asked++
 		default:
 			unasked++
 		}
-		if unasked > c.attempts || asked > maxAsked {
+		if unasked > o.attempts || asked > maxAsked {
 			return err
 		}
 		if err := a.pause(ctx, 0, err); err != nil {
@@ -105,43 +174,57 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	}
 }
 
+// isRead reports whether the contract says that a method has no side effects.
 func isRead(method string) bool {
-	return strings.HasPrefix(method, "/easel.v1.") && method != easelv1.GenerationService_CreateGeneration_FullMethodName &&
-		method != easelv1.GenerationService_DeleteGeneration_FullMethodName
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil || found.ParentFile().Package() != "easel.v1" {
+		return false
+	}
+	options, ok := found.Options().(*descriptorpb.MethodOptions)
+	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// presence is whether Easel answers.
-type presence struct {
-	mu    sync.Mutex
-	since time.Time // when it went away; zero while it answers
+const (
+	warnAfter    = 5 * time.Second // of failures, the coming delay included
+	warnInterval = time.Minute     // between two warnings of one method
+)
+
+// warned has the time of the last warning of each method.
+type warned struct {
+	mu   sync.Mutex
+	last map[string]time.Time
 }
 
-// change notes whether Easel is away, and gives since when it was where that is new.
-func (p *presence) change(away bool) (since time.Time, changed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if since = p.since; away == !since.IsZero() {
-		return since, false
+// may reports whether a warning of a method is due, and records it.
+func (w *warned) may(method string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.last[method]; ok && time.Since(last) < warnInterval {
+		return false
 	}
-	if p.since = (time.Time{}); away {
-		p.since = time.Now()
+	if w.last == nil {
+		w.last = make(map[string]time.Time)
 	}
-	return since, true
+	w.last[method] = time.Now()
+	return true
 }
 
-// failed logs that Easel is away, once. An error with a reason is an answer.
-func (c *Client) failed(r Retry) {
-	e := baseOf(r.Err)
-	if away := e.Reason == "" && e.Code == codes.Unavailable || e.Reason == "SERVER_DRAINING" || e.Reason == "UNAVAILABLE"; !away {
-		c.answered()
-	} else if _, changed := c.presence.change(true); changed {
-		c.logger.Warn("Easel is away; the calls go on", "method", r.Method, "error", e.Message, "next_attempt_in", r.Delay)
+// warn logs that a call has been failing for five seconds.
+func (a *attempts) warn() {
+	if a.since.IsZero() {
+		a.since = time.Now()
+	}
+	if failing := time.Since(a.since); failing+a.Delay >= warnAfter && a.Client.warned.may(a.Method) {
+		a.warned = true
+		a.logger.Warn("call still failing", "method", a.Method, "failing_for", failing.Round(time.Millisecond), "retry_in", a.Delay.Round(time.Millisecond), "error", a.Err)
 	}
 }
 
-// answered logs that Easel is back, once.
-func (c *Client) answered() {
-	if since, changed := c.presence.change(false); changed {
-		c.logger.Info("Easel is back", "after", time.Since(since).Round(time.Millisecond))
+// answered records that the server responded.
+func (a *attempts) answered() {
+	if a.warned {
+		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))
 	}
+	a.failures, a.since, a.warned = 0, time.Time{}, false
 }

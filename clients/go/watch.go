@@ -11,52 +11,36 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// watchOptions are those of Watch, WatchMany and WatchAll.
-type watchOptions struct {
-	until  easelv1.WatchUntil
-	known  map[string]string
-	filter Filter
-}
-
-// WatchOption changes a watch.
-type WatchOption func(*watchOptions)
-
 // UntilSettled goes on until no money can move any more: a refund may follow a failure.
-func UntilSettled() WatchOption {
-	return func(o *watchOptions) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
+func UntilSettled() CallOption {
+	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
 
 // KnownEtags leaves out the states that are known, by generation id.
-func KnownEtags(etags map[string]string) WatchOption {
-	return func(o *watchOptions) { o.known = etags }
+func KnownEtags(etags map[string]string) CallOption {
+	return func(o *call) { o.known = etags }
 }
 
-// Matching chooses among the generations of WatchMany and WatchAll.
-func Matching(filter Filter) WatchOption { return func(o *watchOptions) { o.filter = filter } }
-
-func optionsOf(options []WatchOption) (o watchOptions) {
-	for _, option := range options {
-		option(&o)
-	}
-	return o
-}
+// Matching chooses among the generations of WatchMany.
+func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
 // Watch yields the state of a generation as it is, and then each newer one until the goal: its last state ends the loop.
 // An error comes last, and alone: a repeat can't mend it, or the context has ended, which stops a watch from elsewhere.
 // The watch goes on through everything else, a server that restarts or falls silent for three heartbeats among it, and
 // repeats no state.
-func (c *Client) Watch(ctx context.Context, generationID string, options ...WatchOption) iter.Seq2[*Render, error] {
+func (c *Client) Watch(ctx context.Context, generationID string, options ...CallOption) iter.Seq2[*Render, error] {
 	return c.watch(ctx, generationID, "", options...)
 }
 
 // watch is Watch, with the key of the order where that is known.
-func (c *Client) watch(ctx context.Context, generationID, key string, options ...WatchOption) iter.Seq2[*Render, error] {
+func (c *Client) watch(ctx context.Context, generationID, key string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
-		o := optionsOf(options)
+		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		defer cancel()
 		next := &easelv1.WatchGenerationRequest{
 			GenerationId: generationID, Until: o.until, KnownEtag: o.known[generationID], HeartbeatInterval: durationpb.New(c.heartbeat),
 		}
-		w := watch[*easelv1.WatchGenerationResponse, Render]{attempts: c.attempt("WatchGeneration", generationID, key)}
+		w := watch[*easelv1.WatchGenerationResponse, Render]{attempts: c.attempt(o, "WatchGeneration", generationID, key)}
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationResponse], error) {
 			return c.Generations.WatchGeneration(ctx, next)
 		}
@@ -73,26 +57,14 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 }
 
 // WatchMany yields the state of each named generation, and then each newer one. The loop ends when all have reached the
-// goal: of none, at once. It goes on through errors as Watch does, and repeats no state of the 10,000 that changed last.
-func (c *Client) WatchMany(ctx context.Context, ids []string, options ...WatchOption) iter.Seq2[*Render, error] {
-	if len(ids) == 0 { // which the server would take for all
-		return func(func(*Render, error) bool) {}
-	}
-	return c.watchMany(ctx, ids, options)
-}
-
-// WatchAll yields the state of every generation, new ones as they appear, and then each newer one. It has no goal: it goes
-// on through errors as Watch does, until the context ends, and repeats no state of the 10,000 that changed last.
-func (c *Client) WatchAll(ctx context.Context, options ...WatchOption) iter.Seq2[*Render, error] {
-	return c.watchMany(ctx, nil, options)
-}
-
-// watchMany watches the named generations, or without names every one.
-func (c *Client) watchMany(ctx context.Context, ids []string, options []WatchOption) iter.Seq2[*Render, error] {
+// goal. Without ids it watches every generation, new ones too, and ends with the context. It goes on through errors as Watch
+// does, and repeats no state of the 10,000 that changed last.
+func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
-		o := optionsOf(options)
+		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		defer cancel()
 		known := newEtags(len(ids) > 0, o.known)
-		w := watch[*easelv1.WatchGenerationsResponse, Render]{attempts: c.attempt("WatchGenerations", "", ""), endless: len(ids) == 0}
+		w := watch[*easelv1.WatchGenerationsResponse, Render]{attempts: c.attempt(o, "WatchGenerations", "", ""), endless: len(ids) == 0}
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationsResponse], error) {
 			return c.Generations.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{
 				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.wanted(), HeartbeatInterval: durationpb.New(c.heartbeat),
@@ -111,11 +83,13 @@ func (c *Client) watchMany(ctx context.Context, ids []string, options []WatchOpt
 
 // WatchAccount yields the account as it is, and then after each change of its balance or budgets. It has
 // no goal: it goes on through errors as Watch does, until the context ends, and repeats no state.
-func (c *Client) WatchAccount(ctx context.Context) iter.Seq2[*Account, error] {
+func (c *Client) WatchAccount(ctx context.Context, options ...CallOption) iter.Seq2[*Account, error] {
 	return func(yield func(*Account, error) bool) {
+		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		defer cancel()
 		var last *easelv1.Account
 		follow(ctx, watch[*easelv1.WatchAccountResponse, Account]{
-			attempts: c.attempt("WatchAccount", "", ""),
+			attempts: c.attempt(o, "WatchAccount", "", ""),
 			endless:  true,
 			open: func(ctx context.Context) (stream[*easelv1.WatchAccountResponse], error) {
 				return c.Accounts.WatchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(c.heartbeat)})

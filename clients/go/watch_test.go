@@ -81,8 +81,8 @@ func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
 		"Watch": func(ctx context.Context, client *easel.Client) error {
 			return lastError(client.Watch(ctx, "gen_1"))
 		},
-		"WatchAll": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.WatchAll(ctx))
+		"WatchMany without ids": func(ctx context.Context, client *easel.Client) error {
+			return lastError(client.WatchMany(ctx, nil))
 		},
 		"WatchAccount": func(ctx context.Context, client *easel.Client) error {
 			return lastError(client.WatchAccount(ctx))

@@ -91,7 +91,7 @@ func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *
 				return status.Error(codes.NotFound, "scripted")
 			},
 		}}
-		for range play(t, s).WatchAll(t.Context()) {
+		for range play(t, s).WatchMany(t.Context(), nil) {
 		}
 		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
 			t.Errorf("%d known etags, from %s to %s", len(known), known[:3], known[len(known)-2:])
@@ -100,10 +100,10 @@ func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *
 }
 
 // watchThem watches the named renders, or without names all.
-func watchThem(t *testing.T, client *easel.Client, named []string, options ...easel.WatchOption) iter.Seq2[*easel.Render, error] {
+func watchThem(t *testing.T, client *easel.Client, named []string, options ...easel.CallOption) iter.Seq2[*easel.Render, error] {
 	t.Helper()
 	if named == nil {
-		return client.WatchAll(t.Context(), options...)
+		return client.WatchMany(t.Context(), nil, options...)
 	}
 	return client.WatchMany(t.Context(), named, options...)
 }
@@ -115,7 +115,7 @@ func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
 		calls int
 	}{
 		{"named", []string{"a"}, 1},
-		{"none", []string{}, 0},
+		{"all of an empty list", []string{}, 2},
 		{"all, where the end of a stream is no goal", nil, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
 		failed, succeeded := manyUpdate("a", "a1", easelv1.State_STATE_FAILED), manyUpdate("b", "b1", easelv1.State_STATE_SUCCEEDED)
 		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{then(broken, failed, succeeded), then(broken, succeeded), then(end, succeeded)}}
 		var etags []string
-		for generation, err := range play(t, s).WatchAll(t.Context()) {
+		for generation, err := range play(t, s).WatchMany(t.Context(), nil) {
 			if err == nil {
 				etags = append(etags, generation.Etag)
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	goclient "github.com/easel-grpc/easel/clients/go"
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -129,7 +128,7 @@ func sumUp(ctx context.Context, client *goclient.Client, before int64) (string, 
 	}
 	orders, cost := int64(0), int64(0)
 	for _, row := range rows {
-		orders, cost = orders+row.GetOrderCount(), cost+row.GetCostCents()
+		orders, cost = orders+row.OrderCount, cost+row.CostCents
 	}
 	text := fmt.Sprintf("%s - %s for %d orders = %s", cli.Money(before, ""), cli.Money(cost, ""), orders, cli.Money(after, ""))
 	if orders != 2 || before-cost != after {
@@ -139,6 +138,9 @@ func sumUp(ctx context.Context, client *goclient.Client, before int64) (string, 
 }
 
 func balance(ctx context.Context, client *goclient.Client) (int64, error) {
-	answer, err := client.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
-	return answer.GetAccount().GetBalanceCents(), err
+	account, err := client.Account(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return account.Raw.GetBalanceCents(), nil
 }

@@ -46,7 +46,7 @@ func (f inputFlags) model(ctx context.Context, s *session) (*easelv1.Model, erro
 	if f.NoCheck {
 		return &easelv1.Model{ModelId: f.Model}, nil
 	}
-	answer, err := s.Models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
+	answer, err := s.Catalog.GetModel(ctx, &easelv1.GetModelRequest{ModelId: f.Model})
 	return answer.GetModel(), err
 }
 

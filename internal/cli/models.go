@@ -31,7 +31,7 @@ func (c *modelsCmd) Run(ctx context.Context, s *session) error {
 func (s *session) allModels(ctx context.Context) (*easelv1.ListModelsResponse, error) {
 	all, page := &easelv1.ListModelsResponse{}, ""
 	for {
-		answer, err := s.Models.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
+		answer, err := s.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: page})
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ type modelCmd struct {
 
 // Run shows one model and its inputs.
 func (c *modelCmd) Run(ctx context.Context, s *session) error {
-	answer, err := s.Models.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
+	answer, err := s.Catalog.GetModel(ctx, &easelv1.GetModelRequest{ModelId: c.Model})
 	if err != nil {
 		return err
 	}

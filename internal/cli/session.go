@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -97,7 +98,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 		return nil, err
 	}
 	options := []easel.Option{
-		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithHeartbeatInterval(15 * time.Second),
+		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithLogger(slog.New(slog.DiscardHandler)), easel.WithHeartbeatInterval(15 * time.Second),
 		easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.message(m) }),
 		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // one command is over soon
 	}

@@ -32,9 +32,13 @@ func (c *usageCmd) Faults() []string {
 
 // Run counts usage.
 func (c *usageCmd) Run(ctx context.Context, s *session) error {
-	rows, err := s.Usage(ctx, c.query(time.Now()))
+	counted, err := s.Usage(ctx, c.query(time.Now()))
 	if err != nil {
 		return err
+	}
+	var rows []*easelv1.UsageRow
+	for _, row := range counted {
+		rows = append(rows, row.Raw)
 	}
 	if c.CSV {
 		return c.writeCSV(s, rows)

@@ -24,10 +24,8 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
 	v.raw = s.json
 	renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
-	switch {
-	case len(c.IDs) == 0:
-		v.holds, renders = true, s.WatchAll(ctx, easel.Matching(filter))
-	case len(c.IDs) == 1 && c.isZero():
+	v.holds = len(c.IDs) == 0
+	if len(c.IDs) == 1 && c.isZero() {
 		id = c.IDs[0]
 		renders = s.Watch(ctx, id, c.options()...)
 	}
@@ -68,7 +66,7 @@ type goalFlags struct {
 }
 
 // options are those of a watch with this goal, and more.
-func (g goalFlags) options(more ...easel.WatchOption) []easel.WatchOption {
+func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
 	}

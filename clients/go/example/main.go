@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	easel "github.com/easel-grpc/easel/clients/go"
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
 func main() {
@@ -36,12 +35,15 @@ func run(ctx context.Context, model, prompt, file string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := client.Account(ctx, easel.Timeout(10*time.Second)); err != nil { // the address, the key or the certificate is wrong
+		return err
+	}
 	order := easel.Order{Model: model, Inputs: map[string]any{"prompt": prompt}}
-	priced, err := client.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: model, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt)})
+	quote, err := client.Quote(ctx, order)
 	if err != nil {
 		return err
 	}
-	fmt.Println("price:", priced.Quote.PriceCents, "cents")
+	fmt.Println("price:", quote.PriceCents, "cents")
 	key, _ := os.ReadFile(file + ".key")
 	if len(key) == 0 { // on disk before the order leaves: whatever happens then, it is one order
 		key = []byte(rand.Text())
@@ -49,7 +51,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 			return err
 		}
 	}
-	order.Key, order.MaxCostCents = string(key), easel.Cents(priced.Quote.PriceCents)
+	order.Key, order.MaxCostCents = string(key), easel.Cents(quote.PriceCents)
 	placed, err := client.Order(ctx, order)
 	if err != nil {
 		return err

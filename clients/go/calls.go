@@ -1,0 +1,93 @@
+package easel
+
+import (
+	"context"
+	"iter"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Account returns the account. As the first call of a service, with a Timeout of 10 s, it fails if the address, the API key
+// or the certificate is wrong.
+func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
+	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	defer cancel()
+	response, err := c.Accounts.GetAccount(ctx, &easelv1.GetAccountRequest{})
+	if err != nil {
+		return nil, err
+	}
+	return accountOf(response.GetAccount()), nil
+}
+
+// Models yields the models that may be ordered, over all pages. An error comes last.
+func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
+	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
+		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
+		return page.GetModels(), page.GetNextPageToken(), err
+	})
+}
+
+// Model returns a model with its input fields.
+func (c *Client) Model(ctx context.Context, modelID string, options ...CallOption) (*Model, error) {
+	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	defer cancel()
+	response, err := c.Catalog.GetModel(ctx, &easelv1.GetModelRequest{ModelId: modelID})
+	if err != nil {
+		return nil, err
+	}
+	return modelOf(response.GetModel()), nil
+}
+
+// Quote returns the price of the model and inputs of an order.
+func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) (*Quote, error) {
+	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	defer cancel()
+	request, err := order.request()
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.Generations.QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{ModelId: request.GetModelId(), InputsJson: request.GetInputsJson()})
+	if err != nil {
+		return nil, err
+	}
+	return quoteOf(response.GetQuote()), nil
+}
+
+// Get returns a render as it is now.
+func (c *Client) Get(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
+	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
+	defer cancel()
+	response, err := c.Generations.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: generationID})
+	if err != nil {
+		return nil, err
+	}
+	return renderOf(response.GetGeneration()), nil
+}
+
+// Wait waits until a render has ended, or with UntilSettled until its cost is final, and returns it. It retries as Watch does.
+func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
+	return last(c.Watch(ctx, generationID, options...))
+}
+
+// last returns the last state of a watch. After an error it is the newest one, nil before the first.
+func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
+	for render, err := range renders {
+		if err != nil {
+			return newest, err
+		}
+		newest = render
+	}
+	return newest, nil
+}
+
+// Force deletes a render that has not ended. The catalog does not say whether its price is given back.
+func Force() CallOption { return func(c *call) { c.force = true } }
+
+// Delete deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe.
+func (c *Client) Delete(ctx context.Context, generationID string, options ...CallOption) error {
+	ctx, o, cancel := c.begin(ctx, c.readLimits(), options)
+	defer cancel()
+	o.resend = true
+	_, err := c.Generations.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{GenerationId: generationID, AllowMissing: true, Force: o.force})
+	return err
+}
