@@ -18,9 +18,10 @@ def main(model: str, prompt: str, file: str) -> str | None:
         key.write_text(str(uuid.uuid4()))
     client = easel.Client()  # of EASEL_ADDR and EASEL_API_KEY
     try:
-        price = client.quote(model, inputs, timeout=60).price_cents
+        client.account(timeout=10)  # fails if the address, the key or the certificate is wrong
+        price = client.quote(model, inputs).price_cents
         print("price:", price, "cents", flush=True)
-        order = client.order(model, inputs, key=key.read_text(), max_cost_cents=price, timeout=600)
+        order = client.order(model, inputs, key=key.read_text(), max_cost_cents=price)
         print("ordered:", order.generation_id, flush=True)
         render = order.render
         for render in client.watch(order, timeout=600):

@@ -15,9 +15,10 @@ async def main(model: str, prompt: str, file: str) -> str | None:
     if not key.exists() or not key.read_text():
         key.write_text(str(uuid.uuid4()))
     async with easel.aio.Client() as client:  # of EASEL_ADDR and EASEL_API_KEY
-        price = (await client.quote(model, inputs, timeout=60)).price_cents
+        await client.account(timeout=10)  # fails if the address, the key or the certificate is wrong
+        price = (await client.quote(model, inputs)).price_cents
         print("price:", price, "cents", flush=True)
-        order = await client.order(model, inputs, key=key.read_text(), max_cost_cents=price, timeout=600)
+        order = await client.order(model, inputs, key=key.read_text(), max_cost_cents=price)
         print("ordered:", order.generation_id, flush=True)
         render = order.render
         async for render in client.watch(order, timeout=600):

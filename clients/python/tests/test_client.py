@@ -86,6 +86,7 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
                 context.abort(message.code, "scripted")
             yield message
 
+    GetAccount = next
     CreateGeneration = next
     QuoteGeneration = next
     GetGeneration = next
@@ -147,7 +148,7 @@ def account(balance: int, initial: bool = False) -> v1.WatchAccountResponse:
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
-    ("watch_all", (), one_of_many("gen_1", "e1")),
+    ("watch_many", (), one_of_many("gen_1", "e1")),
     ("watch_account", (), account(1, initial=True)),
 )
 
@@ -537,7 +538,7 @@ class ClientTest(unittest.TestCase):
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
         for name, answers, named, told in (
             ("order", [self.waiting], {"key": "key-1"}, ("key-1", "", "unknown")),
-            ("order", [failing("UNAVAILABLE", delay=1000)], {"key": "key-1"}, ("key-1", "", "unknown")),
+            ("order", [failing("UNAVAILABLE", delay=800)], {"key": "key-1"}, ("key-1", "", "unknown")),
             ("run", [lambda _: answer, sending(STAY)], {"key": "key-1"}, ("key-1", "gen_1", "unknown")),
             ("download", [sending(STAY)], {"to": io.BytesIO()}, ("", "gen_1", "unknown")),
         ):
@@ -559,17 +560,45 @@ class ClientTest(unittest.TestCase):
                 client.call_closed(name, *args)
         self.assertEqual([], script.requests)
 
-    def test_client_tells_when_easel_is_away_and_when_it_is_back(self) -> None:
+    def test_client_warns_of_a_call_that_fails_for_five_seconds(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
-        _, client = self.play(failing("UNAVAILABLE"), failing("UNAVAILABLE"), failing("ABORTED", "SUBMISSION_IN_PROGRESS"), lambda _: answer)
-        retries: list[Any] = []
-        client.hooks = {"on_retry": lambda error, delay: retries.append((error.code.name, delay.total_seconds()))}
-        with self.assertLogs("easel", "INFO") as logged:
+        for code, reason in (("UNAVAILABLE", ""), ("UNAVAILABLE", "LEDGER_UNAVAILABLE"), ("ABORTED", "SUBMISSION_IN_PROGRESS")):
+            _, client = self.play(*[failing(code, reason)] * 4, lambda _: answer)
+            retries: list[Any] = []
+            client.hooks = {"on_retry": lambda error, delay: retries.append((error.code.name, delay.total_seconds()))}
+            with self.subTest(code, reason=reason), self.assertLogs("easel", "INFO") as logged:
+                client.call("order", *ORDER, key="key-1")
+            self.assertEqual(["WARNING", "INFO"], [one.levelname for one in logged.records])
+            self.assertRegex(logged.output[0], f"call still failing: method=CreateGeneration address={client.addr} failing_for=3.5s retry_in=4.0s error={reason or code}")
+            self.assertRegex(logged.output[1], "call recovered: method=CreateGeneration after=7.5s")
+            self.assertEqual([(code, 0.5), (code, 1), (code, 2), (code, 4)], retries)
+
+    def test_client_warns_once_a_minute_and_not_of_a_short_failure(self) -> None:
+        _, client = self.play(*[failing("UNAVAILABLE")] * 3, sending())
+        with self.assertNoLogs("easel", "INFO"):
+            client.call("watch", "gen_1")
+        _, client = self.play(failing("UNAVAILABLE"))
+        with self.assertRaises(easel.Timeout), self.assertLogs("easel", "INFO") as logged:
+            client.call("watch", "gen_1", timeout=170)
+        self.assertEqual(["WARNING"] * 3, [one.levelname for one in logged.records])
+
+    def test_calls_end_by_themselves(self) -> None:
+        for name, args, named, times in (
+            ("account", (), {}, 5),
+            ("account", (), {"attempts": 2}, 2),
+            ("watch", ("gen_1",), {}, 100),
+            ("watch", ("gen_1",), {"attempts": 3}, 3),
+            ("download", ("gen_1", io.BytesIO()), {"attempts": 3}, 3),
+            ("order", ORDER, {"key": "key-1", "attempts": 3}, 3),
+        ):
+            with self.subTest(name, **named):
+                script, client = self.play(failing("UNAVAILABLE"))
+                with self.assertRaises(easel.Unavailable):
+                    client.call(name, *args, **named)
+                self.assertEqual(times, len(script.requests))
+        _, client = self.play(failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=40))
+        with self.assertRaisesRegex(easel.Timeout, "not done within 900 s"):
             client.call("order", *ORDER, key="key-1")
-        self.assertEqual(["WARNING", "INFO"], [one.levelname for one in logged.records])
-        self.assertIn(f"Easel is away from {client.addr}, and is tried again: UNAVAILABLE: scripted", logged.output[0])
-        self.assertIn(f"Easel is back at {client.addr} after 1.5 s", logged.output[1])
-        self.assertEqual([("UNAVAILABLE", 0.5), ("UNAVAILABLE", 1), ("ABORTED", 2)], retries)
 
     def test_lists_go_over_all_pages(self) -> None:
         states = [State.FAILED, State.REFUNDED]
@@ -625,41 +654,37 @@ class ClientTest(unittest.TestCase):
             one.ClearField("known_etags")
         self.assertEqual([request] * 4, script.requests)
 
-    def test_watch_all_forgets_what_was_deleted(self) -> None:
+    def test_watch_of_all_forgets_what_was_deleted(self) -> None:
         script, client = self.play(
             sending(one_of_many("a", "a1"), one_of_many("b", "b1")),
             sending(one_of_many("a", "a2", State.DELETED)),
             sending(),
             sending(one_of_many("b", "b2"), STAY),
         )
-        states = client.call("watch_all", first=4)
+        states = client.call("watch_many", first=4)
         self.assertEqual(["a1", "b1", "a2", "b2"], [one.etag for one in states])
         self.assertEqual([{}, {"a": "a1", "b": "b1"}, {"b": "b1"}, {"b": "b1"}], [dict(one.known_etags) for one in script.requests])
         self.assertEqual([0.5, 0.5, 1], client.waits())
         self.assertEqual([10] * 4, [one.heartbeat_interval.seconds for one in script.requests])
-
-    def test_watch_many_of_no_renders_ends_at_once(self) -> None:
-        script, client = self.play()
-        self.assertEqual(([], []), (client.call("watch_many", []), script.requests))
 
     def test_watch_many_takes_no_text_for_many_ids(self) -> None:
         _, client = self.play()
         with self.assertRaisesRegex(TypeError, "watch takes one"):
             client.call("watch_many", "gen_1")
 
-    def test_watch_all_sends_the_1000_that_changed_last(self) -> None:
+    def test_watch_of_all_sends_the_1000_that_changed_last(self) -> None:
         many = [one_of_many(f"gen_{n}", f"e{n}") for n in range(1001)]
         script, client = self.play(
             sending(*many, one_of_many("gen_0", "newer"), Failure("UNAVAILABLE")),
             sending(one_of_many("gen_1", "newer"), STAY),
         )
         seen = {f"old_{n}": "old" for n in range(1001)}
-        self.assertEqual(1003, len(client.call("watch_all", known_etags=seen, first=1003)))
+        self.assertEqual(1003, len(client.call("watch_many", known_etags=seen, first=1003)))
         self.assertEqual(1000, len(script.requests[0].known_etags))
         self.assertEqual({"gen_0": "newer", **{f"gen_{n}": f"e{n}" for n in range(2, 1001)}}, dict(script.requests[1].known_etags))
 
     def test_watch_many_repeats_none_of_the_10_000_that_changed_last(self) -> None:
-        watch = GenerationsProgress(v1.WatchGenerationsRequest(known_etags={"old": "old"}), attempts.Attempts(hooks()), everything=True)
+        watch = GenerationsProgress(v1.WatchGenerationsRequest(known_etags={"old": "old"}), attempts.Attempts(hooks(), attempts.STREAM, "WatchGenerations", {}))
         old, *many = [one_of_many("old", "old"), *(one_of_many(f"gen_{n}", f"e{n}") for n in range(10_001))]
         for message, new in ((old, False), *((one, True) for one in many), *((one, False) for one in many[1:]), (many[0], True)):
             self.assertEqual(new, watch.take(message) is not None, message)
@@ -671,13 +696,13 @@ class ClientTest(unittest.TestCase):
         for named, sent in (([], {"FAILED": "e1"}), ([*known, "other"], known)):
             with self.subTest(named):
                 script, client = self.play(sending(*finished, Failure("UNAVAILABLE")), sending(one_of_many("other", "e1"), STAY))
-                client.call(*(("watch_many", named) if named else ("watch_all",)), first=5)
+                client.call("watch_many", named, first=5)
                 self.assertEqual([{}, sent], [dict(one.known_etags) for one in script.requests])
 
     def test_watch_takes_no_repeat_for_progress(self) -> None:
         for name, args, message, newer, found in (
             ("watch", ("gen_1",), update("e1", State.QUEUED), update("e2", State.RUNNING), ["e1", "e1", "e1", "e2"]),
-            ("watch_all", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
+            ("watch_many", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
         ):
             with self.subTest(name):
                 _, client = self.play(*[sending(message, Failure("UNAVAILABLE"))] * 3, sending(newer, STAY))
@@ -841,6 +866,26 @@ class ClientTest(unittest.TestCase):
         asked = [(request.read_offset, request.etag) for request in script.requests]
         self.assertEqual([(0, ""), (0, ""), (1500, "bytes-1"), (2500, "bytes-1")], asked)
 
+    def test_download_keeps_earlier_content_of_an_open_file(self) -> None:
+        def bare(chunk: v1.ContentChunk) -> None:
+            chunk.info.etag = ""
+
+        before = b"an archive of ten years"
+        with TemporaryDirectory() as directory:
+            for mode, at, want in (("ab", 0, before + WHOLE), ("r+b", len(before), before + WHOLE), ("r+b", 0, None)):
+                path = Path(directory, "archive")
+                path.write_bytes(before if want else before * 1000)
+                _, client = self.play(pieces(1500, bare, end=Failure("UNAVAILABLE")), pieces(len(WHOLE), bare))
+                with self.subTest(mode, at=at), path.open(mode) as file:
+                    file.seek(at)
+                    if want:
+                        client.call("download", "gen_1", file)
+                    else:  # it cannot start again: the bytes after it would be lost
+                        with self.assertRaisesRegex(easel.Damaged, "cannot resume"):
+                            client.call("download", "gen_1", file)
+                found = path.read_bytes()
+                self.assertEqual(want or found[:1500] + (before * 1000)[1500:], found)
+
     def test_download_begins_anew_where_no_etag_tells_what_the_rest_belongs_to(self) -> None:
         def bare(chunk: v1.ContentChunk) -> None:
             chunk.info.etag = ""
@@ -852,7 +897,7 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual(WHOLE, to.read_bytes() if isinstance(to, Path) else to.getvalue())
                 self.assertEqual([0, 0], [request.read_offset for request in script.requests])
         script, client = self.play(pieces(1500, bare, end=Failure("UNAVAILABLE")))
-        with self.assertRaisesRegex(easel.Damaged, "nothing tells"):
+        with self.assertRaisesRegex(easel.Damaged, "cannot resume"):
             client.call("download", "gen_1", Pipe())
         self.assertEqual(1, len(script.requests))
 
@@ -936,7 +981,7 @@ class TasksTest(ClientTest):
 
     def test_watch_ends_with_its_task_as_a_message_arrives(self) -> None:
         stream = Cancelling()
-        progress = GenerationProgress(v1.WatchGenerationRequest(), attempts.Attempts(hooks()))
+        progress = GenerationProgress(v1.WatchGenerationRequest(), attempts.Attempts(hooks(), attempts.STREAM, "WatchGeneration", {}))
 
         async def go() -> None:
             async for _ in aio._follow(lambda *_, **__: stream, progress, asyncio.Event()):
@@ -1048,7 +1093,7 @@ class ConnectionTest(unittest.TestCase):
 class ValueTest(unittest.TestCase):
     def test_values_have_every_field_of_the_contract(self) -> None:
         kinds: dict[Any, Any] = {values.Render: v1.Generation}
-        for kind in (values.FileResult, values.Quote, values.Budget, values.Account, values.UsageRow, values.Heartbeat):
+        for kind in (values.FileResult, values.Quote, values.Budget, values.Account, values.UsageRow, values.Heartbeat, values.Model, values.InputField):
             kinds[kind] = getattr(v1, kind.__name__)
         for kind, message in kinds.items():
             fields = set(kind.__dataclass_fields__) - {"raw", "typical_remaining"}

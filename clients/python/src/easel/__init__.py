@@ -5,6 +5,7 @@ Client is for threads, aio.Client for asyncio. The messages of the contract are 
 
 from easel import aio as aio
 from easel import v1 as v1
+from easel.attempts import Limits as Limits
 from easel.client import Client as Client
 from easel.client import Watch as Watch
 from easel.connection import __version__ as __version__
@@ -32,8 +33,12 @@ from easel.values import Account as Account
 from easel.values import Budget as Budget
 from easel.values import BudgetWindow as BudgetWindow
 from easel.values import FileResult as FileResult
+from easel.values import InputField as InputField
+from easel.values import InputFieldType as InputFieldType
 from easel.values import Heartbeat as Heartbeat
+from easel.values import Model as Model
 from easel.values import Order as Order
+from easel.values import OutputKind as OutputKind
 from easel.values import Quote as Quote
 from easel.values import Render as Render
 from easel.values import State as State

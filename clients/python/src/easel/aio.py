@@ -1,24 +1,29 @@
 """The client for asyncio: what easel has, with async. A function ends with its task, too."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import inspect
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
-from easel import errors, requests, v1
-from easel.attempts import Attempts
-from easel.base import Base
+from easel import errors, requests
+from easel.attempts import STREAM, Limits
+from easel.base import Base, Call
 from easel.connection import APIKey, Connection
 from easel.download import Download, Target
-from easel.requests import Inputs, Key, Made, Which
-from easel.values import Account, Order, Quote, Render, State, UsageDimension, UsageRow, of
+from easel.requests import Inputs, ListOptions, Made, OrderOptions, Which
+from easel.values import Account, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
 from easel.watch import GenerationProgress, Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -53,31 +58,36 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
-        """Is Client.quote of easel."""
-        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
-        return of(Quote, (await _call(self.generations.QuoteGeneration, request, self._attempts(timeout, bounded=True))).quote)
+    async def account(self, **limits: Unpack[Limits]) -> Account:
+        """Is Client.account of easel."""
+        return await _call(self._account(limits))
 
-    async def order(
-        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
-        labels: Mapping[str, str] | None = None, timeout: float | None = None,
-    ) -> Order:  # fmt: skip
+    def models(self, **limits: Unpack[Limits]) -> AsyncIterator[Model]:
+        """Is Client.models of easel."""
+        return _pages(self._models(limits))
+
+    async def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
+        """Is Client.model of easel."""
+        return await _call(self._model(model_id, limits))
+
+    async def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
+        """Is Client.quote of easel."""
+        return await _call(self._quote(model, inputs, limits))
+
+    async def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
         """Is Client.order of easel."""
-        if key is Made.KEY:
+        key = options.get("key", Made.KEY)
+        if isinstance(key, Made):
             key, written = self._hooks.made_key()
             if inspect.isawaitable(written):
                 await written
-        request = requests.order(model, inputs, key, max_cost_cents, labels)
-        raw = await _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=request.idempotency_key))
-        return Order(key=request.idempotency_key, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
+        limits = Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
+        return await _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
-    async def run(
-        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
-        labels: Mapping[str, str] | None = None, timeout: float | None = None,
-    ) -> Render:  # fmt: skip
+    async def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
         """Is Client.run of easel."""
-        attempts = self._attempts(timeout)
-        order = await self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
+        attempts = self._attempts(STREAM, "WatchGeneration", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        order = await self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
         async for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
@@ -85,34 +95,34 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
             raise errors.failed(render, order.key)
         return render
 
-    async def get(self, render: Which, *, timeout: float | None = None) -> Render:
+    async def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
+        """Is Client.wait of easel."""
+        async for newest in self.watch(render, until=until, **limits):  # noqa: B007
+            pass
+        return newest
+
+    async def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
         """Is Client.get of easel."""
-        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
-        attempts = self._attempts(timeout, generation_id=request.generation_id, bounded=True)
-        return of(Render, (await _call(self.generations.GetGeneration, request, attempts)).generation)
+        return await _call(self._get(render, limits))
 
-    async def list(
-        self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
-        timeout: float | None = None,
-    ) -> AsyncIterator[Render]:  # fmt: skip
+    def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Render]:
         """Is Client.list of easel."""
-        request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
-        async for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout, bounded=True)):
-            for one in page.generations:
-                yield of(Render, one)
+        return _pages(self._list(options))
 
-    async def usage(
+    def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
-        label: str = "", timeout: float | None = None,
+        label: str = "", **limits: Unpack[Limits],
     ) -> AsyncIterator[UsageRow]:  # fmt: skip
         """Is Client.usage of easel."""
-        async for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout, bounded=True)):
-            for one in page.rows:
-                yield of(UsageRow, one)
+        return _pages(self._usage(start, end, by, label, limits))
 
-    async def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
+    async def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
+        """Is Client.delete of easel."""
+        return await _call(self._delete(render, force, limits))
+
+    async def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
         """Is Client.download of easel."""
-        attempts = self._attempts(timeout, generation_id=requests.id_of(render))
+        attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
             while True:
                 try:
@@ -130,24 +140,35 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
         self._watches.add(watch)
         return watch
 
-async def _call(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> T:
+
+async def _call(call: Call[T]) -> T:
     """Calls until there is an answer."""
+    attempts = call.attempts
     while True:
         try:
-            answer = await method(request, timeout=attempts.left())
+            answer = await call.stub(call.request, timeout=attempts.left())
             attempts.answered()
-            return answer
+            return call.value(answer)
         except ENDS as error:
             await _pause(attempts.pause(error), attempts.hooks.closed)
 
 
-async def _pages(method: Callable[..., Awaitable[T]], request: Any, attempts: Attempts) -> AsyncIterator[T]:
+async def _pages(call: Call[list[T]]) -> AsyncIterator[T]:
+    token, value = "", call.value
+
+    def read(page: Any) -> list[T]:
+        nonlocal token
+        token = page.next_page_token
+        return value(page)
+
+    call.value = read
     while True:
-        page: Any = await _call(method, request, attempts)
-        yield page
-        if not page.next_page_token:
+        call.attempts.begin()
+        for one in await _call(call):
+            yield one
+        if not token:
             return
-        request.page_token = page.next_page_token
+        call.request.page_token = token
 
 
 async def _pause(seconds: float, stopped: asyncio.Event) -> None:
@@ -196,7 +217,7 @@ async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyn
     """Yields what is new over as many streams as it takes."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
-        while not (stopped.is_set() or progress.over):
+        while not stopped.is_set():
             stream = call(progress.begin(), timeout=progress.attempts.left())
             messages = aiter(stream)
             try:

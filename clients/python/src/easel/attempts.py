@@ -1,6 +1,7 @@
 """When another attempt is made, and who hears of it."""
 
 import logging
+import math
 import random
 import threading
 import time
@@ -8,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import grpc
 
@@ -19,10 +20,33 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # seconds of back-off, before jitter
 LONGEST_ASKED = 3600  # seconds that a server may ask for: after more, the caller decides
-MOST = 5  # attempts of a read
-MOST_ASKED = 10  # attempts of a read where the server asks for them
+MOST_ASKED = 10  # attempts of a read whose server asks for each of them
+WARN_AFTER = 5  # seconds of failures, the coming delay included
+WARN_INTERVAL = 60  # seconds between two warnings of one method
 
-logging.getLogger("easel").addHandler(logging.NullHandler())
+
+class Limits(TypedDict, total=False):
+    """Bounds of a call.
+
+    timeout is the time of all its attempts in seconds; math.inf means no limit. attempts is the number of failed
+    attempts in a row after which it ends.
+    """
+
+    timeout: float | None
+    attempts: int | None
+
+
+class Kind(NamedTuple):
+    """The default limits of a kind of call."""
+
+    timeout: float
+    attempts: int
+    is_read: bool = False
+
+
+READ = Kind(60, 5, is_read=True)
+ORDER = Kind(900, 100)
+STREAM = Kind(math.inf, 100)  # lasts as long as the render, and ends after an outage of about 15 minutes
 
 
 @dataclass
@@ -35,7 +59,8 @@ class Hooks:
     on_key: Callable[[str], object] | None
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
     closed: Any  # the Event of threading or of asyncio: whether the client is closed
-    _away_since: float | None = None
+    limits: Limits = field(default_factory=Limits)  # of the client
+    _warned: dict[str, float] = field(default_factory=dict)  # times of the last warnings, by method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def made_key(self) -> tuple[str, object]:
@@ -46,59 +71,60 @@ class Hooks:
         self.logger.info("the idempotency key of the next order is %s", key)
         return key, None
 
-    def retry(self, error: Error, delay: float) -> None:
-        """Hears of an error that another attempt follows. Most with a reason are answers."""
-        if error.code != grpc.StatusCode.UNAVAILABLE or error.reason not in ("", "SERVER_DRAINING", "UNAVAILABLE"):
-            self.answered()
-        else:
-            with self.lock:
-                if gone := self._away_since is None:
-                    self._away_since = time.monotonic()
-            if gone:
-                self.logger.warning("Easel is away from %s, and is tried again: %s", self.address, error)
-        if self.on_retry:
-            self.on_retry(error, timedelta(seconds=delay))
-
-    def answered(self) -> None:
-        """Hears of every answer."""
-        if self._away_since is None:
-            return
+    def may_warn(self, method: str) -> bool:
+        """Reports whether a warning of a method is due, and records it."""
+        now = time.monotonic()
         with self.lock:
-            since, self._away_since = self._away_since, None
-        if since is not None:
-            self.logger.info("Easel is back at %s after %.1f s", self.address, time.monotonic() - since)
+            if due := now - self._warned.get(method, -math.inf) >= WARN_INTERVAL:
+                self._warned[method] = now
+        return due
 
 
 class Attempts:
-    """Counts the attempts of one function, which has so many seconds for all of them.
+    """Counts the attempts of one call.
 
     With a key it is an order, of which each error says what is known after all its attempts.
     """
 
-    def __init__(self, hooks: Hooks, timeout: float | None = None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> None:
+    def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
         self.hooks = hooks
-        self.timeout = timeout
+        self.kind = kind
+        self.method = method
         self.key = key
         self.generation_id = generation_id
-        self.bounded = bounded
-        self.end = None if timeout is None else time.monotonic() + timeout
+        client = hooks.limits if kind.timeout != math.inf else Limits()  # a stream has limits of its own
+        self.timeout = next(one for one in (limits.get("timeout"), client.get("timeout"), kind.timeout) if one is not None)
+        self.most = limits.get("attempts") or (kind.is_read and client.get("attempts")) or kind.attempts
+        self.begin()
         self.failures = 0
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # that the end of the time has not made
-        self._spent = {True: 0, False: 0}  # attempts, by whether the server asks for another
+        self._spent = {True: 0, False: 0}  # attempts since the last response, by whether the server asks for another
+        self._failing_since: float | None = time.monotonic()  # None after a response
+        self._warned = False
+
+    def begin(self) -> None:
+        """Starts the time, anew for each page of a list."""
+        self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:
         """Gives the seconds for the next attempt, unless the client is closed."""
         if self.hooks.closed.is_set():
             raise self.closed()
-        return None if self.end is None else max(self.end - time.monotonic(), 0)
+        return None if self.end == math.inf else max(self.end - time.monotonic(), 0)
 
     def answered(self) -> None:
         """Begins the back-off anew."""
         self.failures = 0
+        self.heard()
+
+    def heard(self) -> None:
+        """Records a response, which need not be progress."""
+        if self._warned and self._failing_since is not None:
+            self.hooks.logger.info("call recovered: method=%s after=%.1fs", self.method, time.monotonic() - self._failing_since)
         self._spent = {True: 0, False: 0}
-        self.hooks.answered()
+        self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
         """Makes the error of what a closed client does not go on with."""
@@ -116,18 +142,37 @@ class Attempts:
         told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
         delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
         self.failures = min(self.failures + 1, 8)
-        if self.end is not None and time.monotonic() + delay >= self.end:
-            raise self._late(error) from self._last or error
         self._spent[told > 0] += 1
-        if told > LONGEST_ASKED or self.bounded and (self._spent[True] >= MOST_ASKED or self._spent[False] >= MOST):
+        if told > LONGEST_ASKED or self._is_used_up():
             raise error from (None if error is cause else cause)
-        self.hooks.retry(error, delay)
+        if time.monotonic() + delay >= self.end:
+            raise self._late(error) from self._last or error
+        self._warn(error, delay)
+        if self.hooks.on_retry:
+            self.hooks.on_retry(error, timedelta(seconds=delay))
         return delay
+
+    def _is_used_up(self) -> bool:
+        if self.kind.is_read:
+            return self._spent[True] >= MOST_ASKED or self._spent[False] >= self.most
+        return sum(self._spent.values()) >= self.most
+
+    def _warn(self, error: Error, delay: float) -> None:
+        """Logs that the call has been failing for five seconds."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        failing = now - self._failing_since
+        if failing + delay >= WARN_AFTER and self.hooks.may_warn(self.method):
+            self._warned = True
+            self.hooks.logger.warning(
+                "call still failing: method=%s address=%s failing_for=%.1fs retry_in=%.1fs error=%s", self.method, self.hooks.address, failing, delay, error
+            )
 
     def _of(self, cause: BaseException) -> Error:
         """Gives an error its class, and says in it what is known of the order. Only a durable ledger knows that no earlier attempt has placed it."""
         error = of(cause)
-        if self.end is None or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
+        if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
             self._last = error
         if self.outcome and ("order_outcome" not in error.metadata or (error.order_outcome, self.outcome) == ("not_placed_by_this_call", "unknown")):
             self.outcome = "unknown"

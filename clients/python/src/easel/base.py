@@ -1,22 +1,39 @@
-"""What the client for threads and the one for asyncio have in common: how they are made, and their watches."""
+"""The common part of the client for threads and the client for asyncio: how they are made, their requests and their watches."""
+
+from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import grpc
 
 from easel import errors, requests, v1
-from easel.attempts import Attempts, Hooks
+from easel.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limits
 from easel.connection import Connection, connection
-from easel.requests import Which
-from easel.values import Account, Heartbeat, Render, WatchUntil
+from easel.requests import Inputs, Key, ListOptions, Which
+from easel.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
 from easel.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
 Renders = TypeVar("Renders")
 Accounts = TypeVar("Accounts")
+
+
+@dataclass
+class Call(Generic[T]):
+    """A unary call: its stub, its request, and the value in a response."""
+
+    stub: Callable[..., Any]
+    request: Any
+    attempts: Attempts
+    value: Callable[[Any], T]
 
 
 class Base(ABC, Generic[Renders, Accounts]):
@@ -29,20 +46,23 @@ class Base(ABC, Generic[Renders, Accounts]):
         address: str | None = None,
         api_key: str | None = None,
         *,
+        timeout: float | None = None,
+        attempts: int | None = None,
         on_retry: Callable[[errors.Error, timedelta], object] | None = None,
         on_heartbeat: Callable[[Heartbeat], object] | None = None,
         on_key: Callable[[str], object] | None = None,
-        logger: "logging.Logger | logging.LoggerAdapter[Any] | None" = None,
+        logger: logging.Logger | logging.LoggerAdapter[Any] | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         allow_plaintext: bool | None = None,
         options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         made = connection(address, api_key, credentials, allow_plaintext, options)
         channel = self._connect(made)
-        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), self._event())
+        limits = Limits(timeout=timeout, attempts=attempts)
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel"), self._event(), limits)
         self.accounts = v1.AccountServiceStub(channel)
+        self.catalog = v1.ModelServiceStub(channel)
         self.generations = v1.GenerationServiceStub(channel)
-        self.models = v1.ModelServiceStub(channel)
 
     @abstractmethod
     def _connect(self, made: Connection) -> Any:
@@ -57,8 +77,7 @@ class Base(ABC, Generic[Renders, Accounts]):
         """Begins a watch."""
 
     def watch(
-        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10,
-        timeout: float | None = None,
+        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
         """Yields the state of a render as it is, and each newer one until the goal.
 
@@ -66,34 +85,76 @@ class Base(ABC, Generic[Renders, Accounts]):
         watching again can't mend. A state whose etag is known_etag is left out.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
-        attempts = self._attempts(timeout, generation_id=request.generation_id)
+        attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
         return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
 
     def watch_many(
-        self, renders: Iterable[Which], *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
-        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, timeout: float | None = None,
+        self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the state of many renders as it is, and each newer one, until all have reached the goal: of none, it is over.
+        """Yields the state of many renders as it is, and each newer one, until all have reached the goal.
 
-        A deleted one comes as DELETED. It goes on as watch does, and repeats no state of the 10,000 renders that changed last, nor
-        of known_etags.
+        Without renders it watches every render that matches, new ones too, and has no end. A deleted one comes as DELETED. It
+        goes on as watch does, and repeats no state of the 10,000 renders that changed last, nor of known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=False))
+        attempts = self._attempts(STREAM, "WatchGenerations", limits)
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, attempts))
 
-    def watch_all(
-        self, *, known_etags: Mapping[str, str] | None = None, model: str = "", labels: Mapping[str, str] | None = None, owner: str = "",
-        heartbeat: float = 10, timeout: float | None = None,
-    ) -> Renders:  # fmt: skip
-        """Is watch_many of every render that matches, new ones too, and has no end."""
-        request = requests.watch_many((), WatchUntil.TERMINAL, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, self._attempts(timeout), everything=True))
-
-    def watch_account(self, *, heartbeat: float = 10, timeout: float | None = None) -> Accounts:
+    def watch_account(self, *, heartbeat: float = 10, **limits: Unpack[Limits]) -> Accounts:
         """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
         request = v1.WatchAccountRequest()
         request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(timeout)))
+        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(STREAM, "WatchAccount", limits)))
 
-    def _attempts(self, timeout: float | None, *, key: str = "", generation_id: str = "", bounded: bool = False) -> Attempts:
-        return Attempts(self._hooks, timeout, key=key, generation_id=generation_id, bounded=bounded)
+    def _attempts(self, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> Attempts:
+        return Attempts(self._hooks, kind, method, limits, key=key, generation_id=generation_id)
+
+    def _account(self, limits: Limits) -> Call[Account]:
+        attempts = self._attempts(READ, "GetAccount", limits)
+        return Call(self.accounts.GetAccount, v1.GetAccountRequest(), attempts, lambda answer: of(Account, answer.account))
+
+    def _models(self, limits: Limits) -> Call[list[Model]]:
+        attempts = self._attempts(READ, "ListModels", limits)
+        return Call(self.catalog.ListModels, v1.ListModelsRequest(), attempts, lambda page: [of(Model, one) for one in page.models])
+
+    def _model(self, model_id: str, limits: Limits) -> Call[Model]:
+        attempts = self._attempts(READ, "GetModel", limits)
+        return Call(self.catalog.GetModel, v1.GetModelRequest(model_id=model_id), attempts, lambda answer: of(Model, answer.model))
+
+    def _quote(self, model: str, inputs: Inputs, limits: Limits) -> Call[Quote]:
+        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
+        attempts = self._attempts(READ, "QuoteGeneration", limits)
+        return Call(self.generations.QuoteGeneration, request, attempts, lambda answer: of(Quote, answer.quote))
+
+    def _order(
+        self, model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None, limits: Limits,
+    ) -> Call[Order]:  # fmt: skip
+        request = requests.order(model, inputs, key, max_cost_cents, labels)
+        used = request.idempotency_key
+        return Call(
+            self.generations.CreateGeneration, request, self._attempts(ORDER, "CreateGeneration", limits, key=used),
+            lambda raw: Order(key=used, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw),
+        )  # fmt: skip
+
+    def _get(self, render: Which, limits: Limits) -> Call[Render]:
+        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
+        attempts = self._attempts(READ, "GetGeneration", limits, generation_id=request.generation_id)
+        return Call(self.generations.GetGeneration, request, attempts, lambda answer: of(Render, answer.generation))
+
+    def _list(self, options: ListOptions) -> Call[list[Render]]:
+        chosen = requests.chosen(options.get("model", ""), options.get("states", ()), options.get("labels") or {}, options.get("owner", ""))
+        attempts = self._attempts(READ, "ListGenerations", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        request = v1.ListGenerationsRequest(filter=chosen)
+        return Call(self.generations.ListGenerations, request, attempts, lambda page: [of(Render, one) for one in page.generations])
+
+    def _usage(
+        self, start: datetime | None, end: datetime | None, by: Iterable[UsageDimension], label: str, limits: Limits,
+    ) -> Call[list[UsageRow]]:  # fmt: skip
+        attempts = self._attempts(READ, "ListUsage", limits)
+        return Call(self.accounts.ListUsage, requests.usage(start, end, by, label), attempts, lambda page: [of(UsageRow, one) for one in page.rows])
+
+    def _delete(self, render: Which, force: bool, limits: Limits) -> Call[None]:
+        request = v1.DeleteGenerationRequest(generation_id=requests.id_of(render), allow_missing=True, force=force)
+        attempts = self._attempts(READ, "DeleteGeneration", limits, generation_id=request.generation_id)
+        return Call(self.generations.DeleteGeneration, request, attempts, lambda _: None)

@@ -1,22 +1,27 @@
 """The client for threads."""
 
+from __future__ import annotations
+
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import grpc
 
-from easel import errors, requests, v1
-from easel.attempts import Attempts
-from easel.base import Base
+from easel import errors, requests
+from easel.attempts import STREAM, Limits
+from easel.base import Base, Call
 from easel.connection import APIKey, Connection
 from easel.download import Download, Target
-from easel.requests import Inputs, Key, Made, Which
-from easel.values import Account, Order, Quote, Render, State, UsageDimension, UsageRow, of
+from easel.requests import Inputs, ListOptions, Made, OrderOptions, Which
+from easel.values import Account, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
 from easel.watch import GenerationProgress, Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -28,9 +33,13 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
     of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY.
     An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
     the address says http://. An API key goes to another host in the clear only where allow_plaintext or
-    EASEL_ALLOW_PLAINTEXT=true allows it. Each function has timeout seconds for all its attempts; without them an order, a
-    watch and a download go on for as long as it takes, and a read for 5 attempts. The calls of the contract are accounts,
-    generations and models; they are sent once, and raise the errors of gRPC.
+    EASEL_ALLOW_PLAINTEXT=true allows it. EASEL_TLS_CA_FILE names the PEM certificates that the server is trusted by.
+
+    timeout is the total time of a read or an order in seconds, by default 60 and 900, and attempts is the number of attempts
+    of a read, by default 5. Each call may have others. An order, a watch and a download end after 100 failed attempts in a row,
+    about 15 minutes. The logger easel warns of each call that is retried for five seconds.
+
+    The calls of the contract are accounts, catalog and generations. They are sent once, and raise the errors of gRPC.
     """
 
     _event = threading.Event
@@ -58,40 +67,45 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def quote(self, model: str, inputs: Inputs, *, timeout: float | None = None) -> Quote:
-        """Says what a render would cost."""
-        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
-        return of(Quote, _call(self.generations.QuoteGeneration, request, self._attempts(timeout, bounded=True)).quote)
+    def account(self, **limits: Unpack[Limits]) -> Account:
+        """Returns the account. As the first call of a service, with timeout=10, it fails if the address, the key or the certificate is wrong."""
+        return _call(self._account(limits))
 
-    def order(
-        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
-        labels: Mapping[str, str] | None = None, timeout: float | None = None,
-    ) -> Order:  # fmt: skip
+    def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
+        """Yields the models that may be ordered, over all pages."""
+        return _pages(self._models(limits))
+
+    def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
+        """Returns a model with its input fields."""
+        return _call(self._model(model_id, limits))
+
+    def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
+        """Returns the price of a render now."""
+        return _call(self._quote(model, inputs, limits))
+
+    def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
         """Places an order, and sends it again with the same key until its outcome is known.
 
         The same key is the same order, which is paid once: write it down before, or take the id of a row of yours. Without one
         a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
         Where order_outcome of an error is "unknown", the order may exist: order again with its key.
         """
-        if key is Made.KEY:
+        key = options.get("key", Made.KEY)
+        if isinstance(key, Made):
             key, written = self._hooks.made_key()
             if inspect.iscoroutine(written):
                 written.close()
                 raise TypeError("nothing awaits a coroutine of on_key: take easel.aio, or a function that writes the key down by itself")
-        request = requests.order(model, inputs, key, max_cost_cents, labels)
-        raw = _call(self.generations.CreateGeneration, request, self._attempts(timeout, key=request.idempotency_key))
-        return Order(key=request.idempotency_key, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw)
+        limits = Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
+        return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
-    def run(
-        self, model: str, inputs: Inputs, *, key: Key | Made = Made.KEY, max_cost_cents: int | None = None,
-        labels: Mapping[str, str] | None = None, timeout: float | None = None,
-    ) -> Render:  # fmt: skip
+    def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
         """Orders, watches until the render is finished, and gives it: its text, or what to download.
 
         A render that did not succeed is a RenderFailed.
         """
-        attempts = self._attempts(timeout)
-        order = self.order(model, inputs, key=key, max_cost_cents=max_cost_cents, labels=labels, timeout=timeout)
+        attempts = self._attempts(STREAM, "WatchGeneration", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        order = self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
         for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
             pass
@@ -99,35 +113,40 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
             raise errors.failed(render, order.key)
         return render
 
-    def get(self, render: Which, *, timeout: float | None = None) -> Render:
-        """Reads a render once."""
-        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
-        attempts = self._attempts(timeout, generation_id=request.generation_id, bounded=True)
-        return of(Render, _call(self.generations.GetGeneration, request, attempts).generation)
+    def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
+        """Waits until a render has reached the goal, and returns it. It goes on as watch does."""
+        for newest in self.watch(render, until=until, **limits):  # noqa: B007
+            pass
+        return newest
 
-    def list(
-        self, *, model: str = "", states: Iterable[State] = (), labels: Mapping[str, str] | None = None, owner: str = "",
-        timeout: float | None = None,
-    ) -> Iterator[Render]:  # fmt: skip
+    def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
+        """Returns a render as it is now."""
+        return _call(self._get(render, limits))
+
+    def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
         """Yields the renders that match, the newest first, over all pages."""
-        request = v1.ListGenerationsRequest(filter=requests.chosen(model, states, labels or {}, owner))
-        for page in _pages(self.generations.ListGenerations, request, self._attempts(timeout, bounded=True)):
-            yield from (of(Render, one) for one in page.generations)
+        return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
-        label: str = "", timeout: float | None = None,
+        label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields what was ordered and spent, over all pages. label is the name where it is told apart by LABEL."""
-        for page in _pages(self.accounts.ListUsage, requests.usage(start, end, by, label), self._attempts(timeout, bounded=True)):
-            yield from (of(UsageRow, one) for one in page.rows)
+        """Yields what was ordered and spent, over all pages. label is the name of the label for the dimension LABEL."""
+        return _pages(self._usage(start, end, by, label, limits))
 
-    def download(self, render: Which, to: Target, *, timeout: float | None = None) -> None:
+    def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
+        """Deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe.
+
+        force deletes a render that has not ended. The catalog does not say whether its price is given back.
+        """
+        return _call(self._delete(render, force, limits))
+
+    def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
         """Writes the file of a render to a path or an open file, and checks every byte.
 
         It goes on where it broke off. A path has its name when the file is whole and on the disk.
         """
-        attempts = self._attempts(timeout, generation_id=requests.id_of(render))
+        attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
             while True:
                 try:
@@ -146,24 +165,34 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
             self._streams.add(stream)
         return Watch(stream, call, progress)
 
-def _call(method: Callable[..., T], request: Any, attempts: Attempts) -> T:
+
+def _call(call: Call[T]) -> T:
     """Calls until there is an answer."""
+    attempts = call.attempts
     while True:
         try:
-            answer = method(request, timeout=attempts.left())
+            answer = call.stub(call.request, timeout=attempts.left())
             attempts.answered()
-            return answer
+            return call.value(answer)
         except (grpc.RpcError, ValueError) as error:  # a ValueError is of a closed channel
             _pause(attempts.pause(error), attempts.hooks.closed)
 
 
-def _pages(method: Callable[..., T], request: Any, attempts: Attempts) -> Iterator[T]:
+def _pages(call: Call[list[T]]) -> Iterator[T]:
+    token, value = "", call.value
+
+    def read(page: Any) -> list[T]:
+        nonlocal token
+        token = page.next_page_token
+        return value(page)
+
+    call.value = read
     while True:
-        page: Any = _call(method, request, attempts)
-        yield page
-        if not page.next_page_token:
+        call.attempts.begin()
+        yield from _call(call)
+        if not token:
             return
-        request.page_token = page.next_page_token
+        call.request.page_token = token
 
 
 def _pause(seconds: float, stopped: threading.Event) -> None:
@@ -213,7 +242,7 @@ class _Stream:
             raise progress.attempts.closed()
 
     def over(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        while not (self.stopped.is_set() or progress.over):
+        while not self.stopped.is_set():
             try:
                 self.current = call(progress.begin(), timeout=progress.attempts.left())
                 for message in self.unless_silent(progress):

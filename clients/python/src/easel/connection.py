@@ -75,9 +75,12 @@ def connection(
     file = os.environ.get("EASEL_API_KEY_FILE", "") if api_key is None else ""
     key = APIKey(os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key, file)
     scheme, host, port = _parts(address)
+    roots = os.environ.get("EASEL_TLS_CA_FILE", "")
+    if roots and credentials is None:
+        credentials = _trusting(roots)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
     if plaintext and credentials is not None:
-        raise ValueError("an address with http:// has no use for credentials: take https://")
+        raise ValueError("an address with http:// has no use for credentials or EASEL_TLS_CA_FILE: take https://")
     if allow_plaintext is None:
         allow_plaintext = os.environ.get("EASEL_ALLOW_PLAINTEXT") == "true"
     if plaintext and key and not (_is_loopback(host) or allow_plaintext):
@@ -87,6 +90,15 @@ def connection(
     # gRPC would ask the proxy of the environment for this machine, too.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
     return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], key or None)
+
+
+def _trusting(file: str) -> grpc.ChannelCredentials:
+    """Makes credentials that trust the PEM certificates of a file only."""
+    with open(file, "rb") as text:
+        roots = text.read()
+    if b"-----BEGIN CERTIFICATE-----" not in roots:
+        raise ValueError(f"EASEL_TLS_CA_FILE: no PEM certificate in {file}")
+    return grpc.ssl_channel_credentials(roots)
 
 
 def _parts(address: str) -> tuple[str, str, int]:

@@ -72,6 +72,7 @@ class Download:
         """
         if self.request.etag or not self.request.read_offset:
             return
+        self.file.flush()
         if not self.file.seekable() or self.file.tell() != self.file.seek(0, os.SEEK_END):
             raise _damaged("download cannot resume: the content has no etag")
         self.file.seek(-self.request.read_offset, os.SEEK_END)

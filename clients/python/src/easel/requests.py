@@ -4,11 +4,21 @@ import enum
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from easel import v1
+from easel.attempts import Limits
 from easel.values import Order, Render, State, UsageDimension, WatchUntil
+
+class ListOptions(Limits, total=False):
+    """A filter of renders, whose members must all match, and limits. owner is for operators."""
+
+    model: str
+    states: Iterable[State]
+    labels: Mapping[str, str] | None
+    owner: str
+
 
 Inputs = Mapping[str, Any] | str  # a text is JSON, and is sent as it is
 Key = str | int | UUID
@@ -18,6 +28,14 @@ class Made(enum.Enum):
     """Stands in place of a key: the client makes one."""
 
     KEY = enum.auto()
+
+
+class OrderOptions(Limits, total=False):
+    """The idempotency key, the price limit and the labels of an order, and limits. Without a key the client makes one."""
+
+    key: Key | Made
+    max_cost_cents: int | None
+    labels: Mapping[str, str] | None
 
 
 Which = str | Order | Render  # a text is the id

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from easel import v1
@@ -170,6 +170,56 @@ class Account:
     raw: v1.Account = field(repr=False, compare=False)
 
 
+class OutputKind(Named):
+    """Where the result of a model's renders is found."""
+
+    FILE = 1
+    TEXT = 2
+
+
+class InputFieldType(Named):
+    """The JSON type of an input."""
+
+    STRING = 1
+    INTEGER = 2
+    NUMBER = 3
+    BOOLEAN = 4
+    OBJECT = 5
+    ARRAY = 6
+
+
+@dataclass(frozen=True)
+class InputField:
+    """One input of a model."""
+
+    name: str
+    display_name: str
+    description: str
+    type: InputFieldType | None
+    required: bool | None
+    default_value: Any
+    allowed_values: Sequence[Any]
+    minimum: float | None
+    maximum: float | None
+    upstream_fields: Mapping[str, Any] | None
+    raw: v1.InputField = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the catalog. Client.model always has its input fields."""
+
+    model_id: str
+    display_name: str
+    description: str
+    output_kind: OutputKind | None
+    input_fields: Sequence[InputField]
+    observe_time: datetime | None
+    upstream_fields: Mapping[str, Any] | None
+    omitted_fields: Sequence[str]
+    raw: v1.Model = field(repr=False, compare=False)
+
+
 @dataclass(frozen=True)
 class UsageRow:
     """What was ordered and spent, for one value of each dimension that was asked for."""
@@ -203,7 +253,7 @@ class Heartbeat:
     raw: v1.Heartbeat = field(repr=False, compare=False)
 
 
-_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasses__(), FileResult, Budget)}
+_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasses__(), FileResult, Budget, InputField)}
 
 
 def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
@@ -216,6 +266,8 @@ def _read(raw: Message, one: Any) -> Any:
     if one.has_presence and not raw.HasField(one.name):
         return None
     value = getattr(raw, one.name)
+    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not say
+        return None
     if one.enum_type:
         return _KINDS[one.enum_type.name](value)
     return _plain(value)
@@ -226,7 +278,7 @@ def _plain(value: Any) -> Any:
         return value.ToDatetime(timezone.utc)
     if isinstance(value, Duration):
         return value.ToTimedelta()
-    if isinstance(value, Struct):
+    if isinstance(value, (Struct, Value)):
         return MessageToDict(value)
     if isinstance(value, v1.TextResult):
         return value.text
@@ -234,4 +286,4 @@ def _plain(value: Any) -> Any:
         return of(_KINDS[value.DESCRIPTOR.name], value)
     if isinstance(value, Mapping):
         return dict(value)
-    return value if isinstance(value, (str, int)) else tuple(map(_plain, value))
+    return value if isinstance(value, (str, int, float)) else tuple(map(_plain, value))

@@ -23,7 +23,6 @@ class Progress(Generic[T]):
     """How far a watch has come, over all its streams."""
 
     has_goal = True  # whether a stream that ends without an error ends the watch
-    over = False  # whether there is nothing to watch
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # of the next stream
@@ -38,7 +37,7 @@ class Progress(Generic[T]):
 
     def take(self, message: Any) -> T | None:
         """Gives what a message brings, where it is new to the caller."""
-        self.attempts.hooks.answered()
+        self.attempts.heard()
         self.asked = seconds_of(message.closing.retry_delay)
         if message.HasField("heartbeat"):
             self.attempts.heartbeat = of(Heartbeat, message.heartbeat)
@@ -79,10 +78,9 @@ class GenerationProgress(Progress[Render]):
 class GenerationsProgress(Progress[Render]):
     """Is of a watch of many generations."""
 
-    def __init__(self, request: v1.WatchGenerationsRequest, attempts: Attempts, *, everything: bool) -> None:
+    def __init__(self, request: v1.WatchGenerationsRequest, attempts: Attempts) -> None:
         super().__init__(request, attempts)
-        self.has_goal = not everything
-        self.over = not everything and not request.generation_ids
+        self.has_goal = bool(request.generation_ids)
         self.etags = _Etags(request)
 
     def begin(self) -> Any:
