@@ -16,6 +16,7 @@ const easel = new Easel({
 });
 const signal = AbortSignal.timeout(600_000); // of everything
 try {
+  await easel.account({ timeoutMs: 10_000 }); // fails if the address, the key or the certificate is wrong
   const inputs = { prompt };
   const { priceCents } = await easel.quote(model, inputs, { signal });
   console.log("price:", priceCents, "cents");

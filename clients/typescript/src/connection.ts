@@ -18,12 +18,12 @@ export interface Place {
   apiKey?: string;
   /** Whether an API key may go to another host in the clear, where something else protects the way. So does EASEL_ALLOW_PLAINTEXT=true. */
   allowPlaintext?: boolean;
-  /** More of the connection, such as the certificates that it trusts: `{ nodeOptions: { ca } }`. */
+  /** More of the connection, such as the certificates that it trusts: `{ nodeOptions: { ca } }`. Without it those of the file EASEL_TLS_CA_FILE. */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
 /** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
-export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true" }: Place): { baseUrl: string; secret: () => string } {
+export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true", grpc = {} }: Place): { baseUrl: string; secret: () => string; grpc: NonNullable<Place["grpc"]> } {
   const file = apiKey === undefined ? process.env["EASEL_API_KEY_FILE"] : undefined;
   let secret = file ? readKey(file) : checked((apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim());
   const [found, anyScheme, host = "", digits] = /^(?:(https?):\/\/)?(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?\/?$/i.exec(address.trim()) ?? [];
@@ -34,7 +34,9 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     throw new TypeError(`the address must be host:port, http://host:port or https://host:port${shown}`);
   }
   const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i.test(host);
-  const plaintext = scheme ? scheme === "http" : loopback;
+  const roots = grpc.nodeOptions && "ca" in grpc.nodeOptions ? undefined : process.env["EASEL_TLS_CA_FILE"];
+  const plaintext = scheme ? scheme === "http" : loopback && !roots;
+  if (plaintext && roots) throw new TypeError("an address with http:// has no use for EASEL_TLS_CA_FILE: take https://");
   if (plaintext && secret && !loopback && !allowPlaintext) {
     throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true where something else encrypts`);
   }
@@ -46,7 +48,14 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     }
     return secret;
   };
-  return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret: newest };
+  const trusting = roots ? { ...grpc, nodeOptions: { ...grpc.nodeOptions, ca: readRoots(roots) } } : grpc;
+  return { baseUrl: `${plaintext ? "http" : "https"}://${host}:${port}`, secret: newest, grpc: trusting as NonNullable<Place["grpc"]> };
+}
+
+function readRoots(file: string): string {
+  const roots = readFileSync(file, "utf8");
+  if (!roots.includes("-----BEGIN CERTIFICATE-----")) throw new TypeError(`EASEL_TLS_CA_FILE: no PEM certificate in ${file}`);
+  return roots;
 }
 
 function readKey(file: string): string {

@@ -1,7 +1,7 @@
 // What the contract says, in JavaScript's own types: numbers of cents, dates, milliseconds and names. A value keeps its
 // message as raw, with all that a newer server may have added. Undefined is what the server has not said.
-import { create, type DescField, type DescMessage, type JsonObject, type Message } from "@bufbuild/protobuf";
-import { durationMs, timestampDate, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
+import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
 
 /** The names of an enumeration; of what a newer server says it is unknown(9). */
@@ -14,6 +14,10 @@ export type WatchUntil = "TERMINAL" | "SETTLED";
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
 /** The time that a budget is for, in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
+/** Where the result of a model's renders is found. */
+export type OutputKind = Name<typeof v1.OutputKind>;
+/** The JSON type of an input. */
+export type InputFieldType = Name<typeof v1.InputFieldType>;
 /** What usage is told apart by. */
 export type UsageDimension = Exclude<keyof typeof v1.UsageDimension, "UNSPECIFIED">;
 
@@ -93,6 +97,36 @@ export interface Account {
   raw: v1.Account;
 }
 
+/** A model of the catalog. Easel.model always has its input fields. */
+export interface Model {
+  modelId: string;
+  displayName: string;
+  description: string;
+  /** Undefined if the catalog does not say. */
+  outputKind?: OutputKind;
+  inputFields: InputField[];
+  observeTime?: Date;
+  upstreamFields?: JsonObject;
+  omittedFields: string[];
+  raw: v1.Model;
+}
+
+/** One input of a model. */
+export interface InputField {
+  name: string;
+  displayName: string;
+  description: string;
+  /** The JSON type of the value. Undefined if the catalog does not say. */
+  type?: InputFieldType;
+  required?: boolean;
+  defaultValue?: JsonValue;
+  allowedValues: JsonValue[];
+  minimum?: number;
+  maximum?: number;
+  upstreamFields?: JsonObject;
+  raw: v1.InputField;
+}
+
 /** What was ordered and spent, for one value of each dimension that was asked for. */
 export interface UsageRow {
   day: string;
@@ -137,6 +171,7 @@ export const values = {
   account: (raw: v1.Account | undefined) => read(v1.AccountSchema, raw) as unknown as Account,
   contentInfo: (raw: v1.ContentInfo) => read(v1.ContentInfoSchema, raw) as unknown as ContentInfo,
   heartbeat: (raw: v1.Heartbeat) => read(v1.HeartbeatSchema, raw) as unknown as Heartbeat,
+  model: (raw: v1.Model | undefined) => read(v1.ModelSchema, raw) as unknown as Model,
   quote: (raw: v1.Quote | undefined) => read(v1.QuoteSchema, raw) as unknown as Quote,
   render: (raw: v1.Generation | undefined) => read(v1.GenerationSchema, raw) as unknown as Render,
   usageRow: (raw: v1.UsageRow) => read(v1.UsageRowSchema, raw) as unknown as UsageRow,
@@ -148,18 +183,20 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
   for (const field of schema.fields) {
     const choice = field.oneof && (members[field.oneof.localName] as { case?: string; value?: unknown });
     const value = choice ? (choice.case === field.localName ? choice.value : undefined) : members[field.localName];
-    if (value !== undefined) found[field.localName] = plain(field, value);
+    const shown = value === undefined ? undefined : plain(field, value);
+    if (shown !== undefined) found[field.localName] = shown;
   }
   return { ...found, raw };
 }
 
 function plain(field: DescField, value: unknown): unknown {
-  if (field.fieldKind === "enum") return field.enum.value[value as number]?.localName ?? `unknown(${value})`;
-  if (field.fieldKind === "list") return (value as Message[]).map((one) => (field.listKind === "message" ? read(field.message, one) : one));
+  if (field.fieldKind === "enum") return value === 0 ? undefined : (field.enum.value[value as number]?.localName ?? `unknown(${value})`);
+  if (field.fieldKind === "list") return (value as Message[]).map((one) => (field.listKind !== "message" ? one : isMessage(one, ValueSchema) ? toJson(ValueSchema, one) : read(field.message, one)));
   if (field.fieldKind === "message") {
     if (field.message.typeName === "google.protobuf.Timestamp") return timestampDate(value as Timestamp);
     if (field.message.typeName === "google.protobuf.Duration") return durationMs(value as Duration);
     if (field.message.typeName === "google.protobuf.Struct") return value;
+    if (isMessage(value, ValueSchema)) return toJson(ValueSchema, value);
     if (field.message === v1.TextResultSchema) return (value as v1.TextResult).text;
     return read(field.message, value as Message);
   }

@@ -41,7 +41,7 @@ type Generations = Client<typeof v1.GenerationService>;
 export const watchOne = (generations: Generations, request: v1.WatchGenerationRequest, attempts: Attempts): Watch<Render> =>
   new Watch((stopped) =>
     follow(attempts, stopped, {
-      start: (signal) => generations.watchGeneration(request, { signal }),
+      start: (signal) => generations.watchGeneration(request, { ...attempts.options, signal }),
       newer: ({ generation }: v1.GenerationUpdate) => {
         if (!generation) return undefined;
         if (generation.etag !== request.knownEtag) attempts.failures = 0;
@@ -54,20 +54,19 @@ export const watchOne = (generations: Generations, request: v1.WatchGenerationRe
     }),
   );
 
-/** Watches those that the request names; without names each one, or none where there is a list of none. */
-export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, everything: boolean, attempts: Attempts): Watch<Render> =>
+/** Watches the renders that the request names, without names every render. */
+export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, attempts: Attempts): Watch<Render> =>
   new Watch(async function* (stopped) {
-    if (!everything && request.generationIds.length === 0) return;
     const etags = new Etags(request);
     yield* follow(attempts, stopped, {
-      start: (signal) => generations.watchGenerations({ ...request, knownEtags: etags.wanted() }, { signal }),
+      start: (signal) => generations.watchGenerations({ ...request, knownEtags: etags.wanted() }, { ...attempts.options, signal }),
       newer: ({ generation }: v1.GenerationUpdate) => {
         if (!generation || etags.has(generation)) return undefined;
         etags.add(generation);
         attempts.failures = 0;
         return values.render(generation);
       },
-      hasGoal: !everything,
+      hasGoal: request.generationIds.length > 0,
       heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,
     });
   });
@@ -76,7 +75,7 @@ export const watchAccount = (accounts: Client<typeof v1.AccountService>, heartbe
   new Watch((stopped) => {
     let last: v1.Account | undefined;
     return follow(attempts, stopped, {
-      start: (signal) => accounts.watchAccount({ heartbeatInterval: durationFromMs(heartbeatMs) }, { signal }),
+      start: (signal) => accounts.watchAccount({ heartbeatInterval: durationFromMs(heartbeatMs) }, { ...attempts.options, signal }),
       newer: ({ account, initial }: v1.AccountUpdate) => {
         if (!account) return undefined;
         if (!last || !initial) attempts.failures = 0;
@@ -146,7 +145,6 @@ type WatchEvent<U> =
 
 /** Yields what is new on one stream after another, until the goal or an error that watching again can't help. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  const { presence } = attempts;
   // The server refuses an interval that is too short or too long, and is given the time to say so.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
@@ -155,8 +153,8 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
     const began = performance.now();
     try {
       for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {
-        presence.answered();
-        if (event.case === "heartbeat") presence.hooks.onHeartbeat?.((attempts.heartbeat = values.heartbeat(event.value)));
+        attempts.heard();
+        if (event.case === "heartbeat") attempts.shared.options.onHeartbeat?.((attempts.heartbeat = values.heartbeat(event.value)));
         if (event.case === "closing" && event.value.retryDelay) asked = durationMs(event.value.retryDelay);
         const newer = event.case === "update" ? watched.newer(event.value) : undefined;
         if (newer !== undefined) yield newer;

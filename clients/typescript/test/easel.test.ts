@@ -408,13 +408,28 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.equal(requests.length, 1);
   });
 
-  test("a line tells when Easel is away and when it is back", async () => {
-    const answer = () => ({ generation: { generationId: "gen_1" } });
-    const { easel, hooks } = play<object, unknown>(failing(Code.Unavailable), failing(Code.Unavailable, "SERVER_DRAINING"), failing(Code.Aborted, "SUBMISSION_IN_PROGRESS"), answer);
-    const lines: string[] = [];
-    hooks.logger = { info: (line) => lines.push(line), warn: (line) => lines.push(line) };
-    await easel.order(...order);
-    assert.match(lines.join("\n"), /^Easel is away from its transport, and is tried again: UNAVAILABLE: scripted\nEasel is back at its transport after \d.\d s$/);
+  test("a line warns of a call that is retried for five seconds, and tells when it recovers", async () => {
+    for (const [reason, delay, lines] of [["LEDGER_UNAVAILABLE", 5, 2], ["", 1, 0]] as const) {
+      const { easel, hooks } = play<object, unknown>(failing(Code.Unavailable, reason, delay), () => ({ generation: { generationId: "gen_1" } }));
+      const found: string[] = [];
+      hooks.logger = { info: (line) => found.push(line), warn: (line) => found.push(line) };
+      await easel.order(...order);
+      assert.equal(found.length, lines);
+      if (lines > 0) assert.match(found.join("\n"), /^call still failing: method=CreateGeneration address=its transport failing_for=0.\ds retry_in=5.0s error=LEDGER_UNAVAILABLE: scripted\ncall recovered: method=CreateGeneration after=5.\ds$/);
+    }
+  });
+
+  test("a call ends after its attempts and after its time", async () => {
+    for (const limits of [{ attempts: 2 }, { timeoutMs: 1000 }]) {
+      const { easel, requests } = play(failing(Code.Unavailable));
+      const end = limits.attempts ? "Unavailable" : "Timeout";
+      await assert.rejects(easel.watch("gen_1", limits).next(), { name: end });
+      await assert.rejects(easel.order("studio/haiku", "{}", { key: "key-1", ...limits }), { name: end });
+      await assert.rejects(easel.list(limits).next(), { name: end });
+      assert.ok(requests.length >= 6 && requests.length <= 9, String(requests.length));
+    }
+    const { easel } = play((_: object, { signal }: HandlerContext) => sleep(60_000, undefined, { signal }));
+    await assert.rejects(easel.list({ timeoutMs: 500 }).next(), { name: "Timeout", code: "DEADLINE_EXCEEDED" });
   });
 
   test("the signal ends an order with what is known of it", async () => {
@@ -602,13 +617,11 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.deepEqual(seen, { gen_2: "e0" });
   });
 
-  test("watchMany of no renders ends at once", async () => {
-    const { easel, requests } = play();
-    assert.deepEqual([(await easel.watchMany([]).next()).done, requests.length], [true, 0]);
-    assert.throws(() => easel.watchMany("gen_1"), /watch takes one/);
+  test("watchMany takes no text for many ids", () => {
+    assert.throws(() => play().easel.watchMany("gen_1"), /watch takes one/);
   });
 
-  test("watchAll goes on after OK, and forgets what was deleted", async () => {
+  test("watchMany without ids goes on after OK, and forgets what was deleted", async () => {
     const { easel, requests, hooks } = play<WatchGenerationsRequest, unknown>(
       told(update("e1", State.QUEUED), update("e2", State.QUEUED, "gen_2")),
       told(update("e3", State.DELETED, "gen_2")),
@@ -618,35 +631,35 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     hooks.onRetry = (_, delay) => delays.push(delay);
     const etags: string[] = [];
     await assert.rejects(async () => {
-      for await (const { etag } of easel.watchAll()) etags.push(etag);
+      for await (const { etag } of easel.watchMany()) etags.push(etag);
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1", "e2", "e3"]);
     assert.deepEqual(requests.map(({ knownEtags }) => knownEtags), [{}, { gen_1: "e1", gen_2: "e2" }, { gen_1: "e1" }]);
     assert.ok(delays.length === 2 && delays.every((delay) => delay >= 250 && delay < 750), String(delays)); // each update is progress
   });
 
-  test("watchAll sends the etags of the 1000 that changed last", async () => {
+  test("watchMany without ids sends the etags of the 1000 that changed last", async () => {
     const knownEtags = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`gen_${n}`, "e0"]));
     const { easel, requests } = play<WatchGenerationsRequest, unknown>(
       told(...[0, 1000, 1001].map((n) => update("e1", State.QUEUED, `gen_${n}`)), failure(Code.Unavailable)),
       failing(Code.NotFound),
     );
     await assert.rejects(async () => {
-      for await (const _ of easel.watchAll({ knownEtags }));
+      for await (const _ of easel.watchMany([], { knownEtags }));
     }, { name: "NotFound" });
     const known = requests[1]!.knownEtags;
     assert.equal(Object.keys(known).length, 1000);
     assert.deepEqual([0, 1, 2, 3, 1000, 1001].map((n) => known[`gen_${n}`]), ["e1", undefined, undefined, "e0", "e1", "e1"]);
   });
 
-  test("watchAll repeats no state of the 10,000 that changed last", async () => {
+  test("watchMany without ids repeats no state of the 10,000 that changed last", async () => {
     const knownEtags = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`gen_${n}`, "e1"]));
     const { easel } = play<WatchGenerationsRequest, unknown>(
       told(...[0, 10_000, 1, 9999, 0].map((n) => update("e1", State.QUEUED, `gen_${n}`)), failure(Code.NotFound)),
     );
     const ids: string[] = [];
     await assert.rejects(async () => {
-      for await (const { generationId } of easel.watchAll({ knownEtags })) ids.push(generationId);
+      for await (const { generationId } of easel.watchMany([], { knownEtags })) ids.push(generationId);
     }, { name: "NotFound" });
     assert.deepEqual(ids, ["gen_10000", "gen_0"]); // which had fallen out
   });
@@ -662,20 +675,20 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
         failing(Code.NotFound),
       );
       await assert.rejects(async () => {
-        for await (const _ of generationIds.length > 0 ? easel.watchMany(generationIds) : easel.watchAll());
+        for await (const _ of easel.watchMany(generationIds));
       }, { name: "NotFound" });
       assert.deepEqual(Object.keys(requests[1]!.knownEtags).sort(), ids);
     });
   }
 
-  test("watchAll takes no repeat for progress", async () => {
+  test("watchMany without ids takes no repeat for progress", async () => {
     const repeat = told(update("e1", State.QUEUED), failure(Code.Unavailable));
     const { easel, hooks } = play<WatchGenerationsRequest, unknown>(repeat, repeat, repeat, failing(Code.NotFound));
     const delays: number[] = [];
     hooks.onRetry = (_, delay) => delays.push(delay);
     const etags: string[] = [];
     await assert.rejects(async () => {
-      for await (const { etag } of easel.watchAll()) etags.push(etag);
+      for await (const { etag } of easel.watchMany()) etags.push(etag);
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1"]);
     assert.ok(delays.length === 3 && delays[2]! >= 1000, String(delays));
