@@ -325,7 +325,7 @@ package-java:
 	@rm -rf .build/stage/java .build/packages/*.jar && mkdir -p .build/packages .build/stage/java
 	cp -R clients/java/pom.xml clients/java/src .build/stage/java
 	@$(call stamp,.build/stage/java/pom.xml,$(PACKAGE_VERSION))
-	mvn -B -q -ntp -f .build/stage/java -Drepository.root='$(CURDIR)' -DskipTests $(JAVA_PROFILE) install
+	mvn -B -q -ntp -f .build/stage/java -Drepository.root='$(CURDIR)' -Dmaven.test.skip $(JAVA_PROFILE) install
 	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python
@@ -369,7 +369,7 @@ client-typescript: package-typescript .build/clients/typescript
 
 client-java: package-java
 	mvn -B -q -ntp -f clients/java/example -Dstage='$(CURDIR)/.build/clients/java' -Deasel.version='$(PACKAGE_VERSION)' compile dependency:copy-dependencies
-	java -cp '.build/clients/java/lib/*' clients/java/test/EaselTest.java
+	mvn -B -q -ntp -f .build/stage/java -Drepository.root='$(CURDIR)' test
 
 client-rust:
 	@$(call need,cargo,the Rust example,Rust 1.85)

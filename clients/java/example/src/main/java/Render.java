@@ -16,7 +16,7 @@ public final class Render {
       System.exit(2);
     }
     try (var easel = Easel.builder()
-        .onHeartbeat(heartbeat -> System.out.println("watching: " + heartbeat.getTypicalRemaining().getSeconds() + " s left"))
+        .onHeartbeat(heartbeat -> System.out.println("watching: " + heartbeat.typicalRemaining().map(left -> left.toSeconds() + " s left").orElse("nothing new")))
         .onRetry((error, delay) -> System.out.println("again: " + error.getMessage()))
         .build()) {
       run(easel.withTimeout(Duration.ofMinutes(10)), args[0], args[1], Path.of(args[2]));
@@ -27,8 +27,9 @@ public final class Render {
   }
 
   private static void run(Easel easel, String model, String prompt, Path file) throws IOException {
+    easel.withTimeout(Duration.ofSeconds(10)).account(); // fails if the address, the key or the certificate is wrong
     var inputs = Map.of("prompt", prompt);
-    var price = easel.quote(model, inputs).getPriceCents();
+    var price = easel.quote(model, inputs).priceCents();
     System.out.println("price: " + price + " cents");
     var keyFile = Path.of(file + ".key"); // on disk before the order leaves: whatever happens then, it is one order
     if (Files.notExists(keyFile)) {

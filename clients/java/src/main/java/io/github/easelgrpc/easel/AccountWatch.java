@@ -1,6 +1,5 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.Account;
 import io.github.easelgrpc.easel.v1.AccountUpdate;
 import io.github.easelgrpc.easel.v1.WatchAccountRequest;
 import io.github.easelgrpc.easel.v1.WatchAccountResponse;
@@ -9,16 +8,16 @@ import java.util.Iterator;
 /** The watch of the account, which each stream begins with. */
 final class AccountWatch extends Follower<WatchAccountResponse, Account> {
   private final WatchAccountRequest request;
-  private Account last; // null before the first; only what can change
+  private io.github.easelgrpc.easel.v1.Account last; // null before the first; only what can change
 
   AccountWatch(Easel easel, WatchAccountRequest request) {
-    super(easel, new Attempts(easel, "", ""), request.getHeartbeatInterval(), false);
+    super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchAccount", "", ""), request.getHeartbeatInterval(), false);
     this.request = request;
   }
 
   @Override
-  Iterator<WatchAccountResponse> open(Easel easel) {
-    return easel.accounts().watchAccount(request);
+  Iterator<WatchAccountResponse> open(Easel easel, Attempts attempts) {
+    return attempts.on(easel.accounts()).watchAccount(request);
   }
 
   @Override
@@ -41,12 +40,12 @@ final class AccountWatch extends Follower<WatchAccountResponse, Account> {
     var money = money(update.getAccount());
     if (!again || !last.equals(money)) {
       last = money;
-      newer(update.getAccount());
+      newer(Account.of(update.getAccount()));
     }
   }
 
   /** What of an account can change: not when it was read, nor what else the catalog says. */
-  private static Account money(Account account) {
+  private static io.github.easelgrpc.easel.v1.Account money(io.github.easelgrpc.easel.v1.Account account) {
     return account.toBuilder().clearObserveTime().clearUpstreamFields().build();
   }
 }

@@ -5,7 +5,7 @@ import java.util.regex.Pattern;
 
 /** Where a server is, as EASEL_ADDR says it: host:port, http://host or https://host. */
 final class Address {
-  private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9._-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
+  private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9.-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
 
   final String hostPort;
   final boolean encrypted; // as https says

@@ -1,38 +1,90 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.Heartbeat;
 import io.grpc.Context;
+import io.grpc.Deadline;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import io.grpc.stub.AbstractStub;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /** The attempts of one call that goes on through what a repeat may mend. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // of back-off, before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // a server that asks for more is not waited for
-  private static final int MOST = 5; // of a read
-  private static final int MOST_ASKED = 10; // of a read, where the server says when
+  private static final int MOST_ASKED = 10; // attempts of a read whose server asks for each of them
+  private static final long WARN_AFTER = 5000; // milliseconds of failures, the coming delay included
+
+  /** A kind of call, with its default limits. A stream lasts as long as the render, and ends after an outage of about 15 minutes. */
+  enum Kind {
+    READ(Duration.ofMinutes(1), 5),
+    ORDER(Duration.ofMinutes(15), 100),
+    STREAM(null, 100);
+
+    final Duration timeout; // null means none
+    final int attempts;
+
+    Kind(Duration timeout, int attempts) {
+      this.timeout = timeout;
+      this.attempts = attempts;
+    }
+  }
+
   private final Easel easel;
+  private final Kind kind;
+  private final String method;
+  private final int most;
   private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
+  private Deadline deadline; // null means none but that of the Context
   private Failure.Subject subject;
   private Failure before; // of the newest attempt that the timeout has not ended; null before the first
   private int failures;
-  private int unasked;
+  private int unasked; // failed attempts since the last response
   private int asked;
+  private long failingSince = System.nanoTime(); // 0 after a response
+  private boolean warned;
   private Heartbeat last; // null before the first
 
   /** Those of an order begin with the outcome that it is not placed by them. The texts are "" where there are none. */
-  Attempts(Easel easel, String key, String generationId) {
+  Attempts(Easel easel, Kind kind, String method, String key, String generationId) {
     this.easel = easel;
+    this.kind = kind;
+    this.method = method;
+    this.most = easel.attempts(kind);
     this.subject = new Failure.Subject(key, generationId, EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL);
+    begin();
+  }
+
+  /** Starts the time, anew for each page of a list. */
+  void begin() {
+    deadline = easel.deadline(kind);
+  }
+
+  /** The stub of the next attempt. */
+  <S extends AbstractStub<S>> S on(S stub) {
+    return deadline == null ? stub : stub.withDeadline(deadline);
   }
 
   /** Begins the back-off anew. */
   void progress() {
     failures = 0;
+  }
+
+  /** Records a response, which need not be progress. */
+  void responded() {
+    if (warned) {
+      easel.hooks().recovered(method, millisSince(failingSince));
+    }
+    unasked = asked = 0;
+    failingSince = 0;
+    warned = false;
+  }
+
+  private static long millisSince(long nanos) {
+    return nanos == 0 ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
   }
 
   /** Keeps why a watch is quiet, for a timeout to tell. */
@@ -57,16 +109,20 @@ final class Attempts {
   EaselException exception(StatusRuntimeException error) {
     var failure = Failure.of(error);
     subject = subject.after(failure.metadata("order_outcome"));
-    if (failure.code() == Status.Code.DEADLINE_EXCEEDED && easel.isOverWithin(1000)) {
+    if (failure.code() == Status.Code.DEADLINE_EXCEEDED && isOverWithin(1000)) {
       return new TimeoutException((before == null ? failure : before).about(subject), last);
     }
     before = failure.about(subject);
     return before.exception();
   }
 
-  /** Reports whether a read that has failed so is sent again. */
-  boolean areLeft(EaselException error) {
-    return error.retryAfter().isPresent() ? ++asked < MOST_ASKED : ++unasked < MOST;
+  private boolean areLeft(EaselException error) {
+    if (error.retryAfter().isPresent()) {
+      asked++;
+    } else {
+      unasked++;
+    }
+    return kind == Kind.READ ? asked < MOST_ASKED && unasked < most : asked + unasked < most;
   }
 
   /**
@@ -78,14 +134,15 @@ final class Attempts {
       throw end(error);
     }
     var told = error.retryAfter().filter(delay -> delay.compareTo(least) > 0).orElse(least);
-    if (!worth || told.compareTo(LONGEST_ASKED) > 0) {
+    if (!worth || told.compareTo(LONGEST_ASKED) > 0 || !areLeft(error)) {
       throw error;
     }
     var backOff = Math.min(500L << Math.min(failures++, 8), LONGEST.toMillis()) * ThreadLocalRandom.current().nextDouble(0.5, 1.5);
     var delay = Math.max((long) backOff, told.toMillis());
-    if (easel.isOverWithin(delay)) {
+    if (isOverWithin(delay)) {
       throw new TimeoutException(error.failure(), last);
     }
+    warn(error, delay);
     easel.hooks().retry(error, Duration.ofMillis(delay));
     var context = Context.current(); // of this moment, for both
     Context.CancellationListener end = cancelled -> end();
@@ -103,6 +160,15 @@ final class Attempts {
     }
   }
 
+  /** Logs that the call has been failing for five seconds. */
+  private void warn(EaselException error, long delay) {
+    if (failingSince == 0) {
+      failingSince = System.nanoTime();
+    }
+    var failing = millisSince(failingSince);
+    warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, failing, delay, error);
+  }
+
   /** The error of a call that its caller has ended, which no repeat mends. */
   private static EaselException end(EaselException error) {
     return error instanceof TimeoutException ? error : error.failure().asLast().exception();
@@ -110,5 +176,10 @@ final class Attempts {
 
   private boolean isOver() {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
+  }
+
+  /** Reports whether the time of the call, or of the caller's Context, ends before so many milliseconds. */
+  private boolean isOverWithin(long millis) {
+    return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }
 }

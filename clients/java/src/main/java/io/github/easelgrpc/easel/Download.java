@@ -45,12 +45,12 @@ final class Download {
   }
 
   /** Reads one stream, from where the last one broke off to the end. */
-  ContentInfo once(Easel easel) throws IOException {
+  ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
     try {
-      for (var messages = easel.generations().downloadGeneration(request.build()); messages.hasNext(); ) {
-        easel.hooks().answered();
+      for (var messages = attempts.on(easel.generations()).downloadGeneration(request.build()); messages.hasNext(); ) {
+        attempts.responded();
         take(messages.next().getChunk());
       }
     } finally {

@@ -11,37 +11,44 @@ import java.nio.channels.FileChannel;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
-import java.util.function.Predicate;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
- * A robust client of Easel: its calls go on through whatever a repeat may mend, for as long as they are let. They end with {@link
- * #withTimeout}, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. What fails is an
- * {@link EaselException}. Many threads may share one client.
+ * A robust client of Easel: its calls go on through whatever a repeat may mend. They end after their time or their number of attempts, with
+ * {@link #withTimeout}, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. By default
+ * a read has a minute and five attempts, an order 15 minutes; an order, a watch and a download end after 100 failed attempts in a row, about
+ * 15 minutes. The logger warns of each call that is retried for five seconds. What fails is an {@link EaselException}. Many threads may
+ * share one client.
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
-  /** Spreads calls, and leaves out servers that say that they do not serve, where grpc-services is there to ask. */
-  private static final Map<String, ?> SERVICE_CONFIG =
-      Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
+  private static final Executor THREADS = Executors.newCachedThreadPool(task -> {
+    var thread = new Thread(task, "easel-async");
+    thread.setDaemon(true);
+    return thread;
+  });
 
   private final ManagedChannel own; // null where the channel is the caller's
   private final Channel channel;
+  private final Builder made;
   private final Hooks hooks;
   private final Deadline deadline; // null: none
+  private final int attempts; // 0 means those of the kind of call
   private final boolean derived; // so that the connection is another's to close
 
-  private Easel(ManagedChannel own, Channel channel, Hooks hooks, Deadline deadline, boolean derived) {
+  private Easel(ManagedChannel own, Channel channel, Builder made, Hooks hooks, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
     this.channel = channel;
+    this.made = made;
     this.hooks = hooks;
     this.deadline = deadline;
+    this.attempts = attempts;
     this.derived = derived;
   }
 
@@ -57,11 +64,15 @@ public final class Easel implements AutoCloseable {
 
   /** How a client is made. */
   public static final class Builder {
-    private String address = Optional.ofNullable(System.getenv("EASEL_ADDR")).filter(text -> !text.isBlank()).orElse("localhost:50051");
-    private String apiKey = Optional.ofNullable(System.getenv("EASEL_API_KEY")).orElse("");
-    private String keyFile = Optional.ofNullable(System.getenv("EASEL_API_KEY_FILE")).orElse("");
+    private String address = variable("EASEL_ADDR", "localhost:50051");
+    private String apiKey = variable("EASEL_API_KEY", "");
+    private String keyFile = variable("EASEL_API_KEY_FILE", "");
+    private String rootsFile = variable("EASEL_TLS_CA_FILE", "");
     private ChannelCredentials credentials;
     private Channel channel;
+    private Executor executor = THREADS;
+    private Duration timeout; // null means that of the kind of call
+    private int readAttempts = Attempts.Kind.READ.attempts;
     private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
     private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
     private Consumer<Heartbeat> onHeartbeat = heartbeat -> {};
@@ -118,15 +129,38 @@ public final class Easel implements AutoCloseable {
       return this;
     }
 
+    /** The total time of each read and order. Without it a minute for a read, and 15 minutes for an order. */
+    public Builder timeout(Duration total) {
+      this.timeout = total;
+      return this;
+    }
+
+    /** The number of attempts of a read. Without it 5. */
+    public Builder attempts(int attempts) {
+      this.readAttempts = attempts;
+      return this;
+    }
+
+    /** Runs the tasks of {@link Easel#async}, such as one of virtual threads. Without it a pool of daemon threads. */
+    public Builder executor(Executor executor) {
+      this.executor = executor;
+      return this;
+    }
+
+    private static String variable(String name, String otherwise) {
+      return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
+    }
+
     /** Makes the client. Throws IllegalArgumentException where the address or the API key can't be used; nothing is sent yet. */
     public Easel build() {
       var hooks = new Hooks(onRetry, onHeartbeat, onKey);
       if (channel != null) {
-        return new Easel(null, channel, hooks, null, false);
+        return new Easel(null, channel, this, hooks, null, 0, false);
       }
       var where = new Address(address);
-      var key = keyFile.isEmpty() ? apiKey.strip() : readKey(keyFile);
-      var plaintext = credentials != null ? isClear(credentials) : where.clear || where.loopback && !where.encrypted;
+      var key = keyFile.isEmpty() ? apiKey.strip() : Connection.readKey(keyFile);
+      var trusted = credentials != null || rootsFile.isEmpty() ? credentials : Connection.trusting(rootsFile);
+      var plaintext = trusted != null ? Connection.isClear(trusted) : where.clear || where.loopback && !where.encrypted;
       if (plaintext ? where.encrypted : where.clear) {
         throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
       }
@@ -137,79 +171,43 @@ public final class Easel implements AutoCloseable {
         throw new IllegalArgumentException("the API key would go to " + where.hostPort
             + " in the clear: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true where something else encrypts");
       }
-      var security = credentials != null ? credentials : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
-      var own = connect(Hosts.target(where), security);
-      return new Easel(own, authorized(own, key, keyFile), hooks, null, false);
-    }
-  }
-
-  /** Reports whether a connection may be without TLS. */
-  private static boolean isClear(ChannelCredentials credentials) {
-    var bare = credentials.withoutBearerTokens();
-    return bare instanceof InsecureChannelCredentials
-        || bare instanceof ChoiceChannelCredentials && ((ChoiceChannelCredentials) bare).getCredentialsList().stream().anyMatch(Easel::isClear);
-  }
-
-  /** A channel that spreads calls, and finds out by pings when a server is gone. */
-  private static ManagedChannel connect(String target, ChannelCredentials credentials) {
-    return Grpc.newChannelBuilder(target, credentials)
-        .disableRetry() // what is sent again is sent by this package, which tells of it
-        .disableServiceConfigLookUp()
-        .defaultServiceConfig(SERVICE_CONFIG)
-        .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
-        .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
-        .keepAliveTime(10, TimeUnit.SECONDS)
-        .keepAliveTimeout(5, TimeUnit.SECONDS)
-        .build();
-  }
-
-  /** A channel whose calls carry the API key. Where it stands in a file, each call reads it, and the last one stays while that can't be. */
-  private static Channel authorized(Channel channel, String apiKey, String keyFile) {
-    if (apiKey.isEmpty()) {
-      return channel;
-    }
-    var last = new AtomicReference<>(apiKey);
-    return ClientInterceptors.intercept(channel, new ClientInterceptor() {
-      @Override public <A, B> ClientCall<A, B> interceptCall(MethodDescriptor<A, B> method, CallOptions options, Channel next) {
-        return new ForwardingClientCall.SimpleForwardingClientCall<A, B>(next.newCall(method, options)) {
-          @Override public void start(Listener<B> listener, Metadata headers) {
-            headers.put(AUTHORIZATION, "Bearer " + newest(last, keyFile));
-            super.start(listener, headers);
-          }
-        };
-      }
-    });
-  }
-
-  private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-
-  private static String newest(AtomicReference<String> last, String keyFile) {
-    try {
-      if (!keyFile.isEmpty()) {
-        last.set(readKey(keyFile));
-      }
-    } catch (IllegalArgumentException e) {
-      return last.get(); // the last one stays while the file can't be read
-    }
-    return last.get();
-  }
-
-  /** Reads a file with an API key. */
-  private static String readKey(String file) {
-    try {
-      var key = Files.readString(Path.of(file)).strip();
-      if (key.isEmpty() || !key.matches("[!-~]*")) {
-        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE holds no API key");
-      }
-      return key;
-    } catch (IOException e) {
-      throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE can't be read: " + e.getMessage(), e);
+      var security = trusted != null ? trusted : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
+      var own = Connection.connect(where.hostPort, security);
+      return new Easel(own, Connection.authorized(own, key, keyFile), this, hooks, null, 0, false);
     }
   }
 
   /** The same client, all of whose calls end so long from now. It needs no close. */
   public Easel withTimeout(Duration timeout) {
-    return new Easel(own, channel, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), true);
+    return new Easel(own, channel, made, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
+  }
+
+  /** The same client, all of whose calls end after so many failed attempts in a row. It needs no close. */
+  public Easel withAttempts(int attempts) {
+    return new Easel(own, channel, made, hooks, deadline, attempts, true);
+  }
+
+  /** A task that makes calls, for {@link #async}. */
+  public interface Task<T> {
+    T run(Easel easel) throws Exception;
+  }
+
+  /**
+   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the exception of the task.
+   * Its cancellation ends the calls.
+   */
+  public <T> CompletableFuture<T> async(Task<T> task) {
+    var calls = Context.current().withCancellation();
+    var future = new CompletableFuture<T>();
+    future.whenComplete((value, error) -> calls.cancel(null));
+    made.executor.execute(calls.wrap(() -> {
+      try {
+        future.complete(task.run(this));
+      } catch (Throwable e) {
+        future.completeExceptionally(e);
+      }
+    }));
+    return future;
   }
 
   /** The calls of GenerationService by its messages. They fail as gRPC's own do. */
@@ -223,14 +221,35 @@ public final class Easel implements AutoCloseable {
   }
 
   /** The calls of ModelService. */
-  public ModelServiceGrpc.ModelServiceBlockingStub models() {
+  public ModelServiceGrpc.ModelServiceBlockingStub catalog() {
     return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** What a render would cost now, which no order of it is bound to. */
+  /** The account. As the first call of a service, with a timeout of 10 s, it fails if the address, the key or the certificate is wrong. */
+  public Account account() {
+    var calls = read("GetAccount", "");
+    return Account.of(call(calls, () -> calls.on(accounts()).getAccount(GetAccountRequest.getDefaultInstance())).getAccount());
+  }
+
+  /** The models that may be ordered, page by page as they are read. */
+  public Iterable<Model> models() {
+    var calls = read("ListModels", "");
+    return () -> new Pages<ListModelsResponse, Model>(
+        token -> page(calls, () -> calls.on(catalog()).listModels(ListModelsRequest.newBuilder().setPageToken(token).build())),
+        page -> page.getModelsList().stream().map(Model::of).toList(), ListModelsResponse::getNextPageToken);
+  }
+
+  /** A model with its input fields. */
+  public Model model(String modelId) {
+    var calls = read("GetModel", "");
+    return Model.of(call(calls, () -> calls.on(catalog()).getModel(GetModelRequest.newBuilder().setModelId(modelId).build())).getModel());
+  }
+
+  /** The price of a render now. */
   public Quote quote(String modelId, Map<String, ?> inputs) {
     var request = QuoteGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)).build();
-    return read(() -> generations().quoteGeneration(request)).getQuote();
+    var calls = read("QuoteGeneration", "");
+    return Quote.of(call(calls, () -> calls.on(generations()).quoteGeneration(request)).getQuote());
   }
 
   /** Begins an order of one render. The inputs are what the model names them, as JSON has them: texts, numbers, lists, maps. */
@@ -238,91 +257,108 @@ public final class Easel implements AutoCloseable {
     return new OrderRequest(this, CreateGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)));
   }
 
-  /** Watches a render until it has ended. */
-  public Watch<Render> watch(String generationId) {
-    return watch(WatchGenerationRequest.newBuilder().setGenerationId(generationId).build());
+  /** A render as it is now. */
+  public Render get(String generationId) {
+    var calls = read("GetGeneration", generationId);
+    var request = GetGenerationRequest.newBuilder().setGenerationId(generationId).build();
+    return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Watches a render from known_etag to the goal of the request, over as many streams as it takes. */
-  public Watch<Render> watch(WatchGenerationRequest request) {
-    return new GenerationWatch(this, request, "");
+  /** Waits until a render has ended, and returns it. It goes on as a watch does. */
+  public Render wait(String generationId) {
+    return last(watch(generationId));
+  }
+
+  /** The last state of a watch. */
+  static Render last(Watch<Render> watch) {
+    Render last = null;
+    for (var render : watch) {
+      last = render;
+    }
+    return last;
+  }
+
+  /** Deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe. */
+  public void delete(String generationId) {
+    delete(generationId, false);
+  }
+
+  /** Deletes a render that has not ended, too, if it is forced. The catalog does not say whether its price is given back. */
+  public void delete(String generationId, boolean force) {
+    var calls = read("DeleteGeneration", generationId);
+    var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
+    call(calls, () -> calls.on(generations()).deleteGeneration(request));
+  }
+
+  /** Watches a render until it has ended, over as many streams as it takes. */
+  public Watch<Render> watch(String generationId) {
+    return watch(generationId, new WatchOptions());
+  }
+
+  /** Watches a render. */
+  public Watch<Render> watch(String generationId, WatchOptions options) {
+    return watch(generationId, "", options);
   }
 
   /** Watches the render of an order, whose key is in each error. */
-  Watch<Render> watch(Order order) {
-    return new GenerationWatch(this, WatchGenerationRequest.newBuilder().setGenerationId(order.generationId()).build(), order.key());
+  Watch<Render> watch(String generationId, String key, WatchOptions options) {
+    var request = WatchGenerationRequest.newBuilder().setGenerationId(generationId).setUntil(options.until)
+        .setKnownEtag(options.knownEtags.getOrDefault(generationId, "")).setHeartbeatInterval(options.heartbeat).build();
+    return new GenerationWatch(this, request, key);
   }
 
-  /** Watches renders until all have ended: of none, it is over. The states whose etags are known, by id, are not told again. */
-  public Watch<Render> watchMany(Collection<String> generationIds, Map<String, String> knownEtags) {
-    return watchMany(WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).putAllKnownEtags(knownEtags).build());
+  /** Watches every render, new ones as they appear. It has no goal: close it. */
+  public Watch<Render> watchMany() {
+    return watchMany(List.of());
+  }
+
+  /** Watches renders until all have ended, without ids every render. */
+  public Watch<Render> watchMany(Collection<String> generationIds) {
+    return watchMany(generationIds, new WatchOptions());
   }
 
   /**
-   * Watches the named renders from known_etags, over as many streams as it takes, until all have reached the goal: of none, it is over.
-   * It repeats no state of the 10,000 renders that changed last.
+   * Watches the named renders until all have reached the goal, over as many streams as it takes. Without ids it watches every render, new
+   * ones as they appear, and has no goal. It repeats no state of the 10,000 renders that changed last.
    */
-  public Watch<Render> watchMany(WatchGenerationsRequest request) {
-    var watch = new GenerationsWatch(this, request);
-    if (request.getGenerationIdsCount() == 0) { // which the server would take for all
-      watch.close();
-    }
-    return watch;
-  }
-
-  /** Watches every render, new ones as they appear. It has no goal: close it. The states whose etags are known, by id, are not told again. */
-  public Watch<Render> watchAll(Map<String, String> knownEtags) {
-    return watchAll(WatchGenerationsRequest.newBuilder().putAllKnownEtags(knownEtags).build());
-  }
-
-  /** Watches every render that the filter lets through, as {@link #watchAll(Map)}. A request that names renders is one of watchMany. */
-  public Watch<Render> watchAll(WatchGenerationsRequest request) {
-    if (request.getGenerationIdsCount() > 0) {
-      throw new IllegalArgumentException("a watch of all names no renders: take watchMany");
-    }
-    return new GenerationsWatch(this, request);
-  }
-
-  /** Watches the account with the heartbeats of the contract. */
-  public Watch<Account> watchAccount() {
-    return watchAccount(WatchAccountRequest.getDefaultInstance());
+  public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
+    return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
+        .putAllKnownEtags(options.knownEtags).setFilter(options.filter.filter).setHeartbeatInterval(options.heartbeat).build());
   }
 
   /** Watches the account: as it is, and after each change, over as many streams as it takes. It has no goal: close it. */
-  public Watch<Account> watchAccount(WatchAccountRequest request) {
-    return new AccountWatch(this, request);
+  public Watch<Account> watchAccount() {
+    return watchAccount(new WatchOptions());
   }
 
-  /** Lists the renders that have all of the labels, the newest first, page by page as they are read. */
-  public Iterable<Render> list(Map<String, String> labels) {
-    return list(GenerationFilter.newBuilder().putAllLabels(labels).build());
+  /** Watches the account with other heartbeats. */
+  public Watch<Account> watchAccount(WatchOptions options) {
+    return new AccountWatch(this, WatchAccountRequest.newBuilder().setHeartbeatInterval(options.heartbeat).build());
   }
 
-  /** Lists the renders that a filter lets through. */
-  public Iterable<Render> list(GenerationFilter filter) {
-    var request = ListGenerationsRequest.newBuilder().setFilter(filter).build();
+  /** Lists the renders that a filter lets through, the newest first, page by page as they are read. */
+  public Iterable<Render> list(Filter filter) {
+    var calls = read("ListGenerations", "");
+    var request = ListGenerationsRequest.newBuilder().setFilter(filter.filter).build();
     return () -> new Pages<ListGenerationsResponse, Render>(
-        token -> read(() -> generations().listGenerations(request.toBuilder().setPageToken(token).build())),
-        page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).collect(Collectors.toList()), ListGenerationsResponse::getNextPageToken);
+        token -> page(calls, () -> calls.on(generations()).listGenerations(request.toBuilder().setPageToken(token).build())),
+        page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** What was spent, a row for each value of the dimensions. */
-  public Iterable<UsageRow> usage(UsageDimension... groupBy) {
-    return usage(ListUsageRequest.newBuilder().addAllGroupBy(List.of(groupBy)).build());
-  }
-
-  /** What was spent between the times of a request. */
-  public Iterable<UsageRow> usage(ListUsageRequest request) {
+  /** What was ordered and spent, a row for each value of the dimensions. */
+  public Iterable<UsageRow> usage(UsageQuery query) {
+    var calls = read("ListUsage", "");
+    var request = query.request.build();
     return () -> new Pages<ListUsageResponse, UsageRow>(
-        token -> read(() -> accounts().listUsage(request.toBuilder().setPageToken(token).build())),
-        ListUsageResponse::getRowsList, ListUsageResponse::getNextPageToken);
+        token -> page(calls, () -> calls.on(accounts()).listUsage(request.toBuilder().setPageToken(token).build())),
+        page -> page.getRowsList().stream().map(UsageRow::of).toList(), ListUsageResponse::getNextPageToken);
   }
 
   /**
    * Fetches the file of a render, which has its name when all bytes are there and right. Until then it is a new file beside it. Of two at
    * once to one name the later one stays, whole.
    */
-  public ContentInfo download(String generationId, Path file) throws IOException {
+  public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
       throw new FileSystemException(file.toString(), null, "not a regular file");
     }
@@ -342,15 +378,15 @@ public final class Easel implements AutoCloseable {
    * Fetches the file of a render into a stream, which has the bytes as they come and is not closed. Where the download breaks off, and
    * nothing tells whether the rest belongs to those bytes, it fails.
    */
-  public ContentInfo download(String generationId, OutputStream to) throws IOException {
+  public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));
   }
 
-  private ContentInfo download(Download download) throws IOException {
-    for (var attempts = new Attempts(this, "", download.generationId()); ; ) {
+  private Content download(Download download) throws IOException {
+    for (var attempts = new Attempts(this, Attempts.Kind.STREAM, "DownloadGeneration", "", download.generationId()); ; ) {
       var before = download.offset();
       try {
-        return download.once(this);
+        return Content.of(download.once(this, attempts));
       } catch (StatusRuntimeException e) {
         if (download.offset() > before) {
           attempts.progress();
@@ -369,21 +405,25 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  private <T> T read(Supplier<T> call) {
-    var attempts = new Attempts(this, "", "");
-    return call(attempts, attempts::areLeft, call);
+  private Attempts read(String method, String generationId) {
+    return new Attempts(this, Attempts.Kind.READ, method, "", generationId);
+  }
+
+  private <T> T page(Attempts attempts, Supplier<T> call) {
+    attempts.begin();
+    return call(attempts, call);
   }
 
   /** Makes a call until it has an answer, an error that a repeat can't mend, or no attempts left. */
-  <T> T call(Attempts attempts, Predicate<EaselException> areLeft, Supplier<T> call) {
+  <T> T call(Attempts attempts, Supplier<T> call) {
     for (;;) {
       try {
         var answer = call.get();
-        hooks.answered();
+        attempts.responded();
         return answer;
       } catch (StatusRuntimeException e) {
         var error = attempts.exception(e);
-        attempts.pause(error, error.isRetryable() && areLeft.test(error), Duration.ZERO);
+        attempts.pause(error, error.isRetryable(), Duration.ZERO);
       }
     }
   }
@@ -392,13 +432,21 @@ public final class Easel implements AutoCloseable {
     return hooks;
   }
 
-  boolean isClosed() {
-    return own != null && own.isShutdown();
+  /** The number of failed attempts of a kind of call after which it ends. */
+  int attempts(Attempts.Kind kind) {
+    return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? made.readAttempts : kind.attempts;
   }
 
-  /** Reports whether the timeout, or that of the caller's Context, comes before so many milliseconds. */
-  boolean isOverWithin(long millis) {
-    return Stream.of(Optional.ofNullable(deadline), Optional.ofNullable(Context.current().getDeadline())).flatMap(Optional::stream)
-        .anyMatch(end -> end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
+  /** The end of a call that begins now; null if it has none but that of the Context. */
+  Deadline deadline(Attempts.Kind kind) {
+    if (deadline != null || kind.timeout == null || Context.current().getDeadline() != null) {
+      return deadline;
+    }
+    var timeout = Optional.ofNullable(made.timeout).orElse(kind.timeout);
+    return Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS);
+  }
+
+  boolean isClosed() {
+    return own != null && own.isShutdown();
   }
 }

@@ -1,6 +1,5 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.Heartbeat;
 import io.github.easelgrpc.easel.v1.StreamClosing;
 import io.grpc.Context;
 import io.grpc.Status;
@@ -54,12 +53,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   }
 
   /** Opens a stream of what is left to see. */
-  abstract Iterator<M> open(Easel easel);
+  abstract Iterator<M> open(Easel easel, Attempts attempts);
 
   /** Hands a message to one of the methods below. */
   abstract void take(M message);
 
-  final void heartbeat(Heartbeat heartbeat) {
+  final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {
+    var heartbeat = Heartbeat.of(message);
     attempts.heard(heartbeat);
     easel.hooks().heartbeat(heartbeat);
   }
@@ -134,7 +134,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       begin();
     }
     if (arrives()) {
-      easel.hooks().answered();
+      attempts.responded();
       take(messages.next());
     } else if (hasGoal) {
       close();
@@ -154,7 +154,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
     var previous = newest.attach();
     try {
-      messages = open(easel);
+      messages = open(easel, attempts);
     } finally {
       newest.detach(previous);
     }

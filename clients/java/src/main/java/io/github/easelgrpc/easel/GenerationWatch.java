@@ -11,13 +11,13 @@ final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
 
   /** The key is that of its order, or "". */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
-    super(easel, new Attempts(easel, key, request.getGenerationId()), request.getHeartbeatInterval(), true);
+    super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
     this.request = request.toBuilder().setIncludeContent(false); // a download resumes
   }
 
   @Override
-  Iterator<WatchGenerationResponse> open(Easel easel) {
-    return easel.generations().watchGeneration(request.build());
+  Iterator<WatchGenerationResponse> open(Easel easel, Attempts attempts) {
+    return attempts.on(easel.generations()).watchGeneration(request.build());
   }
 
   @Override

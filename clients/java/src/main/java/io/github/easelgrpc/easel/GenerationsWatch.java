@@ -11,14 +11,14 @@ final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> 
   private final Etags etags;
 
   GenerationsWatch(Easel easel, WatchGenerationsRequest request) {
-    super(easel, new Attempts(easel, "", ""), request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
+    super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGenerations", "", ""), request.getHeartbeatInterval(), request.getGenerationIdsCount() > 0);
     this.request = request;
     this.etags = new Etags(request);
   }
 
   @Override
-  Iterator<WatchGenerationsResponse> open(Easel easel) {
-    return easel.generations().watchGenerations(request.toBuilder().clearKnownEtags().putAllKnownEtags(etags.wanted()).build());
+  Iterator<WatchGenerationsResponse> open(Easel easel, Attempts attempts) {
+    return attempts.on(easel.generations()).watchGenerations(request.toBuilder().clearKnownEtags().putAllKnownEtags(etags.wanted()).build());
   }
 
   @Override

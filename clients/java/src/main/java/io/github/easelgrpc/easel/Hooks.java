@@ -1,20 +1,20 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.Heartbeat;
-import io.grpc.Status;
 import java.time.Duration;
-import java.util.Set;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** Who is told of what a client does by itself, and the log. */
+/** The caller's functions that hear of what a client does by itself, and the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
+  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // between two warnings of one method
   private final BiConsumer<EaselException, Duration> onRetry;
   private final Consumer<Heartbeat> onHeartbeat;
   private final Consumer<String> onKey; // null: the log
-  private final AtomicBoolean away = new AtomicBoolean(); // the server
+  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // times of the last warnings, by method
 
   Hooks(BiConsumer<EaselException, Duration> onRetry, Consumer<Heartbeat> onHeartbeat, Consumer<String> onKey) {
     this.onRetry = onRetry;
@@ -22,22 +22,28 @@ final class Hooks {
     this.onKey = onKey;
   }
 
-  /** Another attempt follows. The first of an outage is logged. */
+  /** Another attempt follows. */
   void retry(EaselException error, Duration delay) {
-    var gone = error.code() == Status.Code.UNAVAILABLE && Set.of("", "UNAVAILABLE", "SERVER_DRAINING").contains(error.reasonName());
-    if (!gone) {
-      answered();
-    } else if (away.compareAndSet(false, true)) {
-      LOG.log(System.Logger.Level.WARNING, "Easel is away, and is tried again: {0}", error.getMessage());
-    }
     onRetry.accept(error, delay);
   }
 
-  /** The server has answered. */
-  void answered() {
-    if (away.get() && away.compareAndSet(true, false)) {
-      LOG.log(System.Logger.Level.INFO, "Easel is back");
+  /** Logs that a call keeps failing, and reports whether the line was due. */
+  boolean failing(String method, long millis, long delay, EaselException error) {
+    var now = System.nanoTime();
+    var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
+    if (due) {
+      LOG.log(System.Logger.Level.WARNING, "call still failing: method={0} failing_for={1} retry_in={2} error={3}", method, seconds(millis), seconds(delay), error.getMessage());
     }
+    return due;
+  }
+
+  /** Logs that a call of which a warning was logged has a response. */
+  void recovered(String method, long millis) {
+    LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
+  }
+
+  private static String seconds(long millis) {
+    return Duration.ofMillis(millis).toString().substring(2).toLowerCase(java.util.Locale.ROOT);
   }
 
   void heartbeat(Heartbeat heartbeat) {

@@ -54,17 +54,15 @@ public final class OrderRequest {
       easel.hooks().key(request.getIdempotencyKey());
     }
     var key = request.getIdempotencyKey();
-    var placed = easel.call(new Attempts(easel, key, ""), error -> true, () -> easel.generations().createGeneration(request.build()));
+    var attempts = new Attempts(easel, Attempts.Kind.ORDER, "CreateGeneration", key, "");
+    var placed = easel.call(attempts, () -> attempts.on(easel.generations()).createGeneration(request.build()));
     return new Order(new Render(placed.getGeneration(), null), key, placed.getReplayed());
   }
 
   /** Places the order, watches it until it has ended, and gives the render: its text, or what to download. */
   public Render run() {
     var order = send();
-    var render = order.render();
-    for (var newer : easel.watch(order)) {
-      render = newer;
-    }
+    var render = Easel.last(easel.watch(order.generationId(), order.key(), new WatchOptions()));
     if (render.state() != RenderState.SUCCEEDED) {
       throw new RenderFailedException(render, order.key());
     }

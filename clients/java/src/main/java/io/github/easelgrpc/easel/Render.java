@@ -1,7 +1,6 @@
 package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.Generation;
-import io.github.easelgrpc.easel.v1.Heartbeat;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
@@ -40,7 +39,7 @@ public final class Render {
 
   /** How much longer such a render typically takes, as the last heartbeat of its watch had it. */
   public Optional<Duration> typicalRemaining() {
-    return heard != null && heard.hasTypicalRemaining() ? Optional.of(Times.duration(heard.getTypicalRemaining())) : Optional.empty();
+    return heard == null ? Optional.empty() : heard.typicalRemaining();
   }
 
   /** Whether it has ended: a caller need not look again. */

@@ -1,9 +1,8 @@
 package io.github.easelgrpc.easel;
 
-import io.github.easelgrpc.easel.v1.Heartbeat;
 import java.util.Optional;
 
-/** The time of {@link Easel#withTimeout} is over. */
+/** The time of a call is over. */
 public final class TimeoutException extends EaselException {
   private static final long serialVersionUID = 1;
   private final transient Heartbeat last;
@@ -20,6 +19,6 @@ public final class TimeoutException extends EaselException {
 
   @Override
   public String getMessage() {
-    return "the time is over, after " + super.getMessage() + (last == null || last.getLastError().isEmpty() ? "" : "; the last heartbeat says " + last.getLastError());
+    return "the time is over, after " + super.getMessage() + (last == null || last.lastError().isEmpty() ? "" : "; the last heartbeat says " + last.lastError());
   }
 }

@@ -1,0 +1,33 @@
+package io.github.easelgrpc.easel;
+
+import java.time.Instant;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/**
+ * A state of the account.
+ *
+ * @param balanceCents absent if the caller may not see it
+ */
+public record Account(
+    OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {
+
+  /** What a team may spend in a window, and what it has spent. */
+  public record Budget(
+      Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
+
+  /** The time that a budget is for, in UTC. */
+  public enum Window {
+    DAY, MONTH,
+    /** A window of a newer server. */
+    UNKNOWN
+  }
+
+  static Account of(io.github.easelgrpc.easel.v1.Account raw) {
+    var budgets = raw.getBudgetsList().stream().map(one -> new Budget(Names.of(one.getWindow(), "BUDGET_WINDOW_", Window.UNKNOWN), one.getLimitCents(),
+        one.getSpentCents(), one.getReservedCents(), Times.instant(one.getStartTime()), Times.instant(one.getResetTime()), one)).toList();
+    return new Account(raw.hasBalanceCents() ? OptionalLong.of(raw.getBalanceCents()) : OptionalLong.empty(), raw.getCurrencyCode(), budgets,
+        raw.hasObserveTime() ? Optional.of(Times.instant(raw.getObserveTime())) : Optional.empty(), raw);
+  }
+}

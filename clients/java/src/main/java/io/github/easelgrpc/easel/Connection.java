@@ -1,0 +1,93 @@
+package io.github.easelgrpc.easel;
+
+import io.grpc.*;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+
+/** The way to a server. */
+final class Connection {
+  private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+  /** Spreads calls, and leaves out servers that say that they do not serve, where grpc-services is there to ask. */
+  private static final Map<String, ?> SERVICE_CONFIG =
+      Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
+
+  private Connection() {}
+
+  /** Reports whether a connection may be without TLS. */
+  static boolean isClear(ChannelCredentials credentials) {
+    var bare = credentials.withoutBearerTokens();
+    return bare instanceof InsecureChannelCredentials
+        || bare instanceof ChoiceChannelCredentials && ((ChoiceChannelCredentials) bare).getCredentialsList().stream().anyMatch(Connection::isClear);
+  }
+
+  /** Credentials that trust the PEM certificates of a file only. */
+  static ChannelCredentials trusting(String file) {
+    try {
+      return TlsChannelCredentials.newBuilder().trustManager(new File(file)).build();
+    } catch (IOException e) {
+      throw new IllegalArgumentException("EASEL_TLS_CA_FILE: " + e.getMessage(), e);
+    }
+  }
+
+  /** A channel that spreads calls, and finds out by pings when a server is gone. */
+  static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
+    return Grpc.newChannelBuilder(hostPort, credentials)
+        .disableRetry() // what is sent again is sent by this package, which tells of it
+        .disableServiceConfigLookUp()
+        .defaultServiceConfig(SERVICE_CONFIG)
+        .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
+        .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
+        .keepAliveTime(10, TimeUnit.SECONDS)
+        .keepAliveTimeout(5, TimeUnit.SECONDS)
+        .build();
+  }
+
+  /** A channel whose calls carry the API key. Where it stands in a file, each call reads it, and the last one stays while that can't be. */
+  static Channel authorized(Channel channel, String apiKey, String keyFile) {
+    if (apiKey.isEmpty()) {
+      return channel;
+    }
+    var last = new AtomicReference<>(apiKey);
+    return ClientInterceptors.intercept(channel, new ClientInterceptor() {
+      @Override public <A, B> ClientCall<A, B> interceptCall(MethodDescriptor<A, B> method, CallOptions options, Channel next) {
+        return new ForwardingClientCall.SimpleForwardingClientCall<A, B>(next.newCall(method, options)) {
+          @Override public void start(Listener<B> listener, Metadata headers) {
+            headers.put(AUTHORIZATION, "Bearer " + newest(last, keyFile));
+            super.start(listener, headers);
+          }
+        };
+      }
+    });
+  }
+
+  private static String newest(AtomicReference<String> last, String keyFile) {
+    try {
+      if (!keyFile.isEmpty()) {
+        last.set(readKey(keyFile));
+      }
+    } catch (IllegalArgumentException e) {
+      return last.get(); // the last one stays while the file can't be read
+    }
+    return last.get();
+  }
+
+  /** Reads a file with an API key. */
+  static String readKey(String file) {
+    try {
+      var key = Files.readString(Path.of(file)).strip();
+      if (key.isEmpty() || !key.matches("[!-~]*")) {
+        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE holds no API key");
+      }
+      return key;
+    } catch (IOException e) {
+      throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE can't be read: " + e.getMessage(), e);
+    }
+  }
+}

@@ -1,0 +1,19 @@
+package io.github.easelgrpc.easel;
+
+import java.time.Instant;
+import java.util.Optional;
+import java.util.OptionalLong;
+
+/**
+ * The price of a render now. No order is bound to it.
+ *
+ * @param affordable whether the balance covers the price, absent if the balance is not known
+ */
+public record Quote(
+    long priceCents, String currencyCode, Instant quoteTime, OptionalLong balanceCents, Optional<Boolean> affordable, io.github.easelgrpc.easel.v1.Quote raw) {
+
+  static Quote of(io.github.easelgrpc.easel.v1.Quote raw) {
+    return new Quote(raw.getPriceCents(), raw.getCurrencyCode(), Times.instant(raw.getQuoteTime()),
+        raw.hasBalanceCents() ? OptionalLong.of(raw.getBalanceCents()) : OptionalLong.empty(), raw.hasAffordable() ? Optional.of(raw.getAffordable()) : Optional.empty(), raw);
+  }
+}

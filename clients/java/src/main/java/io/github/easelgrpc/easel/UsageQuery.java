@@ -1,0 +1,43 @@
+package io.github.easelgrpc.easel;
+
+import com.google.protobuf.Timestamp;
+import io.github.easelgrpc.easel.v1.ListUsageRequest;
+import java.time.Instant;
+
+/** The times and dimensions of a report. Without times they are those of the contract. */
+public final class UsageQuery {
+  final ListUsageRequest.Builder request = ListUsageRequest.newBuilder();
+
+  /** What usage is told apart by. */
+  public enum Dimension { DAY, OWNER, CALLER, MODEL, LABEL }
+
+  /** Counts by more dimensions. */
+  public UsageQuery by(Dimension... dimensions) {
+    for (var dimension : dimensions) {
+      request.addGroupBy(io.github.easelgrpc.easel.v1.UsageDimension.valueOf("USAGE_DIMENSION_" + dimension));
+    }
+    return this;
+  }
+
+  /** Counts by the values of a label. */
+  public UsageQuery byLabel(String name) {
+    request.setLabelName(name);
+    return by(Dimension.LABEL);
+  }
+
+  /** Counts the orders from a time on. */
+  public UsageQuery start(Instant time) {
+    request.setStartTime(timestamp(time));
+    return this;
+  }
+
+  /** Counts the orders before a time. */
+  public UsageQuery end(Instant time) {
+    request.setEndTime(timestamp(time));
+    return this;
+  }
+
+  private static Timestamp timestamp(Instant time) {
+    return Timestamp.newBuilder().setSeconds(time.getEpochSecond()).setNanos(time.getNano()).build();
+  }
+}

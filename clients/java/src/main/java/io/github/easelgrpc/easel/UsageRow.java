@@ -1,0 +1,12 @@
+package io.github.easelgrpc.easel;
+
+/** What was ordered and spent, for one value of each dimension that was asked for. Texts of the others are empty. */
+public record UsageRow(
+    String day, String owner, String caller, String modelId, String labelValue, long orderCount, long failedCount, long unknownCount,
+    long costCents, long refundedCents, long reservedCents, long unconfirmedCents, String currencyCode, io.github.easelgrpc.easel.v1.UsageRow raw) {
+
+  static UsageRow of(io.github.easelgrpc.easel.v1.UsageRow raw) {
+    return new UsageRow(raw.getDay(), raw.getOwner(), raw.getCaller(), raw.getModelId(), raw.getLabelValue(), raw.getOrderCount(), raw.getFailedCount(),
+        raw.getUnknownCount(), raw.getCostCents(), raw.getRefundedCents(), raw.getReservedCents(), raw.getUnconfirmedCents(), raw.getCurrencyCode(), raw);
+  }
+}
