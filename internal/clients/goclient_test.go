@@ -42,7 +42,7 @@ func TestRunGivesAFinishedRenderOfTheRealServer(t *testing.T) {
 		}
 	}
 	rows, err := client.Usage(t.Context(), easel.UsageQuery{By: []easel.Dimension{easel.ByModel}})
-	if err != nil || len(rows) != 1 || rows[0].GetOrderCount() != 1 {
+	if err != nil || len(rows) != 1 || rows[0].OrderCount != 1 {
 		t.Errorf("the usage is %v, %v", rows, err)
 	}
 	watchesOfTheRealServer(t, client, render)

@@ -29,6 +29,10 @@ type script struct {
 	Requests []map[string]any  // members of each call's message; null is one that is not set
 	Most     int               // calls, where it is not their number
 	Prints   []string          // without repeats of a line
+	Attempts int               // of the call, zero means the default
+	TLS      bool              // the server has a certificate of its own
+	Dead     bool              // no server listens at the address
+	AtMost   string            // maximum time from the first attempt's failure to the end of the program
 	AtLeast  string            // how long it takes
 	Logs     []string          // parts of what the log of the language has, with the rest of the output
 }
@@ -146,12 +150,27 @@ func (s *script) play(t *testing.T, command []string) {
 	for _, word := range s.Call {
 		command = append(command, strings.Replace(word, "FILE", file, 1))
 	}
-	env := append(os.Environ(), "EASEL_ADDR="+served.wire.addr, "EASEL_API_KEY=of-no-use", "EASEL_API_KEY_FILE="+served.key.path)
+	env := append(os.Environ(), "EASEL_ADDR="+served.addr(), "EASEL_API_KEY=of-no-use", "EASEL_API_KEY_FILE="+served.key.path)
+	if served.certificate != "" {
+		env = append(env, "EASEL_TLS_CA_FILE="+served.certificate)
+	}
+	if s.Attempts > 0 {
+		env = append(env, fmt.Sprintf("PLAY_ATTEMPTS=%d", s.Attempts))
+	}
 	if s.Timeout > 0 {
 		env = append(env, fmt.Sprintf("PLAY_TIMEOUT=%d", s.Timeout))
 	}
 	began := time.Now()
 	run := proctest.Start(t, env, command...)
+	if most, _ := time.ParseDuration(s.AtMost); most > 0 {
+		must(t)(run.Await(0, `(?m)^(again) `, patience))
+		began = time.Now()
+		defer func() {
+			if took := time.Since(began); took > most {
+				t.Errorf("it ended %v after its first failure", took)
+			}
+		}()
+	}
 	code, err := run.Wait(patience)
 	said := run.Output.String()
 	if err != nil || code != 0 {
@@ -209,7 +228,7 @@ func exists(path string) bool {
 }
 
 // logged is what the log of a language may put between the lines.
-var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*(?:Easel is (?:away|back)).*)\n`)
+var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*call (?:still failing|recovered).*)\n`)
 
 func (s *script) comparePrints(t *testing.T, said string) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -25,6 +26,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // scripted is a server of the whole contract that answers by a script, behind a wire.
@@ -33,6 +36,8 @@ type scripted struct {
 	script *script
 	wire   *wire
 	key    *keyFile
+
+	certificate string // PEM file, empty without TLS
 
 	mu     sync.Mutex
 	next   int       // answer
@@ -48,13 +53,35 @@ func newScripted(t *testing.T, s *script) *scripted {
 		t.Fatal(err)
 	}
 	served := &scripted{t: t, script: s, key: newKeyFile(t), failed: map[string]bool{}}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(served.answer),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	options := []grpc.ServerOption{
+		grpc.UnknownServiceHandler(served.answer),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	}
+	if s.TLS {
+		certificate, key := proctest.Certificate(t, "scripted")
+		transport, err := credentials.NewServerTLSFromFile(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served.certificate, options = certificate, append(options, grpc.Creds(transport))
+	}
+	server := grpc.NewServer(options...)
 	healthpb.RegisterHealthServer(server, health.NewServer()) // as Easel does, which the helpers ask for
 	go func() { _ = server.Serve(listener) }()                // until it is stopped
 	t.Cleanup(server.Stop)
 	served.wire = newWire(t, listener.Addr().String())
+	if s.Dead {
+		_ = served.wire.listener.Close() // nothing was sent on it
+	}
 	return served
+}
+
+// addr is the address for the program.
+func (s *scripted) addr() string {
+	if s.certificate != "" {
+		return "https://" + s.wire.addr
+	}
+	return s.wire.addr
 }
 
 // requests are the messages of all calls.

@@ -11,8 +11,9 @@ import (
 
 // wire carries the connections of one client to the server, and harms them.
 type wire struct {
-	addr   string
-	target string
+	addr     string
+	target   string
+	listener net.Listener
 
 	cutAt atomic.Int64 // the next connection that has carried so many bytes to the client is cut; 0 is none
 	cuts  atomic.Int64 // how many were
@@ -36,7 +37,7 @@ func newWire(t *testing.T, target string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{addr: listener.Addr().String(), target: target}
+	w := &wire{addr: listener.Addr().String(), target: target, listener: listener}
 	t.Cleanup(func() {
 		_ = listener.Close()
 		w.mu.Lock()

@@ -1,6 +1,4 @@
 import io.github.easelgrpc.easel.*;
-import io.github.easelgrpc.easel.v1.UsageDimension;
-import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
 import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
@@ -14,7 +12,9 @@ public final class Play {
         .onKey(key -> System.out.println("key made"))
         .build()) {
       var timeout = System.getenv("PLAY_TIMEOUT");
-      var easel = timeout == null ? own : own.withTimeout(Duration.ofSeconds(Long.parseLong(timeout)));
+      var attempts = System.getenv("PLAY_ATTEMPTS");
+      var limited = timeout == null ? own : own.withTimeout(Duration.ofSeconds(Long.parseLong(timeout)));
+      var easel = attempts == null ? limited : limited.withAttempts(Integer.parseInt(attempts));
       var names = List.of(args).subList(1, args.length);
       switch (args[0]) {
         case "order" -> names.forEach(key -> order(easel, key));
@@ -54,12 +54,23 @@ public final class Play {
 
   private static void show(Easel easel, String call, List<String> names) throws Exception {
     switch (call) {
-      case "many" -> easel.watchMany(names, Map.of()).forEach(Play::show);
-      case "all" -> easel.watchAll(Map.of()).forEach(Play::show);
-      case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.getBalanceCents()));
-      case "list" -> easel.list(Map.of("campaign", "winter")).forEach(Play::show);
-      case "usage" -> easel.usage(UsageDimension.USAGE_DIMENSION_MODEL)
-          .forEach(row -> System.out.println("usage " + row.getModelId() + " " + row.getOrderCount() + " " + row.getCostCents()));
+      case "many" -> easel.watchMany(names).forEach(Play::show);
+      case "all" -> easel.watchMany().forEach(Play::show);
+      case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.balanceCents().getAsLong()));
+      case "read account" -> System.out.println("balance " + easel.account().balanceCents().getAsLong());
+      case "models" -> easel.models().forEach(model -> System.out.println("model " + model.modelId() + " " + model.outputKind() + " " + model.inputFields().size()));
+      case "model" -> easel.model(names.get(0)).inputFields().forEach(field -> System.out.println("input " + field.name() + " " + field.type() + " "
+          + field.required().get() + " " + field.defaultValue().get() + " " + field.allowedValues().size() + " " + field.maximum().getAsDouble()));
+      case "quote" -> {
+        var quote = easel.quote("studio/landscape", Map.of("prompt", "rain"));
+        System.out.println("quote " + quote.priceCents() + " " + quote.balanceCents().getAsLong() + " " + quote.affordable().get());
+      }
+      case "get" -> show(easel.async(client -> client.get(names.get(0))).get());
+      case "wait" -> show(easel.wait(names.get(0)));
+      case "delete" -> easel.delete(names.get(0));
+      case "list" -> easel.list(new Filter().label("campaign", "winter")).forEach(Play::show);
+      case "usage" -> easel.usage(new UsageQuery().by(UsageQuery.Dimension.MODEL))
+          .forEach(row -> System.out.println("usage " + row.modelId() + " " + row.orderCount() + " " + row.costCents()));
       case "download" -> {
         easel.download(names.get(0), Path.of(names.get(1)));
         System.out.println("file " + Files.readString(Path.of(names.get(1))));
@@ -86,6 +97,6 @@ public final class Play {
         + " remaining=" + (error.remainingCents().isPresent() ? error.remainingCents().getAsLong() : "-")
         + " reset=" + error.resetTime().map(Object::toString).orElse("-") + " fields=" + (fields.isEmpty() ? "-" : fields)
         + error.requestId().map(id -> "\nrequest " + id).orElse("")
-        + (error instanceof TimeoutException out ? out.lastHeartbeat().map(last -> "\nlast " + last.getLastError()).orElse("") : "");
+        + (error instanceof TimeoutException out ? out.lastHeartbeat().map(last -> "\nlast " + last.lastError()).orElse("") : "");
   }
 }

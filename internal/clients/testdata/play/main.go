@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -63,7 +64,36 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 	case "many":
 		return show(client.WatchMany(ctx, names), render)
 	case "all":
-		return show(client.WatchAll(ctx), render)
+		return show(client.WatchMany(ctx, nil), render)
+	case "read account":
+		account, err := client.Account(ctx, limits()...)
+		if err == nil {
+			fmt.Println("balance", *account.BalanceCents)
+		}
+		return err
+	case "models":
+		return show(client.Models(ctx), func(m *easel.Model) { fmt.Println("model", m.ModelID, m.OutputKind, len(m.InputFields)) })
+	case "model":
+		model, err := client.Model(ctx, names[0])
+		if err != nil {
+			return err
+		}
+		for _, f := range model.InputFields {
+			fmt.Println("input", f.Name, f.Type, *f.Required, f.Default, len(f.Allowed), *f.Maximum)
+		}
+		return nil
+	case "quote":
+		quote, err := client.Quote(ctx, order(""))
+		if err == nil {
+			fmt.Println("quote", quote.PriceCents, *quote.BalanceCents, *quote.Affordable)
+		}
+		return err
+	case "get":
+		return one(client.Get(ctx, names[0]))
+	case "wait":
+		return one(client.Wait(ctx, names[0]))
+	case "delete":
+		return client.Delete(ctx, names[0])
 	case "account":
 		return show(client.WatchAccount(ctx), func(a *easel.Account) { fmt.Println("balance", *a.BalanceCents) })
 	case "list":
@@ -71,7 +101,7 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 	case "usage":
 		rows, err := client.Usage(ctx, easel.UsageQuery{By: []easel.Dimension{easel.ByModel}})
 		for _, row := range rows {
-			fmt.Println("usage", row.GetModelId(), row.GetOrderCount(), row.GetCostCents())
+			fmt.Println("usage", row.ModelID, row.OrderCount, row.CostCents)
 		}
 		return err
 	case "download":
@@ -92,6 +122,21 @@ func order(key string) easel.Order {
 		OnKey:        func(string) error { fmt.Println("key made"); return nil },
 		MaxCostCents: easel.Cents(50), Labels: map[string]string{"campaign": "winter"},
 	}
+}
+
+// limits are the limits of one call.
+func limits() (options []easel.CallOption) {
+	if n, err := strconv.Atoi(os.Getenv("PLAY_ATTEMPTS")); err == nil {
+		options = append(options, easel.Attempts(n))
+	}
+	return options
+}
+
+func one(r *easel.Render, err error) error {
+	if err == nil {
+		render(r)
+	}
+	return err
 }
 
 func show[S any](states iter.Seq2[*S, error], line func(*S)) error {

@@ -9,7 +9,8 @@ const easel = new Easel({
   logger: { info: console.error, warn: console.error },
 });
 const timeout = process.env.PLAY_TIMEOUT;
-const ended = timeout ? { signal: AbortSignal.timeout(1000 * Number(timeout)) } : {};
+const attempts = process.env.PLAY_ATTEMPTS;
+const ended = { ...(timeout && { timeoutMs: 1000 * Number(timeout) }), ...(attempts && { attempts: Number(attempts) }) };
 const order = { maxCostCents: 50, labels: { campaign: "winter" }, ...ended };
 const inputs = { prompt: "rain" };
 
@@ -28,7 +29,7 @@ function failed(error: unknown) {
   if (error instanceof Timeout && error.heartbeat) console.log("last", error.heartbeat.lastError);
 }
 
-async function show(renders: AsyncIterable<Render>) {
+async function show(renders: AsyncIterable<Render> | Render[]) {
   for await (const { generationId, state, etag } of renders) console.log("render", generationId, state, etag);
   console.log("ended");
 }
@@ -45,7 +46,35 @@ const calls: Record<string, (...names: string[]) => Promise<unknown>> = {
     for (const id of ids) await show(easel.watch(id, ended)).catch(failed);
   },
   many: (...ids) => show(easel.watchMany(ids, ended)),
-  all: () => show(easel.watchAll(ended)),
+  all: () => show(easel.watchMany(undefined, ended)),
+  async "read account"() {
+    console.log("balance", (await easel.account(ended)).balanceCents);
+    console.log("ended");
+  },
+  async models() {
+    for await (const { modelId, outputKind, inputFields } of easel.models(ended)) console.log("model", modelId, outputKind, inputFields.length);
+    console.log("ended");
+  },
+  async model(id) {
+    const { inputFields } = await easel.model(id!, ended);
+    for (const { name, type, required, defaultValue, allowedValues, maximum } of inputFields) console.log("input", name, type, `${required} ${defaultValue} ${allowedValues.length} ${maximum}`);
+    console.log("ended");
+  },
+  async quote() {
+    const { priceCents, balanceCents, affordable } = await easel.quote("studio/landscape", inputs, ended);
+    console.log(`quote ${priceCents} ${balanceCents} ${affordable}`);
+    console.log("ended");
+  },
+  async get(id) {
+    await show([await easel.get(id!, ended)]);
+  },
+  async wait(id) {
+    await show([await easel.wait(id!, ended)]);
+  },
+  async delete(id) {
+    await easel.delete(id!, ended);
+    console.log("ended");
+  },
   async account() {
     for await (const { balanceCents } of easel.watchAccount(ended)) console.log("balance", balanceCents);
   },

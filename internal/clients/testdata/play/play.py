@@ -10,6 +10,7 @@ from easel.requests import Made
 
 sys.stdout = open(1, "w", buffering=1)  # a line at once, as the log goes to the same place
 timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
+attempts = int(os.environ["PLAY_ATTEMPTS"]) if "PLAY_ATTEMPTS" in os.environ else None
 
 
 def name(error: easel.Error) -> str:
@@ -60,8 +61,26 @@ def play(client: easel.Client, call: str, names: list[str]) -> None:
         for render in client.watch_many(names, timeout=timeout):
             show(render)
     elif call == "all":
-        for render in client.watch_all(timeout=timeout):
+        for render in client.watch_many(timeout=timeout):
             show(render)
+    elif call == "read account":
+        print("balance", client.account(timeout=timeout, attempts=attempts).balance_cents)
+    elif call == "models":
+        for model in client.models(timeout=timeout):
+            print("model", model.model_id, model.output_kind, len(model.input_fields))
+    elif call == "model":
+        model = client.model(names[0], timeout=timeout)
+        for field in model.input_fields:
+            print("input", field.name, field.type, str(field.required).lower(), field.default_value, len(field.allowed_values), f"{field.maximum:g}")
+    elif call == "quote":
+        quote = client.quote("studio/landscape", {"prompt": "rain"}, timeout=timeout)
+        print("quote", quote.price_cents, quote.balance_cents, str(quote.affordable).lower())
+    elif call == "get":
+        show(client.get(names[0], timeout=timeout))
+    elif call == "wait":
+        show(client.wait(names[0], timeout=timeout))
+    elif call == "delete":
+        client.delete(names[0], timeout=timeout)
     elif call == "account":
         for account in client.watch_account(timeout=timeout):
             print("balance", account.balance_cents)

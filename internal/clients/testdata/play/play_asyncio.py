@@ -9,7 +9,7 @@ from typing import Any
 
 import easel
 from easel.requests import Made
-from play import fail, name, show, timeout
+from play import attempts, fail, name, show, timeout
 
 ORDER: dict[str, Any] = {"max_cost_cents": 50, "labels": {"campaign": "winter"}, "timeout": timeout}
 
@@ -41,7 +41,32 @@ async def play(client: easel.aio.Client, call: str, names: list[str]) -> None:
     elif call == "many":
         await shown(client.watch_many(names, timeout=timeout))
     elif call == "all":
-        await shown(client.watch_all(timeout=timeout))
+        await shown(client.watch_many(timeout=timeout))
+    elif call == "read account":
+        print("balance", (await client.account(timeout=timeout, attempts=attempts)).balance_cents)
+        print("ended")
+    elif call == "models":
+        async for model in client.models(timeout=timeout):
+            print("model", model.model_id, model.output_kind, len(model.input_fields))
+        print("ended")
+    elif call == "model":
+        model = await client.model(names[0], timeout=timeout)
+        for field in model.input_fields:
+            print("input", field.name, field.type, str(field.required).lower(), field.default_value, len(field.allowed_values), f"{field.maximum:g}")
+        print("ended")
+    elif call == "quote":
+        quote = await client.quote("studio/landscape", {"prompt": "rain"}, timeout=timeout)
+        print("quote", quote.price_cents, quote.balance_cents, str(quote.affordable).lower())
+        print("ended")
+    elif call == "get":
+        show(await client.get(names[0], timeout=timeout))
+        print("ended")
+    elif call == "wait":
+        show(await client.wait(names[0], timeout=timeout))
+        print("ended")
+    elif call == "delete":
+        await client.delete(names[0], timeout=timeout)
+        print("ended")
     elif call == "list":
         await shown(client.list(labels={"campaign": "winter"}, timeout=timeout))
     elif call == "account":

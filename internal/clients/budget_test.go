@@ -1,0 +1,82 @@
+package clients
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// secondJobs add a job to the journal of a service, in the directory of the service.
+var secondJobs = map[string][]string{
+	"python":     {root + "/.build/clients/python/bin/python", "-c", `import sqlite3; sqlite3.connect("jobs.db", isolation_level=None).execute("INSERT INTO jobs (key, prompt) VALUES ('sea', 'a calm sea')")`},
+	"typescript": {"node", "-e", `const fs = require("fs"); fs.writeFileSync("jobs.json", JSON.stringify({ sea: { prompt: "a calm sea" }, ...JSON.parse(fs.readFileSync("jobs.json", "utf8")) }))`},
+	"java":       {"sh", "-c", `echo "sea.prompt=a calm sea" >> jobs.properties`},
+}
+
+// TestServicesFetchPaidRendersAtASpentBudget runs each service of a page whose journal has a render that is paid, and a job
+// for which the budget of its team is too small.
+func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	for language, add := range secondJobs {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(strings.Split(*languages, ","), language) {
+				t.Skip("it is none of -languages")
+			}
+			dir, service := t.TempDir(), services[language]
+			block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(readFile(t, pageOf(language)))
+			if err := os.WriteFile(filepath.Join(dir, service.file), block[1], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			build(t, dir, service.build)
+			spendBudget(t, dir, placed(t, dir, service.start), add)
+		})
+	}
+}
+
+func spendBudget(t *testing.T, dir string, command, add []string) {
+	t.Helper()
+	const key, token = "sandbox_live_of_all_teams", "token-of-a-service"
+	put := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	s := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), "--upstream-key-file", put("key", key), "--callers-file",
+		put("callers.yaml", "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+callers.Hash(token)+"\"]}]\n"))
+	s.admin(t, http.MethodPost, "keys", `{"name":"all","balanceCents":5000,"key":"`+key+`"}`, nil)
+	s.hold(t)
+	start := func() *proctest.Process {
+		env := append(os.Environ(), "EASEL_ADDR="+s.addr, "EASEL_API_KEY="+token)
+		run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
+		must(t)(run.Await(0, `(QUEUED)`, patience))
+		return run
+	}
+	start().Kill()
+	build(t, dir, add)
+	run := start() // it watches the paid render, although the budget rejects the other job
+	s.admin(t, http.MethodDelete, "faults", "", nil)
+	code, err := run.Wait(patience)
+	said := run.Output.String()
+	if err != nil || code != 0 || !strings.Contains(said, "not before") {
+		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+	}
+	var b books
+	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
+	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
+		t.Fatalf("the books say %+v", b)
+	}
+	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
+		t.Errorf("%d bytes, which are not those of the catalog", len(got))
+	}
+}
