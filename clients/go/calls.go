@@ -80,10 +80,10 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force deletes a render that has not ended. The catalog does not say whether its price is given back.
+// Force deletes a render that has not ended. Whether its price is refunded is not known.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
-// Delete deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe.
+// Delete deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe.
 func (c *Client) Delete(ctx context.Context, generationID string, options ...CallOption) error {
 	ctx, o, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()

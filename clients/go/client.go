@@ -36,7 +36,7 @@ import (
 )
 
 // Client calls one Easel. Many goroutines may share it. It has the stubs of the contract: their reads are retried, and
-// their errors are those of this package.
+// their errors have the classes of this package.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
@@ -59,8 +59,8 @@ type settings struct {
 	onHeartbeat     func(Heartbeat)
 	onMessage       func(Message)
 	heartbeat       time.Duration
-	attempts        int           // of a read
-	timeout         time.Duration // of a read and an order; zero means their defaults
+	attempts        int           // maximum for a read
+	timeout         time.Duration // total time of a read or an order; zero means the default
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }
@@ -76,7 +76,7 @@ func WithAddress(address string) Option { return func(s *settings) { s.address =
 // names, read for each call so that the file may change, else EASEL_API_KEY; "" sends none.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
-// WithTLS speaks TLS by config, to a loopback address too. The default roots are those of the file that EASEL_TLS_CA_FILE
+// WithTLS speaks TLS by config, to a loopback address too. The default roots are in the file that EASEL_TLS_CA_FILE
 // names, if it is set, otherwise those of the system.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
@@ -124,7 +124,7 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 }
 
 // serviceConfig spreads calls over all servers of the name, and leaves out those that say that they do not serve. What is
-// sent again is sent by this package, which tells of it.
+// sent again is sent by this package.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
 // maxMessage is the largest answer that a client takes. A server's largest has 4 MiB.

@@ -87,7 +87,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable makes sure that the rest belongs to the bytes that were written. Without an etag the download starts again
+// resumable checks that the rest belongs to the bytes that were written. Without an etag the download starts again
 // where it started in the file, if the bytes of this download are the last ones of the file.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {

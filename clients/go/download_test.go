@@ -103,14 +103,14 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // of this test
+				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // a file of this test
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer file.Close()
 				_, sought := file.Seek(test.at, io.SeekStart)
 				err = errors.Join(sought, play(t, s).Download(t.Context(), "gen_1", file))
-				got, unread := os.ReadFile(path) //nolint:gosec // of this test
+				got, unread := os.ReadFile(path) //nolint:gosec // a file of this test
 				if err := errors.Join(err, unread); (err == nil) != (test.want != "") {
 					t.Fatal(err)
 				}
@@ -177,7 +177,7 @@ func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // D14
 			t.Fatal(err)
 		}
 		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
-			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // of this test
+			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // a file of this test
 				t.Errorf("%s has %d bytes, %v", name, len(got), err)
 			}
 		}

@@ -23,7 +23,7 @@ func (c *Client) DownloadFile(ctx context.Context, generationID, path string, op
 	return err
 }
 
-// Fetch is DownloadFile with options. It returns a description of the file. In a directory the file gets the name that
+// Fetch downloads as DownloadFile does, with options, and returns a description of the file. In a directory the file gets the name that
 // the server suggests.
 func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions, more ...CallOption) (*Content, error) {
 	if !isDirectory(path) {

@@ -140,7 +140,7 @@ type InputField struct {
 	Name, DisplayName, Description string
 	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY, empty if the catalog does not say
 	Required                       *bool    // nil if the catalog does not say
-	Default                        any      // nil if there is none
+	Default                        any      // nil if the input has no default
 	Allowed                        []any    // empty if every value of the type is allowed
 	Minimum, Maximum               *float64 // nil if there is no limit
 }

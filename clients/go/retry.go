@@ -56,7 +56,7 @@ type CallOption func(*call)
 // call has the options of one call.
 type call struct {
 	limits
-	bounded bool // by Timeout
+	bounded bool // whether Timeout was used
 	resend  bool // although it is not a read
 	force   bool
 	until   easelv1.WatchUntil
@@ -140,7 +140,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// unary retries a read if a repeat may help, and gives each error its class. An order is retried by Order.
+// unary retries a read if a repeat may help, and converts each error to its class. An order is retried by Order.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -186,8 +186,8 @@ func isRead(method string) bool {
 }
 
 const (
-	warnAfter    = 5 * time.Second // of failures, the coming delay included
-	warnInterval = time.Minute     // between two warnings of one method
+	warnAfter    = 5 * time.Second
+	warnInterval = time.Minute // interval of the warnings of one method
 )
 
 // warned has the time of the last warning of each method.

@@ -57,7 +57,7 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 }
 
 // WatchMany yields the state of each named generation, and then each newer one. The loop ends when all have reached the
-// goal. Without ids it watches every generation, new ones too, and ends with the context. It goes on through errors as Watch
+// goal. Without ids it watches every generation, new ones too, and ends with the context. It continues after errors as Watch
 // does, and repeats no state of the 10,000 that changed last.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {

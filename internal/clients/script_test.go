@@ -23,13 +23,13 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // the words of the program, with FILE for a file
-	Files    map[string]string // kinds of files that exist before, by name; FILE is the name of the file
-	Timeout  int               // in seconds; 0 is none
+	Files    map[string]string // kinds of existing files, by name; FILE stands for the name of the file
+	Timeout  int               // in seconds; zero means the default
 	Answers  []answer          // to one call after another; the last one to all that follow
 	Requests []map[string]any  // members of each call's message; null is one that is not set
-	Most     int               // calls, where it is not their number
+	Most     int               // maximum number of calls, if it differs from their number
 	Prints   []string          // without repeats of a line
-	Attempts int               // of the call, zero means the default
+	Attempts int               // attempts of the call, zero means the default
 	TLS      bool              // the server has a certificate of its own
 	Dead     bool              // no server listens at the address
 	AtMost   string            // maximum time from the first attempt's failure to the end of the program
@@ -194,7 +194,7 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// prepare makes the files that exist before the call.
+// prepare creates the files that exist before the call.
 func (s *script) prepare(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {

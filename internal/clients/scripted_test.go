@@ -76,7 +76,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	return served
 }
 
-// addr is the address for the program.
+// addr returns the address for the program.
 func (s *scripted) addr() string {
 	if s.certificate != "" {
 		return "https://" + s.wire.addr

@@ -60,7 +60,7 @@ export class Shared {
 
 /** A warning comes after failures of so long, the coming delay included. */
 const warnAfterMs = 5000;
-/** Time between two warnings of one method. */
+/** Time interval of the warnings of one method. */
 const warnIntervalMs = 60_000;
 
 /** The longest back-off, in milliseconds and before jitter. */
@@ -110,7 +110,7 @@ export class Attempts {
     this.begin();
   }
 
-  /** Starts the time, anew for each page of a list. */
+  /** Starts the time of the call, again for each page of a list. */
   begin(): void {
     this.#end = performance.now() + this.#timeoutMs;
   }

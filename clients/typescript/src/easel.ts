@@ -19,7 +19,7 @@ export type * from "./values.js";
 export type { Watch } from "./watch.js";
 
 /**
- * What a client is made of. timeoutMs is the total time of a read or an order, by default a minute and 15 minutes, and attempts is the
+ * Options of a client. timeoutMs is the total time of a read or an order, by default a minute and 15 minutes, and attempts is the
  * number of attempts of a read, by default 5. An order, a watch and a download end after 100 failed attempts in a row, about 15 minutes.
  */
 export interface Options extends Place, Hooks, Limits {
@@ -167,14 +167,14 @@ export class Easel {
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render has reached the goal, and returns it. It goes on as watch does. */
+  /** Waits until a render has reached the goal, and returns it. It continues after errors as watch does. */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));
     return newest ?? this.get(render, options);
   }
 
-  /** Deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe. */
+  /** Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe. */
   async delete(render: Which, { force = false, ...options }: CallOptions & { /** Deletes a render that has not ended. */ force?: boolean } = {}): Promise<void> {
     const request = { generationId: idOf(render), allowMissing: true, force };
     await this.#call(this.generations.deleteGeneration, request, this.#attempts("read", "DeleteGeneration", options, { generationId: request.generationId }));

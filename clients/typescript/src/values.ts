@@ -14,7 +14,7 @@ export type WatchUntil = "TERMINAL" | "SETTLED";
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
 /** The time that a budget is for, in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
-/** Where the result of a model's renders is found. */
+/** The kind of the results of a model. */
 export type OutputKind = Name<typeof v1.OutputKind>;
 /** The JSON type of an input. */
 export type InputFieldType = Name<typeof v1.InputFieldType>;

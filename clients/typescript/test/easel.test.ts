@@ -408,7 +408,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.equal(requests.length, 1);
   });
 
-  test("a line warns of a call that is retried for five seconds, and tells when it recovers", async () => {
+  test("a call that is retried for five seconds is logged, and its recovery", async () => {
     for (const [reason, delay, lines] of [["LEDGER_UNAVAILABLE", 5, 2], ["", 1, 0]] as const) {
       const { easel, hooks } = play<object, unknown>(failing(Code.Unavailable, reason, delay), () => ({ generation: { generationId: "gen_1" } }));
       const found: string[] = [];

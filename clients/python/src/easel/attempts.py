@@ -22,7 +22,7 @@ LONGEST = 10  # seconds of back-off, before jitter
 LONGEST_ASKED = 3600  # seconds that a server may ask for: after more, the caller decides
 MOST_ASKED = 10  # attempts of a read whose server asks for each of them
 WARN_AFTER = 5  # seconds of failures, the coming delay included
-WARN_INTERVAL = 60  # seconds between two warnings of one method
+WARN_INTERVAL = 60  # seconds interval of the warnings of one method
 
 
 class Limits(TypedDict, total=False):
@@ -105,7 +105,7 @@ class Attempts:
         self._warned = False
 
     def begin(self) -> None:
-        """Starts the time, anew for each page of a list."""
+        """Starts the time of the call, again for each page of a list."""
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:

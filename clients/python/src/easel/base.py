@@ -95,7 +95,7 @@ class Base(ABC, Generic[Renders, Accounts]):
         """Yields the state of many renders as it is, and each newer one, until all have reached the goal.
 
         Without renders it watches every render that matches, new ones too, and has no end. A deleted one comes as DELETED. It
-        goes on as watch does, and repeats no state of the 10,000 renders that changed last, nor of known_etags.
+        continues after errors as watch does, and repeats no state of the 10,000 renders that changed last, nor of known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)

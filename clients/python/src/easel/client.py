@@ -114,7 +114,7 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render has reached the goal, and returns it. It goes on as watch does."""
+        """Waits until a render has reached the goal, and returns it. It continues after errors as watch does."""
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
@@ -135,9 +135,9 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """Deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe.
+        """Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe.
 
-        force deletes a render that has not ended. The catalog does not say whether its price is given back.
+        force deletes a render that has not ended. Whether its price is refunded is not known.
         """
         return _call(self._delete(render, force, limits))
 

@@ -171,7 +171,7 @@ class Account:
 
 
 class OutputKind(Named):
-    """Where the result of a model's renders is found."""
+    """The kind of the results of a model."""
 
     FILE = 1
     TEXT = 2

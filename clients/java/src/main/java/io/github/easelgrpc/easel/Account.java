@@ -13,7 +13,7 @@ import java.util.OptionalLong;
 public record Account(
     OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {
 
-  /** What a team may spend in a window, and what it has spent. */
+  /** The budget of a team in a window of time, and its use. */
   public record Budget(
       Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
 

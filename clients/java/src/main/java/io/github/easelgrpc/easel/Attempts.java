@@ -58,7 +58,7 @@ final class Attempts {
     begin();
   }
 
-  /** Starts the time, anew for each page of a list. */
+  /** Starts the time of the call, again for each page of a list. */
   void begin() {
     deadline = easel.deadline(kind);
   }
@@ -178,7 +178,7 @@ final class Attempts {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
   }
 
-  /** Reports whether the time of the call, or of the caller's Context, ends before so many milliseconds. */
+  /** Reports whether the time of the call, or of the caller's Context, ends within the given milliseconds. */
   private boolean isOverWithin(long millis) {
     return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }

@@ -39,7 +39,7 @@ final class Connection {
   /** A channel that spreads calls, and finds out by pings when a server is gone. */
   static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
     return Grpc.newChannelBuilder(hostPort, credentials)
-        .disableRetry() // what is sent again is sent by this package, which tells of it
+        .disableRetry() // what is sent again is sent by this package
         .disableServiceConfigLookUp()
         .defaultServiceConfig(SERVICE_CONFIG)
         .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
@@ -49,7 +49,7 @@ final class Connection {
         .build();
   }
 
-  /** A channel whose calls carry the API key. Where it stands in a file, each call reads it, and the last one stays while that can't be. */
+  /** A channel whose calls carry the API key. If it is in a file, each call reads it, and the last key remains while the file cannot be read. */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;

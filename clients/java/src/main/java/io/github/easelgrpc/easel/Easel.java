@@ -20,7 +20,7 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * A robust client of Easel: its calls go on through whatever a repeat may mend. They end after their time or their number of attempts, with
+ * A robust client of Easel: its calls are repeated if a repeat may help. They end after their time or their number of attempts, with
  * {@link #withTimeout}, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. By default
  * a read has a minute and five attempts, an order 15 minutes; an order, a watch and a download end after 100 failed attempts in a row, about
  * 15 minutes. The logger warns of each call that is retried for five seconds. What fails is an {@link EaselException}. Many threads may
@@ -177,12 +177,12 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** The same client, all of whose calls end so long from now. It needs no close. */
+  /** The same client whose calls all end after the timeout, which starts now. It needs no close. */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, made, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** The same client, all of whose calls end after so many failed attempts in a row. It needs no close. */
+  /** The same client with another maximum of failed attempts in a row for all calls. It needs no close. */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, made, hooks, deadline, attempts, true);
   }
@@ -264,7 +264,7 @@ public final class Easel implements AutoCloseable {
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render has ended, and returns it. It goes on as a watch does. */
+  /** Waits until a render has ended, and returns it. It continues after errors as a watch does. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
@@ -278,12 +278,12 @@ public final class Easel implements AutoCloseable {
     return last;
   }
 
-  /** Deletes a render and its result for good. A render that does not exist is no error, so that a repeat is safe. */
+  /** Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe. */
   public void delete(String generationId) {
     delete(generationId, false);
   }
 
-  /** Deletes a render that has not ended, too, if it is forced. The catalog does not say whether its price is given back. */
+  /** Deletes a render that has not ended, too, if it is forced. Whether its price is refunded is not known. */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
     var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
@@ -345,7 +345,7 @@ public final class Easel implements AutoCloseable {
         page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** What was ordered and spent, a row for each value of the dimensions. */
+  /** Counts of orders and their money, a row for each value of the dimensions. */
   public Iterable<UsageRow> usage(UsageQuery query) {
     var calls = read("ListUsage", "");
     var request = query.request.build();

@@ -7,10 +7,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** The caller's functions that hear of what a client does by itself, and the log. */
+/** The hooks of the caller, and the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
-  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // between two warnings of one method
+  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // interval of the warnings of one method
   private final BiConsumer<EaselException, Duration> onRetry;
   private final Consumer<Heartbeat> onHeartbeat;
   private final Consumer<String> onKey; // null: the log

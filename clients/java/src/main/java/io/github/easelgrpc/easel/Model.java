@@ -13,7 +13,7 @@ import java.util.OptionalDouble;
 public record Model(
     String modelId, String displayName, String description, OutputKind outputKind, List<InputField> inputFields, io.github.easelgrpc.easel.v1.Model raw) {
 
-  /** Where the result of a render is found. */
+  /** The kind of the result of a render. */
   public enum OutputKind {
     FILE, TEXT,
     /** The catalog does not say, or a newer server has another. */

@@ -3,7 +3,7 @@ package io.github.easelgrpc.easel;
 import com.google.protobuf.ProtocolMessageEnum;
 import java.util.Arrays;
 
-/** Java's own enumerations, whose names are those of the contract without the prefix. */
+/** Converts enumerations of the contract to those of Java, which have the same names without the prefix. */
 final class Names {
   private Names() {}
 

@@ -4,11 +4,11 @@ import com.google.protobuf.Timestamp;
 import io.github.easelgrpc.easel.v1.ListUsageRequest;
 import java.time.Instant;
 
-/** The times and dimensions of a report. Without times they are those of the contract. */
+/** The times and dimensions of a report. Without times the defaults of the contract hold. */
 public final class UsageQuery {
   final ListUsageRequest.Builder request = ListUsageRequest.newBuilder();
 
-  /** What usage is told apart by. */
+  /** A dimension of usage. */
   public enum Dimension { DAY, OWNER, CALLER, MODEL, LABEL }
 
   /** Counts by more dimensions. */
@@ -25,13 +25,13 @@ public final class UsageQuery {
     return by(Dimension.LABEL);
   }
 
-  /** Counts the orders from a time on. */
+  /** Counts the orders from the start time. */
   public UsageQuery start(Instant time) {
     request.setStartTime(timestamp(time));
     return this;
   }
 
-  /** Counts the orders before a time. */
+  /** Counts the orders until the end time. */
   public UsageQuery end(Instant time) {
     request.setEndTime(timestamp(time));
     return this;

@@ -1,6 +1,6 @@
 package io.github.easelgrpc.easel;
 
-/** What was ordered and spent, for one value of each dimension that was asked for. Texts of the others are empty. */
+/** Counts of orders and their money, for one value of each requested dimension. Texts of the others are empty. */
 public record UsageRow(
     String day, String owner, String caller, String modelId, String labelValue, long orderCount, long failedCount, long unknownCount,
     long costCents, long refundedCents, long reservedCents, long unconfirmedCents, String currencyCode, io.github.easelgrpc.easel.v1.UsageRow raw) {

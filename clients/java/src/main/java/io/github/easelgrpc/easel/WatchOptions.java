@@ -12,7 +12,7 @@ public final class WatchOptions {
   Filter filter = new Filter();
   com.google.protobuf.Duration heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(10).build();
 
-  /** Goes on until no money can move any more: a refund may follow a failure. */
+  /** Continues until the cost is final: a refund may follow a failure. */
   public WatchOptions untilSettled() {
     until = WatchUntil.WATCH_UNTIL_SETTLED;
     return this;
