@@ -314,7 +314,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 		name: "events of one generation overtake each other",
 		edits: []edit{{
 			ledgerDir, "Ledger.DueEvents", "ask(c, l, scanEvent, _, o, m, _)",
-			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2"+fmt.Sprint(), o, m)`,
+			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2"+fmt.Sprint(math.MaxInt64)[:0], o, m)`,
 		}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
