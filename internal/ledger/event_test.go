@@ -70,6 +70,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 		"it has succeeded":                     {[]saw{{Status: lifecycle.Queued}, {Status: lifecycle.Running}, {Status: lifecycle.Succeeded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
 		"it is seen again":                     {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded}, {Status: lifecycle.Queued}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku"}},
 		"it was refunded":                      {[]saw{{Status: lifecycle.Failed}, {Status: lifecycle.Refunded}, {Status: lifecycle.Failed}}, []string{"generation.failed: g1 failed false 7 a haiku", "generation.refunded: g1 refunded false 7 a haiku"}},
+		"it was refunded after a success":      {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Refunded}, {Status: lifecycle.Refunded}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.refunded: g1 succeeded false 7 a haiku"}},
 		"nobody saw it fail":                   {[]saw{{Status: lifecycle.Refunded}}, []string{"generation.refunded: g1 refunded false 7 a haiku"}},
 		"it was deleted":                       {[]saw{{Status: lifecycle.Succeeded}, {Deleted: true}, {Deleted: true}}, []string{"generation.succeeded: g1 succeeded false 7 a haiku", "generation.deleted: g1 succeeded true 7 a haiku"}},
 		"it was deleted before anybody saw it": {[]saw{{Deleted: true}}, []string{"generation.deleted: g1 placed true 7 a haiku"}},

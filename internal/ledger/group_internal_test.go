@@ -109,8 +109,8 @@ func TestWhatFailsInAGroupIsTakenBackAlone(t *testing.T) {
 			"refused":   func(*transaction) error { return ErrKeyTaken },
 			"a mistake": func(tx *transaction) error { _, err := tx.exec(`INSERT INTO facts (name) VALUES (NULL)`); return err },
 		}, l.inStudio)
-		away, ok := errors.AsType[*Unavailable](errs["a mistake"])
-		if !errors.Is(errs["refused"], ErrKeyTaken) || !ok || errors.Is(away, ErrKeyTaken) || fmt.Sprint(errs["panics"]) != "panic: a mistake of ours" || errs["one"] != nil || errs["another"] != nil {
+		_, contradicts := errors.AsType[*Contradiction](errs["a mistake"])
+		if !errors.Is(errs["refused"], ErrKeyTaken) || !contradicts || fmt.Sprint(errs["panics"]) != "panic: a mistake of ours" || errs["one"] != nil || errs["another"] != nil {
 			t.Errorf("they have failed with %v", errs)
 		}
 		if noted := l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('one', 'another')`) + l.Ask(t, `SELECT COUNT(*) FROM facts WHERE name IN ('refused', 'a mistake', 'panics')`); noted != "20" {

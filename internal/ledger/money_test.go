@@ -30,6 +30,9 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 		"it was refunded, and nobody saw a price":  {[]saw{{Status: lifecycle.Refunded}}, 0, 0},
 		"a late price of what was refunded":        {[]saw{{Status: lifecycle.Refunded}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
 		"a refund that comes after all is settled": {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"it was refunded after its success":        {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
+		"its success is seen after its refund":     {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded}, {Status: lifecycle.Succeeded, CostCents: cents(9)}}, 0, 0},
+		"a success without a price is refunded":    {[]saw{{Status: lifecycle.Succeeded, Whole: true}, {Status: lifecycle.Refunded}}, 0, 0},
 		"it has succeeded without a price":         {[]saw{{Status: lifecycle.Succeeded, Whole: true}}, 11, 0},
 		"a list leaves out what it has cost":       {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // M7
 		"its price comes after all":                {[]saw{{Status: lifecycle.Succeeded}, {Status: lifecycle.Succeeded, CostCents: cents(9)}}, 9, 0},

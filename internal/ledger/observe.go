@@ -151,8 +151,8 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	if err := tx.followContent(o, next); err != nil {
 		return false, err
 	}
-	m := moving(o, next.Money, "", 0, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, price_cents = %s, observed_time = %s`,
-		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), next.PriceCents, now.UnixMicro())
+	m := moving(o, next.Money, "", 0, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s`,
+		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro())
 	return next.IsGone(), m.carryOut(tx)
 }
 

@@ -65,8 +65,11 @@ var thresholds = []int64{80, 100}
 // tellGeneration writes the events of what has become of an order.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
-	if after.Status > before.Status && eventTypes[after.Status] != "" {
+	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
 		types = append(types, eventTypes[after.Status])
+	}
+	if after.Refunded && !before.Refunded {
+		types = append(types, EventRefunded)
 	}
 	if after.IsGone() && !before.IsGone() {
 		types = append(types, EventDeleted)
@@ -91,7 +94,7 @@ func (o Order) as(eventType string) Order {
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType {
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund changes no success
 			o.Status = status
 		}
 	}

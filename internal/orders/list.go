@@ -33,7 +33,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 // state is not noted: it may be less than what a read says. Nor is an end of which it leaves something out, where the
 // settler reads it.
 func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog.Version) {
-	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State)) {
+	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
+	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {
 		return
 	}
 	if cred.Held && !recorded.settled && leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner)) {

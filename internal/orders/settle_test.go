@@ -91,6 +91,50 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 	})
 }
 
+func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
+	for name, sees := range map[string]func(*shop, *replica, catalog.Version){
+		"by a read": func(s *shop, r *replica, read catalog.Version) {
+			r.orders.Hub.Observe(s.Context(), r.held("studio"), read)
+		},
+		"in a list": func(s *shop, r *replica, read catalog.Version) {
+			owner := "studio"
+			listed, err := r.orders.List(s.Context(), ledger.Filter{Owner: &owner}, ledger.Position{}, 10)
+			if err != nil || len(listed) != 1 {
+				s.Fatal(listed, err)
+			}
+			r.orders.ListedLater(r.held("studio"), listed[0], read)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inShop(t, 1000, func(s *shop) {
+				r := s.replica()
+				g := mustPlace(s, r, "k", "a harbour")
+				states := r.watches(g.ID)
+				settles(5*time.Minute, r)
+				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
+					s.Fatalf("it is %+v", one)
+				}
+				if err := s.box.Refund(s.Context(), s.key, g.ID); err != nil {
+					s.Fatal(err)
+				}
+				read, err := r.client.Generation(s.Context(), r.held("studio"), g.ID)
+				if err != nil || read.State != catalog.StateRefunded {
+					s.Fatal(read, err)
+				}
+				sees(s, r, read)
+				r.recordAll()
+				one := s.list(ledger.Filter{})[0]
+				if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.RefundedCents != *one.CostCents || one.Status != lifecycle.Succeeded {
+					s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
+				}
+				if all := states(); all[len(all)-1] != catalog.StateSucceeded {
+					s.Errorf("its watchers were sent %v", all)
+				}
+			})
+		})
+	}
+}
+
 func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/http"
@@ -72,6 +73,21 @@ func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 // refund gives the price back. The schema refuses a second one.
 func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
+}
+
+// Refund returns the price of a generation, also after its success.
+func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
+	return s.change(key, func(tx link, who account) error {
+		g, err := findGeneration(tx, who.id, generation)
+		if err != nil {
+			return err
+		}
+		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL WHERE id = ? AND state IN ('succeeded', 'failed')`, g.id)
+		if err != nil || !changed {
+			return err
+		}
+		return s.refund(tx, g)
+	})
 }
 
 // addEntry appends one entry to the ledger. generation is 0 for a top-up.

@@ -119,7 +119,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "a refund is not recorded",
-		edits:  []edit{{lifecycleDir, "Observed.Money", "g.Status == Refunded", "false"}},
+		edits:  []edit{{lifecycleDir, "Observed.Money", "g.Refunded", "false"}},
 		jobs:   seeds("ledger-S3", 1, 2, 3),
 		breaks: []string{"every cent of the account has one owner"},
 	},

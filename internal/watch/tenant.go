@@ -84,7 +84,10 @@ func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now tim
 func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
-	if regressed {
+	switch {
+	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, and the money counts
+		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: g, Etag: etag}, false})
+	case regressed:
 		t.regressed(e, g)
 	}
 	if changed {

@@ -25,7 +25,8 @@ func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
 
-// follows is what may follow what, for watchers and for the ledger: an end stays, but for a refund after a failure.
+// follows has the states that may follow each state, for watchers and for the ledger. An end stays, except that a refund may
+// follow a failure. A refund after a success changes only the money: see [Observed].
 var follows = map[Status][]Status{
 	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
 	Queued:    {Queued, Running, Failed, Succeeded, Refunded},
@@ -49,6 +50,8 @@ type Observed struct {
 	// Final means that a charge was read in a record that had ended. What an earlier one says may still grow, and the
 	// record of the end may name none, as in a list.
 	Final bool
+	// Refunded means that a refund was seen, also after a success, whose result stays.
+	Refunded bool
 	// FailedTime is when it was first seen failed; zero where it was not.
 	FailedTime time.Time
 	// Deleted means that a call of ours has deleted it, which nothing undoes.
@@ -91,6 +94,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	if g.Status.MayBecome(o.Status) {
 		g.Status = o.Status
 	}
+	g.Refunded = g.Refunded || o.Status == Refunded
 	if o.CostCents != nil && (g.ChargedCents == nil || *o.CostCents > *g.ChargedCents) {
 		g.ChargedCents = o.CostCents
 	}
@@ -108,7 +112,7 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 	case Refunded:
 		return true
 	case Succeeded:
-		return g.Settled || whole || g.isCharged()
+		return g.Settled || g.Refunded || whole || g.isCharged()
 	case Failed:
 		return now.Sub(g.FailedTime) >= refundWindow
 	}
@@ -131,7 +135,7 @@ func (g Observed) Money() Money {
 		charged = *g.ChargedCents
 	}
 	switch {
-	case g.Status == Refunded: // of a price that was never read nothing is held any more
+	case g.Refunded: // nothing is held of a price that was never read
 		m.RefundedCents = charged
 	case !g.Settled && !g.isCharged():
 		m.ReservedCents = max(0, g.PriceCents-charged)

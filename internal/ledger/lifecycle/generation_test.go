@@ -36,6 +36,7 @@ type seen struct {
 	now              time.Time
 	highest          int64 // charge
 	charged, deleted bool
+	refunded         bool
 	final            bool // a charge was seen of what had ended
 	absent           int  // looks in a row that have not found it, of which the last was witnessed
 }
@@ -67,6 +68,7 @@ func (s seen) next(look Observation) seen {
 		s.charged, s.highest = true, max(s.highest, *look.CostCents)
 		s.final = s.final || look.Status >= Failed
 	}
+	s.refunded = s.refunded || look.Status == Refunded
 	s.deleted = s.deleted || look.Deleted && !look.NotFound
 	switch {
 	case look.NotFound:
@@ -96,11 +98,13 @@ func (s seen) broken(before seen, look Observation) string {
 		return "a deletion of ours was undone"
 	case look.NotFound && !look.Deleted && !before.IsGone() && s.IsGone() && (s.absent < 4 || !look.Witnessed):
 		return "a generation counts as gone before a minute was over, or with no other read answered"
-	case s.Status == Refunded && counted != 0:
+	case s.refunded && counted != 0:
 		return "what was refunded counts"
-	case s.Status != Refunded && counted < s.highest:
+	case s.refunded && !s.Settled && s.Status >= Succeeded:
+		return "a refund has come, and the money is not settled"
+	case !s.refunded && counted < s.highest:
 		return "less counts than was charged"
-	case s.Status != Refunded && s.Status != Succeeded && !s.IsGone() && !s.final && counted < price:
+	case !s.refunded && s.Status != Succeeded && !s.IsGone() && !s.final && counted < price:
 		return "less is held than the price, before the end"
 	case s.Status == Succeeded && look.Whole && !s.Settled:
 		return "a success is not settled, and nothing more is to be told of it"
@@ -108,7 +112,7 @@ func (s seen) broken(before seen, look Observation) string {
 		return "what was settled is open again"
 	case s.Settled && m.ReservedCents != 0:
 		return "something is reserved though no money can move"
-	case s.Settled && s.Status != Refunded && !s.final && s.highest < price && m.UnconfirmedCents != price:
+	case s.Settled && !s.refunded && !s.final && s.highest < price && m.UnconfirmedCents != price:
 		return "an end without a price is not unconfirmed"
 	case s.Status == Succeeded && s.final && m.UnconfirmedCents != 0:
 		return "something is unconfirmed beside a proven charge"
