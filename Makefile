@@ -182,8 +182,8 @@ test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store a
 	$(GO) test ./internal/torture -count=1 -v -run 'EachResultIsCopied|LargeResults|NoByteOf' -timeout 90m \
 	  -results 10000 -result-rounds 2 -large-results 100 -large-size 104857600
 
-# What waits for a notification, for a bound of the session, or for a refusal at its begin, needs a session.
-SESSIONS = Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy
+# Notifications, bounds of the session, refusals at its begin, other sessions and pg_dump need a session.
+SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy
 
 test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, serializable by default, that waits for the disk, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service

@@ -95,6 +95,8 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		s.finish("old", picture(100)) // before there was a store
 		s.restart(true)
 		s.order("running")
+		s.finish("deleted", picture(100))
+		s.observe("deleted", lifecycle.Observation{Deleted: true})
 		s.finish("g1", picture(1000))
 		defer s.run(s.results)()
 		first := s.waitForCopy("g1")
@@ -105,8 +107,10 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 			}
 			s.wantBytes(id, want, content.FromCopy)
 		}
-		if _, has, err := s.results.Fetch(s.Context(), ops, "running"); has || err != nil {
-			s.Errorf("a render that runs is fetched: %v", err)
+		for _, id := range []string{"running", "deleted", "unknown"} {
+			if _, has, err := s.results.Fetch(s.Context(), ops, id); has || err != nil {
+				s.Errorf("the render %s is fetched: %v", id, err)
+			}
 		}
 		for _, name := range s.objects() {
 			if strings.HasSuffix(name, first.Object) {

@@ -207,11 +207,12 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	})
 }
 
-// FetchContent records that an operator wants a result copied again, and reports whether the ledger has one.
+// FetchContent records that an operator wants a result copied again, and reports whether the ledger has one. A render that
+// its owner has deleted has none.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time)
-			SELECT generation_id, owner, {now}, {now} FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0
+			SELECT generation_id, owner, {now}, {now} FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR gone = 1)
 			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '', begin_time = {now}, next_time = {now} WHERE contents.state <> {doomed}`, generation)
 		if has = rows > 0; err != nil || !has {
 			return err

@@ -82,8 +82,12 @@ func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
 		s.restore(backupInFlight(s, "first"))
 		r := s.replica()
 		_, tooDear := r.place("studio", "new", "a harbour", func(r *orders.Request) { r.MaxCostCents = new(int64(0)) })
-		if e, ok := errors.AsType[*orders.Error](tooDear); !ok || e.Outcome != orders.NotPlacedByThisCall {
-			s.Errorf("a new order is %+v", tooDear)
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
+		_, rejected := r.place("studio", "other", "a harbour")
+		for _, err := range []error{tooDear, rejected} {
+			if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.NotPlacedByThisCall {
+				s.Errorf("%v has the outcome of %+v", err, e)
+			}
 		}
 	})
 }
