@@ -306,7 +306,7 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 package-python: .build/tools/python
 	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
 	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE NOTICE .build/stage/python
-	@$(call stamp,.build/stage/python/src/easel/connection.py,$(PYTHON_VERSION))
+	@$(call stamp,.build/stage/python/src/easel_grpc/connection.py,$(PYTHON_VERSION))
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
 # The helper is compiled with what the example has installed.
@@ -332,7 +332,7 @@ client-python: package-python .build/clients/python
 	@# What the wheel and its extras need must be there already, and nothing is fetched.
 	.build/clients/python/bin/pip uninstall -q -y --disable-pip-version-check easel-grpc
 	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-index "$$(echo .build/packages/*.whl)[types]"
-	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel/[a-z]*.py
+	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel_grpc/[a-z]*.py
 	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
 # The tests with the oldest libraries that the package allows, and with the newest that there are, which no lock file names.

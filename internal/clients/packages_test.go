@@ -29,9 +29,9 @@ var built = map[string]struct {
 		`\.dist-info/licenses/LICENSE$`: `Apache License`,
 		`\.dist-info/licenses/NOTICE$`:  `The Easel authors`,
 		`\.dist-info/METADATA$`:         `(?s)\nVersion: VERSION\n.*License-Expression: Apache-2\.0\n.*Project-URL: Homepage, https://.*\n\n.*client\.order\(`,
-		`^easel/py\.typed$`:             ``,
-		`^easel/connection\.py$`:        `__version__ = "VERSION"`,
-		`^easel/v1/.*_pb2\.pyi$`:        ``,
+		`^easel_grpc/py\.typed$`:             ``,
+		`^easel_grpc/connection\.py$`:        `__version__ = "VERSION"`,
+		`^easel_grpc/v1/.*_pb2\.pyi$`:        ``,
 	}},
 	"typescript": {"easel-grpc-easel-*.tgz", map[string]string{
 		`^package/LICENSE$`:             `Apache License`,

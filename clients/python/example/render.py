@@ -7,7 +7,7 @@ import sys
 import uuid
 from pathlib import Path
 
-import easel
+import easel_grpc as easel
 
 
 def main(model: str, prompt: str, file: str) -> str | None:

@@ -5,7 +5,7 @@ import sys
 import uuid
 from pathlib import Path
 
-import easel
+import easel_grpc as easel
 
 
 async def main(model: str, prompt: str, file: str) -> str | None:

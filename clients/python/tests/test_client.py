@@ -22,11 +22,11 @@ import google_crc32c
 import grpc
 import grpc.aio
 
-import easel
-from easel import State, aio, attempts, errors, v1, values
-from easel.connection import connection
-from easel.v1 import reasons
-from easel.watch import GenerationProgress, GenerationsProgress
+import easel_grpc as easel
+from easel_grpc import State, aio, attempts, errors, v1, values
+from easel_grpc.connection import connection
+from easel_grpc.v1 import reasons
+from easel_grpc.watch import GenerationProgress, GenerationsProgress
 
 Answer = Callable[[Any], Any]
 ORDER = ("studio/haiku", {"prompt": "rain"})
@@ -184,7 +184,7 @@ class Timer(threading.Timer):
 class Threads:
     """Calls as the client for threads does. Time passes while the client pauses, and where the script lets it."""
 
-    pause = "easel.client._pause"
+    pause = "easel_grpc.client._pause"
 
     def __init__(self, addr: str, script: Script) -> None:
         self.addr = addr
@@ -299,7 +299,7 @@ class Threads:
 class Tasks(Threads):
     """Calls as the client for asyncio does."""
 
-    pause = "easel.aio._pause"
+    pause = "easel_grpc.aio._pause"
 
     def pass_time(self, seconds: float, stopped: Any = None) -> None:
         super().pass_time(seconds)
@@ -402,7 +402,7 @@ class Tasks(Threads):
 
 
 def hooks() -> attempts.Hooks:
-    return attempts.Hooks("here", None, None, None, logging.getLogger("easel"), threading.Event())
+    return attempts.Hooks("here", None, None, None, logging.getLogger("easel_grpc"), threading.Event())
 
 
 class ClientTest(unittest.TestCase):
@@ -464,7 +464,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([caught.exception.key], made)
         self.assertEqual(made, [one.idempotency_key for one in script.requests])
         client.hooks = {}
-        with self.assertLogs("easel", "INFO") as logged, self.assertRaises(easel.NotFound) as caught:
+        with self.assertLogs("easel_grpc", "INFO") as logged, self.assertRaises(easel.NotFound) as caught:
             client.call("order", *ORDER)
         self.assertIn(caught.exception.key, logged.output[0])
 
@@ -566,7 +566,7 @@ class ClientTest(unittest.TestCase):
             _, client = self.play(*[failing(code, reason)] * 4, lambda _: answer)
             retries: list[Any] = []
             client.hooks = {"on_retry": lambda error, delay: retries.append((error.code.name, delay.total_seconds()))}
-            with self.subTest(code, reason=reason), self.assertLogs("easel", "INFO") as logged:
+            with self.subTest(code, reason=reason), self.assertLogs("easel_grpc", "INFO") as logged:
                 client.call("order", *ORDER, key="key-1")
             self.assertEqual(["WARNING", "INFO"], [one.levelname for one in logged.records])
             self.assertRegex(logged.output[0], f"call still failing: method=CreateGeneration address={client.addr} failing_for=3.5s retry_in=4.0s error={reason or code}")
@@ -575,10 +575,10 @@ class ClientTest(unittest.TestCase):
 
     def test_client_warns_once_a_minute_and_not_of_a_short_failure(self) -> None:
         _, client = self.play(*[failing("UNAVAILABLE")] * 3, sending())
-        with self.assertNoLogs("easel", "INFO"):
+        with self.assertNoLogs("easel_grpc", "INFO"):
             client.call("watch", "gen_1")
         _, client = self.play(failing("UNAVAILABLE"))
-        with self.assertRaises(easel.Timeout), self.assertLogs("easel", "INFO") as logged:
+        with self.assertRaises(easel.Timeout), self.assertLogs("easel_grpc", "INFO") as logged:
             client.call("watch", "gen_1", timeout=170)
         self.assertEqual(["WARNING"] * 3, [one.levelname for one in logged.records])
 

@@ -1,7 +1,7 @@
-"""A protoc plugin for Python, with the gRPC generator that only the protoc of grpcio-tools has built in.
+"""A protoc plugin for Python: messages, stubs and their types, in the package easel_grpc.
 
-What it generates works with libraries that are older than the generators, which put a check of versions into each file.
-The check is taken out; pyproject.toml says what the code was tried with.
+The gRPC generator is built into the protoc of grpcio-tools. Each generator names modules after the .proto files, easel.v1, and
+the import name easel belongs to another project.
 """
 
 import pathlib
@@ -13,33 +13,25 @@ from google.protobuf.compiler import plugin_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
 
-CHECKS = (
-    r"from google\.protobuf import runtime_version as _runtime_version\n",
-    r"_runtime_version\.ValidateProtobufRuntimeVersion\(\n(?:    .*\n)*\)\n",
-    r"import warnings\n",
-    r"\nGRPC_GENERATED_VERSION = (?:.*\n)*?    \)\n",
-)
-
-
-def unchecked(text: str) -> str:
-    for check in CHECKS:
-        text = re.sub(check, "", text)
-    return text
+# Names of modules, which are not names of the contract such as /easel.v1.AccountService.
+MODULE = re.compile(r"(?<=from )easel\.v1(?= import )|(?<=')easel(?=\.v1\.\w+_pb2')")
 
 
 def answer(request: plugin_pb2.CodeGeneratorRequest) -> plugin_pb2.CodeGeneratorResponse:
     response = plugin_pb2.CodeGeneratorResponse()
     response.supported_features = response.FEATURE_PROTO3_OPTIONAL
+    plugins = [f"--plugin={pathlib.Path(sys.executable).with_name(name)}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")]
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         image, out = directory / "image.binpb", directory / "out"
         image.write_bytes(FileDescriptorSet(file=request.proto_file).SerializeToString())
         out.mkdir()
-        arguments = ["protoc", f"--descriptor_set_in={image}", f"--python_out={out}", f"--grpc_python_out={out}"]
-        if protoc.main(arguments + list(request.file_to_generate)) != 0:
+        kinds = [f"--python_out={out}", f"--grpc_python_out={out}", f"--mypy_out=quiet:{out}", f"--mypy_grpc_out=quiet:{out}"]
+        if protoc.main(["protoc", f"--descriptor_set_in={image}", *plugins, *kinds, *request.file_to_generate]) != 0:
             response.error = "grpc_tools.protoc failed: see above"
-        for path in sorted(out.rglob("*.py")):
-            response.file.add(name=path.relative_to(out).as_posix(), content=unchecked(path.read_text()))
+        for path in sorted(out.rglob("*.py*")):
+            text = MODULE.sub(lambda found: "easel_grpc" + found.group().removeprefix("easel"), path.read_text())
+            response.file.add(name=path.relative_to(out / "easel").as_posix(), content=text)
     return response
 
 

@@ -57,7 +57,7 @@ func finish(from, retries, reasons, root string) error {
 	ours := contract(&set)
 	gen := filepath.Join(root, "gen")
 	golang := filepath.Join(gen, "go", "easel", "v1")
-	python := filepath.Join(gen, "python", "src", "easel")
+	python := filepath.Join(gen, "python", "src", "easel_grpc")
 	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
 	java := filepath.Join(root, "clients", "java", "src", "main", "java", "io", "github", "easelgrpc", "easel")
 	tables, types := typescriptReasons(table)
@@ -134,7 +134,7 @@ func pythonIndex(files []*descriptorpb.FileDescriptorProto, config []byte) strin
 	var text strings.Builder
 	text.WriteString("# " + generatedFrom + "\"\"\"The contract of Easel: messages, enums, and a stub for each service.\"\"\"\n\n")
 	export := func(module, name string) {
-		fmt.Fprintf(&text, "from easel.v1.%[1]s import %[2]s as %[2]s\n", module, name)
+		fmt.Fprintf(&text, "from easel_grpc.v1.%[1]s import %[2]s as %[2]s\n", module, name)
 	}
 	for _, file := range files {
 		module := strings.TrimSuffix(filepath.Base(file.GetName()), ".proto") + "_pb2"

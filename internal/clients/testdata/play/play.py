@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-import easel
-from easel.requests import Made
+import easel_grpc as easel
+from easel_grpc.requests import Made
 
 sys.stdout = open(1, "w", buffering=1)  # a line at once, as the log goes to the same place
 timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import easel
-from easel.requests import Made
+import easel_grpc as easel
+from easel_grpc.requests import Made
 from play import attempts, fail, name, show, timeout
 
 ORDER: dict[str, Any] = {"max_cost_cents": 50, "labels": {"campaign": "winter"}, "timeout": timeout}

@@ -1,0 +1,196 @@
+"""When another attempt is made, and who hears of it."""
+
+import logging
+import math
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+import grpc
+
+from easel_grpc.errors import Error, OrderOutcome, Timeout, of
+from easel_grpc.values import Heartbeat
+
+E = TypeVar("E", bound=Error)
+
+LONGEST = 10  # seconds of back-off, before jitter
+LONGEST_ASKED = 3600  # seconds that a server may ask for: after more, the caller decides
+MOST_ASKED = 10  # attempts of a read whose server asks for each of them
+WARN_AFTER = 5  # seconds of failures, the coming delay included
+WARN_INTERVAL = 60  # seconds interval of the warnings of one method
+
+
+class Limits(TypedDict, total=False):
+    """Bounds of a call.
+
+    timeout is the time of all its attempts in seconds; math.inf means no limit. attempts is the number of failed
+    attempts in a row after which it ends.
+    """
+
+    timeout: float | None
+    attempts: int | None
+
+
+class Kind(NamedTuple):
+    """The default limits of a kind of call."""
+
+    timeout: float
+    attempts: int
+    is_read: bool = False
+
+
+READ = Kind(60, 5, is_read=True)
+ORDER = Kind(900, 100)
+STREAM = Kind(math.inf, 100)  # lasts as long as the render, and ends after an outage of about 15 minutes
+
+
+@dataclass
+class Hooks:
+    """What a client tells beside its results."""
+
+    address: str
+    on_retry: Callable[[Error, timedelta], object] | None
+    on_heartbeat: Callable[[Heartbeat], object] | None
+    on_key: Callable[[str], object] | None
+    logger: "logging.Logger | logging.LoggerAdapter[Any]"
+    closed: Any  # the Event of threading or of asyncio: whether the client is closed
+    limits: Limits = field(default_factory=Limits)  # of the client
+    _warned: dict[str, float] = field(default_factory=dict)  # times of the last warnings, by method
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def made_key(self) -> tuple[str, object]:
+        """Makes an idempotency key and hands it over, with what the caller's function gives. An error of it stops the order."""
+        key = str(uuid.uuid4())
+        if self.on_key:
+            return key, self.on_key(key)
+        self.logger.info("the idempotency key of the next order is %s", key)
+        return key, None
+
+    def may_warn(self, method: str) -> bool:
+        """Reports whether a warning of a method is due, and records it."""
+        now = time.monotonic()
+        with self.lock:
+            if due := now - self._warned.get(method, -math.inf) >= WARN_INTERVAL:
+                self._warned[method] = now
+        return due
+
+
+class Attempts:
+    """Counts the attempts of one call.
+
+    With a key it is an order, of which each error says what is known after all its attempts.
+    """
+
+    def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
+        self.hooks = hooks
+        self.kind = kind
+        self.method = method
+        self.key = key
+        self.generation_id = generation_id
+        client = hooks.limits if kind.timeout != math.inf else Limits()  # a stream has limits of its own
+        self.timeout = next(one for one in (limits.get("timeout"), client.get("timeout"), kind.timeout) if one is not None)
+        self.most = limits.get("attempts") or (kind.is_read and client.get("attempts")) or kind.attempts
+        self.begin()
+        self.failures = 0
+        self.heartbeat: Heartbeat | None = None
+        self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
+        self._last: Error | None = None  # that the end of the time has not made
+        self._spent = {True: 0, False: 0}  # attempts since the last response, by whether the server asks for another
+        self._failing_since: float | None = time.monotonic()  # None after a response
+        self._warned = False
+
+    def begin(self) -> None:
+        """Starts the time of the call, again for each page of a list."""
+        self.end = time.monotonic() + self.timeout
+
+    def left(self) -> float | None:
+        """Gives the seconds for the next attempt, unless the client is closed."""
+        if self.hooks.closed.is_set():
+            raise self.closed()
+        return None if self.end == math.inf else max(self.end - time.monotonic(), 0)
+
+    def answered(self) -> None:
+        """Begins the back-off anew."""
+        self.failures = 0
+        self.heard()
+
+    def heard(self) -> None:
+        """Records a response, which need not be progress."""
+        if self._warned and self._failing_since is not None:
+            self.hooks.logger.info("call recovered: method=%s after=%.1fs", self.method, time.monotonic() - self._failing_since)
+        self._spent = {True: 0, False: 0}
+        self._failing_since, self._warned = None, False
+
+    def closed(self) -> Error:
+        """Makes the error of what a closed client does not go on with."""
+        return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
+
+    def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
+        """Gives the seconds before the next attempt, or raises what no attempt can mend: the codes of ends, where there are any."""
+        error = self._of(cause)
+        if self.hooks.closed.is_set():
+            raise self.closed() from cause
+        if not isinstance(cause, (grpc.RpcError, Error)):
+            raise cause
+        if not error.is_retryable if ends is None else error.code.name in ends:
+            raise error from (None if error is cause else cause)
+        told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
+        delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
+        self.failures = min(self.failures + 1, 8)
+        self._spent[told > 0] += 1
+        if told > LONGEST_ASKED or self._is_used_up():
+            raise error from (None if error is cause else cause)
+        if time.monotonic() + delay >= self.end:
+            raise self._late(error) from self._last or error
+        self._warn(error, delay)
+        if self.hooks.on_retry:
+            self.hooks.on_retry(error, timedelta(seconds=delay))
+        return delay
+
+    def _is_used_up(self) -> bool:
+        if self.kind.is_read:
+            return self._spent[True] >= MOST_ASKED or self._spent[False] >= self.most
+        return sum(self._spent.values()) >= self.most
+
+    def _warn(self, error: Error, delay: float) -> None:
+        """Logs that the call has been failing for five seconds."""
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        failing = now - self._failing_since
+        if failing + delay >= WARN_AFTER and self.hooks.may_warn(self.method):
+            self._warned = True
+            self.hooks.logger.warning(
+                "call still failing: method=%s address=%s failing_for=%.1fs retry_in=%.1fs error=%s", self.method, self.hooks.address, failing, delay, error
+            )
+
+    def _of(self, cause: BaseException) -> Error:
+        """Gives an error its class, and says in it what is known of the order. Only a durable ledger knows that no earlier attempt has placed it."""
+        error = of(cause)
+        if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
+            self._last = error
+        if self.outcome and ("order_outcome" not in error.metadata or (error.order_outcome, self.outcome) == ("not_placed_by_this_call", "unknown")):
+            self.outcome = "unknown"
+        elif self.outcome:
+            self.outcome = error.order_outcome
+        return self._told(error, self.outcome)
+
+    def _told(self, error: E, outcome: OrderOutcome | None) -> E:
+        error.key, error.generation_id = self.key, self.generation_id
+        if outcome:
+            error.metadata["order_outcome"] = outcome
+        return error
+
+    def _late(self, error: Error) -> Timeout:
+        error = self._last or error
+        text = f"not done within {self.timeout:g} s, after {error}"
+        if self.heartbeat:
+            text += f"; the last heartbeat: {self.heartbeat.upstream_condition} {self.heartbeat.last_error}".rstrip()
+        late = self._told(Timeout(text, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=error.details), self.outcome)
+        late.heartbeat = self.heartbeat
+        return late

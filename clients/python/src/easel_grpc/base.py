@@ -1,0 +1,160 @@
+"""The common part of the client for threads and the client for asyncio: how they are made, their requests and their watches."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+
+import grpc
+
+from easel_grpc import errors, requests, v1
+from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limits
+from easel_grpc.connection import Connection, connection
+from easel_grpc.requests import Inputs, Key, ListOptions, Which
+from easel_grpc.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
+from easel_grpc.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+Renders = TypeVar("Renders")
+Accounts = TypeVar("Accounts")
+
+
+@dataclass
+class Call(Generic[T]):
+    """A unary call: its stub, its request, and the value in a response."""
+
+    stub: Callable[..., Any]
+    request: Any
+    attempts: Attempts
+    value: Callable[[Any], T]
+
+
+class Base(ABC, Generic[Renders, Accounts]):
+    """Is what both are made of. They differ in what a watch is, and in the way that it comes."""
+
+    _event: ClassVar[type]  # of threading or of asyncio
+
+    def __init__(
+        self,
+        address: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float | None = None,
+        attempts: int | None = None,
+        on_retry: Callable[[errors.Error, timedelta], object] | None = None,
+        on_heartbeat: Callable[[Heartbeat], object] | None = None,
+        on_key: Callable[[str], object] | None = None,
+        logger: logging.Logger | logging.LoggerAdapter[Any] | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        allow_plaintext: bool | None = None,
+        options: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        made = connection(address, api_key, credentials, allow_plaintext, options)
+        channel = self._connect(made)
+        limits = Limits(timeout=timeout, attempts=attempts)
+        self._hooks = Hooks(made.target, on_retry, on_heartbeat, on_key, logger or logging.getLogger("easel_grpc"), self._event(), limits)
+        self.accounts = v1.AccountServiceStub(channel)
+        self.catalog = v1.ModelServiceStub(channel)
+        self.generations = v1.GenerationServiceStub(channel)
+
+    @abstractmethod
+    def _connect(self, made: Connection) -> Any:
+        """Opens a channel that signs its calls."""
+
+    @overload
+    def _watch(self, call: Callable[..., Any], progress: Progress[Render]) -> Renders: ...
+    @overload
+    def _watch(self, call: Callable[..., Any], progress: Progress[Account]) -> Accounts: ...
+    @abstractmethod
+    def _watch(self, call: Callable[..., Any], progress: Progress[Any]) -> Any:
+        """Begins a watch."""
+
+    def watch(
+        self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
+    ) -> Renders:  # fmt: skip
+        """Yields the state of a render as it is, and each newer one until the goal.
+
+        It goes on through a server that restarts or falls silent for three heartbeats, and raises what
+        watching again can't mend. A state whose etag is known_etag is left out.
+        """
+        request = requests.watch(render, until, known_etag, heartbeat)
+        attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
+        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
+
+    def watch_many(
+        self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
+        model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
+    ) -> Renders:  # fmt: skip
+        """Yields the state of many renders as it is, and each newer one, until all have reached the goal.
+
+        Without renders it watches every render that matches, new ones too, and has no end. A deleted one comes as DELETED. It
+        continues after errors as watch does, and repeats no state of the 10,000 renders that changed last, nor of known_etags.
+        """
+        request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
+        attempts = self._attempts(STREAM, "WatchGenerations", limits)
+        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, attempts))
+
+    def watch_account(self, *, heartbeat: float = 10, **limits: Unpack[Limits]) -> Accounts:
+        """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
+        request = v1.WatchAccountRequest()
+        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(STREAM, "WatchAccount", limits)))
+
+    def _attempts(self, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> Attempts:
+        return Attempts(self._hooks, kind, method, limits, key=key, generation_id=generation_id)
+
+    def _account(self, limits: Limits) -> Call[Account]:
+        attempts = self._attempts(READ, "GetAccount", limits)
+        return Call(self.accounts.GetAccount, v1.GetAccountRequest(), attempts, lambda answer: of(Account, answer.account))
+
+    def _models(self, limits: Limits) -> Call[list[Model]]:
+        attempts = self._attempts(READ, "ListModels", limits)
+        return Call(self.catalog.ListModels, v1.ListModelsRequest(), attempts, lambda page: [of(Model, one) for one in page.models])
+
+    def _model(self, model_id: str, limits: Limits) -> Call[Model]:
+        attempts = self._attempts(READ, "GetModel", limits)
+        return Call(self.catalog.GetModel, v1.GetModelRequest(model_id=model_id), attempts, lambda answer: of(Model, answer.model))
+
+    def _quote(self, model: str, inputs: Inputs, limits: Limits) -> Call[Quote]:
+        request = v1.QuoteGenerationRequest(model_id=model, inputs_json=requests.text_of(inputs))
+        attempts = self._attempts(READ, "QuoteGeneration", limits)
+        return Call(self.generations.QuoteGeneration, request, attempts, lambda answer: of(Quote, answer.quote))
+
+    def _order(
+        self, model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None, limits: Limits,
+    ) -> Call[Order]:  # fmt: skip
+        request = requests.order(model, inputs, key, max_cost_cents, labels)
+        used = request.idempotency_key
+        return Call(
+            self.generations.CreateGeneration, request, self._attempts(ORDER, "CreateGeneration", limits, key=used),
+            lambda raw: Order(key=used, render=of(Render, raw.generation), replayed=raw.replayed, raw=raw),
+        )  # fmt: skip
+
+    def _get(self, render: Which, limits: Limits) -> Call[Render]:
+        request = v1.GetGenerationRequest(generation_id=requests.id_of(render))
+        attempts = self._attempts(READ, "GetGeneration", limits, generation_id=request.generation_id)
+        return Call(self.generations.GetGeneration, request, attempts, lambda answer: of(Render, answer.generation))
+
+    def _list(self, options: ListOptions) -> Call[list[Render]]:
+        chosen = requests.chosen(options.get("model", ""), options.get("states", ()), options.get("labels") or {}, options.get("owner", ""))
+        attempts = self._attempts(READ, "ListGenerations", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        request = v1.ListGenerationsRequest(filter=chosen)
+        return Call(self.generations.ListGenerations, request, attempts, lambda page: [of(Render, one) for one in page.generations])
+
+    def _usage(
+        self, start: datetime | None, end: datetime | None, by: Iterable[UsageDimension], label: str, limits: Limits,
+    ) -> Call[list[UsageRow]]:  # fmt: skip
+        attempts = self._attempts(READ, "ListUsage", limits)
+        return Call(self.accounts.ListUsage, requests.usage(start, end, by, label), attempts, lambda page: [of(UsageRow, one) for one in page.rows])
+
+    def _delete(self, render: Which, force: bool, limits: Limits) -> Call[None]:
+        request = v1.DeleteGenerationRequest(generation_id=requests.id_of(render), allow_missing=True, force=force)
+        attempts = self._attempts(READ, "DeleteGeneration", limits, generation_id=request.generation_id)
+        return Call(self.generations.DeleteGeneration, request, attempts, lambda _: None)

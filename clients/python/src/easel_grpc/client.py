@@ -1,0 +1,307 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import grpc
+
+from easel_grpc import errors, requests
+from easel_grpc.attempts import STREAM, Limits
+from easel_grpc.base import Base, Call
+from easel_grpc.connection import APIKey, Connection
+from easel_grpc.download import Download, Target
+from easel_grpc.requests import Inputs, ListOptions, Made, OrderOptions, Which
+from easel_grpc.values import Account, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
+from easel_grpc.watch import GenerationProgress, Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+
+
+class Client(Base["Watch[Render]", "Watch[Account]"]):
+    """Orders renders once, watches them, and downloads their files whole.
+
+    Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a token, that
+    of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY.
+    An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
+    the address says http://. An API key goes to another host in the clear only where allow_plaintext or
+    EASEL_ALLOW_PLAINTEXT=true allows it. EASEL_TLS_CA_FILE names the PEM certificates that the server is trusted by.
+
+    timeout is the total time of a read or an order in seconds, by default 60 and 900, and attempts is the number of attempts
+    of a read, by default 5. Each call may have others. An order, a watch and a download end after 100 failed attempts in a row,
+    about 15 minutes. The logger easel_grpc warns of each call that is retried for five seconds.
+
+    The calls of the contract are accounts, catalog and generations. They are sent once, and raise the errors of gRPC.
+    """
+
+    _event = threading.Event
+
+    def _connect(self, made: Connection) -> Any:
+        if made.credentials is None:
+            self._channel = grpc.insecure_channel(made.target, made.options)
+        else:
+            self._channel = grpc.secure_channel(made.target, made.credentials, made.options)
+        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
+        return grpc.intercept_channel(self._channel, _Bearer(made.key)) if made.key else self._channel
+
+    def close(self) -> None:
+        """Ends every order, watch and download, with an error, and the connection."""
+        self._hooks.closed.set()
+        with self._hooks.lock:
+            streams = tuple(self._streams)
+        for stream in streams:
+            stream.stop(by_close=True)
+        self._channel.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def account(self, **limits: Unpack[Limits]) -> Account:
+        """Returns the account. As the first call of a service, with timeout=10, it fails if the address, the key or the certificate is wrong."""
+        return _call(self._account(limits))
+
+    def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
+        """Yields the models that may be ordered, over all pages."""
+        return _pages(self._models(limits))
+
+    def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
+        """Returns a model with its input fields."""
+        return _call(self._model(model_id, limits))
+
+    def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
+        """Returns the price of a render now."""
+        return _call(self._quote(model, inputs, limits))
+
+    def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
+        """Places an order, and sends it again with the same key until its outcome is known.
+
+        The same key is the same order, which is paid once: write it down before, or take the id of a row of yours. Without one
+        a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
+        Where order_outcome of an error is "unknown", the order may exist: order again with its key.
+        """
+        key = options.get("key", Made.KEY)
+        if isinstance(key, Made):
+            key, written = self._hooks.made_key()
+            if inspect.iscoroutine(written):
+                written.close()
+                raise TypeError("nothing awaits a coroutine of on_key: take easel_grpc.aio, or a function that writes the key down by itself")
+        limits = Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
+        return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
+
+    def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
+        """Orders, watches until the render is finished, and gives it: its text, or what to download.
+
+        A render that did not succeed is a RenderFailed.
+        """
+        attempts = self._attempts(STREAM, "WatchGeneration", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        order = self.order(model, inputs, **options)
+        attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
+        for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
+            pass
+        if render.state != State.SUCCEEDED:
+            raise errors.failed(render, order.key)
+        return render
+
+    def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
+        """Waits until a render has reached the goal, and returns it. It continues after errors as watch does."""
+        for newest in self.watch(render, until=until, **limits):  # noqa: B007
+            pass
+        return newest
+
+    def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
+        """Returns a render as it is now."""
+        return _call(self._get(render, limits))
+
+    def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
+        """Yields the renders that match, the newest first, over all pages."""
+        return _pages(self._list(options))
+
+    def usage(
+        self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
+        label: str = "", **limits: Unpack[Limits],
+    ) -> Iterator[UsageRow]:  # fmt: skip
+        """Yields what was ordered and spent, over all pages. label is the name of the label for the dimension LABEL."""
+        return _pages(self._usage(start, end, by, label, limits))
+
+    def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
+        """Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe.
+
+        force deletes a render that has not ended. Whether its price is refunded is not known.
+        """
+        return _call(self._delete(render, force, limits))
+
+    def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
+        """Writes the file of a render to a path or an open file, and checks every byte.
+
+        It goes on where it broke off. A path has its name when the file is whole and on the disk.
+        """
+        attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
+        with Download(attempts.generation_id, to) as rest:
+            while True:
+                try:
+                    for message in self.generations.DownloadGeneration(rest.request, timeout=attempts.left()):
+                        rest.take(message.chunk)
+                        attempts.answered()
+                    return rest.finish()
+                except (grpc.RpcError, ValueError) as error:
+                    delay = attempts.pause(error)
+                rest.resume()
+                _pause(delay, self._hooks.closed)
+
+    def _watch(self, call: Callable[..., Any], progress: Progress[T]) -> "Watch[T]":
+        stream = _Stream()
+        with self._hooks.lock:
+            self._streams.add(stream)
+        return Watch(stream, call, progress)
+
+
+def _call(call: Call[T]) -> T:
+    """Calls until there is an answer."""
+    attempts = call.attempts
+    while True:
+        try:
+            answer = call.stub(call.request, timeout=attempts.left())
+            attempts.answered()
+            return call.value(answer)
+        except (grpc.RpcError, ValueError) as error:  # a ValueError is of a closed channel
+            _pause(attempts.pause(error), attempts.hooks.closed)
+
+
+def _pages(call: Call[list[T]]) -> Iterator[T]:
+    token, value = "", call.value
+
+    def read(page: Any) -> list[T]:
+        nonlocal token
+        token = page.next_page_token
+        return value(page)
+
+    call.value = read
+    while True:
+        call.attempts.begin()
+        yield from _call(call)
+        if not token:
+            return
+        call.request.page_token = token
+
+
+def _pause(seconds: float, stopped: threading.Event) -> None:
+    stopped.wait(seconds)
+
+
+class Watch(Generic[T], Iterator[T]):
+    """Yields states. Leaving the loop ends it, and so does stop, from any thread. Where it has a name, use with, or stop it."""
+
+    def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
+        self._stream = stream
+        self._states = stream.follow(call, progress)
+
+    def __enter__(self) -> "Watch[T]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __next__(self) -> T:
+        return next(self._states)
+
+    def stop(self) -> None:
+        """Ends the loop as if there were nothing more."""
+        self._stream.stop()
+
+
+class _Stream:
+    """Is the stream of the moment. It does not know its Watch, which so ends with the loop."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.by_close = False
+        self.current: Any = None
+
+    def stop(self, *, by_close: bool = False) -> None:
+        if not self.stopped.is_set():
+            self.by_close = by_close
+        self.stopped.set()
+        if self.current:
+            self.current.cancel()
+
+    def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
+        """Yields what is new over as many streams as it takes."""
+        yield from self.over(call, progress)
+        if self.by_close:
+            raise progress.attempts.closed()
+
+    def over(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
+        while not self.stopped.is_set():
+            try:
+                self.current = call(progress.begin(), timeout=progress.attempts.left())
+                for message in self.unless_silent(progress):
+                    if (newer := progress.take(message)) is not None:
+                        yield newer
+                if progress.has_goal:
+                    return
+                delay = None if self.stopped.is_set() else progress.pause()
+            except (grpc.RpcError, errors.Unavailable, ValueError) as error:
+                delay = None if self.stopped.is_set() else progress.pause(error)
+            finally:
+                if self.current:
+                    self.current.cancel()
+            if delay is not None:
+                _pause(delay, self.stopped)
+
+    def unless_silent(self, progress: Progress[T]) -> Iterator[Any]:
+        """Cancels a stream that brings nothing for so long. Time that the caller spends is no silence."""
+        silent = threading.Event()
+
+        def give_up() -> None:
+            silent.set()
+            self.current.cancel()
+
+        while not self.stopped.is_set():
+            timer = threading.Timer(progress.silence, give_up)
+            timer.daemon = True
+            timer.start()
+            try:
+                message = next(self.current, None)
+            except grpc.RpcError:
+                if silent.is_set():
+                    raise progress.silent() from None
+                raise
+            finally:
+                timer.cancel()
+            if message is None:
+                return
+            yield message
+
+
+class _Details(NamedTuple):
+    method: str
+    timeout: float | None
+    metadata: Sequence[tuple[str, str | bytes]] | None
+    credentials: grpc.CallCredentials | None
+    wait_for_ready: bool | None
+    compression: grpc.Compression | None
+
+
+class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Sends a secret with every call."""
+
+    def __init__(self, key: APIKey) -> None:
+        self.key = key
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        d = client_call_details
+        more = (*(d.metadata or ()), self.key.header())
+        return continuation(_Details(d.method, d.timeout, more, d.credentials, d.wait_for_ready, d.compression), request)
+
+    intercept_unary_stream = intercept_unary_unary

@@ -1,0 +1,106 @@
+"""What the downloads of both clients share."""
+
+import contextlib
+import errno
+import glob
+import hashlib
+import os
+import re
+import secrets
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+import google_crc32c
+import grpc
+
+from easel_grpc import v1
+from easel_grpc.errors import Damaged
+
+STALE_AGE = 24 * 3600  # seconds
+
+Target = str | os.PathLike[str] | BinaryIO
+
+
+class Download:
+    """How far a download has come. A file has its name when it is whole; a stream is the caller's own."""
+
+    def __init__(self, generation_id: str, to: Target) -> None:
+        self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # of the rest
+        self.digest = hashlib.sha256()
+        self.size: int | None = None
+        self.started = False
+        self.target: Path | None = None
+        if not isinstance(to, (str, os.PathLike)):
+            self.file = to
+            return
+        self.target = Path(to)
+        if self.target.exists() and not self.target.is_file():
+            raise OSError(errno.EINVAL, "not a regular file", str(to))
+        _remove_stale(self.target)
+        self.part = self.target.with_name(f".{self.target.name}.{secrets.token_hex(8)}.part")
+        self.file = self.part.open("xb")  # a new file: a link that somebody has put there is not followed
+
+    def __enter__(self) -> "Download":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.target:
+            try:
+                self.file.close()  # which writes what is left, and fails on a full disk
+            finally:
+                self.part.unlink(missing_ok=True)
+
+    def take(self, chunk: v1.ContentChunk) -> None:
+        """Writes the next bytes."""
+        if chunk.offset != self.request.read_offset or google_crc32c.value(chunk.data) != chunk.crc32c:
+            raise _damaged("bytes arrived damaged")
+        self.started = True
+        self.file.write(chunk.data)
+        self.digest.update(chunk.data)
+        self.request.read_offset += len(chunk.data)
+        self.request.etag = chunk.info.etag or self.request.etag
+        if chunk.info.HasField("size_bytes"):
+            self.size = chunk.info.size_bytes
+        if chunk.HasField("summary") and chunk.summary.sha256 != self.digest.hexdigest():
+            raise _damaged("the file is not that of the server")
+
+    def resume(self) -> None:
+        """Makes sure that the rest belongs to the bytes that were written.
+
+        Without an etag the download starts again where it started in the file, if its bytes are the last ones of the file.
+        """
+        if self.request.etag or not self.request.read_offset:
+            return
+        self.file.flush()
+        if not self.file.seekable() or self.file.tell() != self.file.seek(0, os.SEEK_END):
+            raise _damaged("download cannot resume: the content has no etag")
+        self.file.seek(-self.request.read_offset, os.SEEK_END)
+        self.file.truncate()
+        self.request.read_offset = 0
+        self.digest = hashlib.sha256()
+        self.size = None
+
+    def finish(self) -> None:
+        """Sees that all is there, and gives the file its name once the disk has it."""
+        if not self.started:
+            raise _damaged("nothing arrived")
+        if self.size not in (None, self.request.read_offset):
+            raise _damaged(f"{self.request.read_offset} bytes arrived of {self.size}")
+        if self.target:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+            self.part.replace(self.target)
+
+
+def _remove_stale(target: Path) -> None:
+    """Removes the part files that killed downloads to the same file left behind. One that runs writes more often."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with contextlib.suppress(OSError):  # the next download tries again
+            if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:
+                part.unlink()
+
+
+def _damaged(text: str) -> Damaged:
+    return Damaged(text, code=grpc.StatusCode.DATA_LOSS)

@@ -1,0 +1,92 @@
+"""Requests, of plain values."""
+
+import enum
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+from uuid import UUID
+
+from easel_grpc import v1
+from easel_grpc.attempts import Limits
+from easel_grpc.values import Order, Render, State, UsageDimension, WatchUntil
+
+class ListOptions(Limits, total=False):
+    """A filter of renders, whose members must all match, and limits. owner is for operators."""
+
+    model: str
+    states: Iterable[State]
+    labels: Mapping[str, str] | None
+    owner: str
+
+
+Inputs = Mapping[str, Any] | str  # a text is JSON, and is sent as it is
+Key = str | int | UUID
+
+
+class Made(enum.Enum):
+    """Stands in place of a key: the client makes one."""
+
+    KEY = enum.auto()
+
+
+class OrderOptions(Limits, total=False):
+    """The idempotency key, the price limit and the labels of an order, and limits. Without a key the client makes one."""
+
+    key: Key | Made
+    max_cost_cents: int | None
+    labels: Mapping[str, str] | None
+
+
+Which = str | Order | Render  # a text is the id
+
+
+def id_of(which: Which) -> str:
+    return which if isinstance(which, str) else which.generation_id
+
+
+def text_of(inputs: Inputs) -> str:
+    return inputs if isinstance(inputs, str) else json.dumps(inputs, allow_nan=False)
+
+
+def key_of(key: Key | None) -> str:
+    if key is None or key == "":  # of a row that has no id yet, which types don't always tell
+        raise ValueError("an empty key can't find its order again: leave it out to have one made")
+    return str(key)
+
+
+def order(model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None) -> v1.CreateGenerationRequest:
+    return v1.CreateGenerationRequest(
+        model_id=model, inputs_json=text_of(inputs), idempotency_key=key_of(key), max_cost_cents=max_cost_cents, labels=labels or {}
+    )
+
+
+def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10) -> v1.WatchGenerationRequest:
+    request = v1.WatchGenerationRequest(generation_id=id_of(which), until=v1.WatchUntil.ValueType(until), known_etag=known_etag)
+    request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+    return request
+
+
+def watch_many(
+    which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
+) -> v1.WatchGenerationsRequest:
+    if isinstance(which, str):  # which is many texts to a type checker
+        raise TypeError("watch_many takes many renders: watch takes one")
+    request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
+    request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+    if chosen.ByteSize():
+        request.filter.CopyFrom(chosen)
+    return request
+
+
+def chosen(model: str, states: Iterable[State], labels: Mapping[str, str], owner: str) -> v1.GenerationFilter:
+    return v1.GenerationFilter(model_id=model, states=map(v1.State.ValueType, states), labels=labels, owner=owner)
+
+
+def usage(start: datetime | None, end: datetime | None, by: Iterable[UsageDimension], label: str) -> v1.ListUsageRequest:
+    request = v1.ListUsageRequest(group_by=map(v1.UsageDimension.ValueType, by), label_name=label)
+    if start:
+        request.start_time.FromDatetime(start)
+    if end:
+        request.end_time.FromDatetime(end)
+    return request

@@ -1,0 +1,289 @@
+"""What the contract says, in Python's own types: times, durations, enumerations and dictionaries.
+
+A value keeps its message as raw, with all that a newer server may have added. None is what the server has not said.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from easel_grpc import v1
+
+T = TypeVar("T")
+
+
+class Named(enum.IntEnum):
+    """An enumeration of the contract. A value of a newer server has the name unknown(9)."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Named | None":
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_, member._value_ = f"unknown({value})", value
+        return member
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class State(Named):
+    """Where a render stands. Without an end are QUEUED, RUNNING and UNRECOGNIZED."""
+
+    QUEUED = 1
+    RUNNING = 2
+    SUCCEEDED = 3
+    FAILED = 4
+    REFUNDED = 5
+    DELETED = 6
+    UNRECOGNIZED = 7
+
+
+class WatchUntil(Named):
+    """The goal of a watch: the end of a render, or the time when no money can move any more."""
+
+    TERMINAL = 1
+    SETTLED = 2
+
+
+class UpstreamCondition(Named):
+    """How the catalog answers Easel."""
+
+    HEALTHY = 1
+    THROTTLED = 2
+    UNREACHABLE = 3
+    CREDENTIAL_REJECTED = 4
+
+
+class BudgetWindow(Named):
+    """The time that a budget is for, in UTC."""
+
+    DAY = 1
+    MONTH = 2
+
+
+class UsageDimension(Named):
+    """What usage is told apart by."""
+
+    DAY = 1
+    OWNER = 2
+    CALLER = 3
+    MODEL = 4
+    LABEL = 5
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """The file that a render has made: see Client.download."""
+
+    content_type: str
+    size_bytes: int | None
+    raw: v1.FileResult = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Render:
+    """One paid render: Generation of the contract. A new state is a new Render."""
+
+    generation_id: str
+    model_id: str
+    state: State
+    upstream_status: str
+    terminal: bool
+    inputs: Mapping[str, Any] | None
+    cost_cents: int | None
+    currency_code: str
+    file: FileResult | None
+    text: str | None
+    failure_message: str
+    create_time: datetime | None
+    terminal_time: datetime | None
+    observe_time: datetime | None
+    etag: str
+    owner: str
+    caller: str
+    labels: Mapping[str, str]
+    upstream_fields: Mapping[str, Any] | None
+    omitted_fields: Sequence[str]
+    raw: v1.Generation = field(repr=False, compare=False)
+    typical_remaining: timedelta | None = None  # as the last heartbeat of its watch had it
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order that was placed. Where replayed is set, its key had been used: this is the render of the earlier order."""
+
+    key: str
+    render: Render
+    replayed: bool
+    raw: v1.CreateGenerationResponse = field(repr=False, compare=False)
+
+    @property
+    def generation_id(self) -> str:
+        return self.render.generation_id
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a render would cost now."""
+
+    price_cents: int
+    currency_code: str
+    quote_time: datetime | None
+    balance_cents: int | None
+    affordable: bool | None
+    raw: v1.Quote = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a team may spend in a window, and what it has spent."""
+
+    window: BudgetWindow
+    limit_cents: int
+    spent_cents: int
+    reserved_cents: int
+    currency_code: str
+    start_time: datetime | None
+    reset_time: datetime | None
+    raw: v1.Budget = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The balance, where the caller may see it, and the caller's budgets."""
+
+    balance_cents: int | None
+    currency_code: str
+    budgets: Sequence[Budget]
+    observe_time: datetime | None
+    upstream_fields: Mapping[str, Any] | None
+    omitted_fields: Sequence[str]
+    raw: v1.Account = field(repr=False, compare=False)
+
+
+class OutputKind(Named):
+    """The kind of the results of a model."""
+
+    FILE = 1
+    TEXT = 2
+
+
+class InputFieldType(Named):
+    """The JSON type of an input."""
+
+    STRING = 1
+    INTEGER = 2
+    NUMBER = 3
+    BOOLEAN = 4
+    OBJECT = 5
+    ARRAY = 6
+
+
+@dataclass(frozen=True)
+class InputField:
+    """One input of a model."""
+
+    name: str
+    display_name: str
+    description: str
+    type: InputFieldType | None
+    required: bool | None
+    default_value: Any
+    allowed_values: Sequence[Any]
+    minimum: float | None
+    maximum: float | None
+    upstream_fields: Mapping[str, Any] | None
+    raw: v1.InputField = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the catalog. Client.model always has its input fields."""
+
+    model_id: str
+    display_name: str
+    description: str
+    output_kind: OutputKind | None
+    input_fields: Sequence[InputField]
+    observe_time: datetime | None
+    upstream_fields: Mapping[str, Any] | None
+    omitted_fields: Sequence[str]
+    raw: v1.Model = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """What was ordered and spent, for one value of each dimension that was asked for."""
+
+    day: str
+    owner: str
+    caller: str
+    model_id: str
+    label_value: str
+    order_count: int
+    failed_count: int
+    unknown_count: int
+    cost_cents: int
+    refunded_cents: int
+    reserved_cents: int
+    unconfirmed_cents: int
+    currency_code: str
+    raw: v1.UsageRow = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Why a watch is quiet."""
+
+    observe_time: datetime | None
+    next_poll_time: datetime | None
+    upstream_condition: UpstreamCondition
+    consecutive_poll_failures: int
+    last_error: str
+    typical_remaining: timedelta | None
+    raw: v1.Heartbeat = field(repr=False, compare=False)
+
+
+_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasses__(), FileResult, Budget, InputField)}
+
+
+def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
+    """Reads a message."""
+    fields = raw.DESCRIPTOR.fields_by_name.items()
+    return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
+
+
+def _read(raw: Message, one: Any) -> Any:
+    if one.has_presence and not raw.HasField(one.name):
+        return None
+    value = getattr(raw, one.name)
+    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not say
+        return None
+    if one.enum_type:
+        return _KINDS[one.enum_type.name](value)
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return value.ToDatetime(timezone.utc)
+    if isinstance(value, Duration):
+        return value.ToTimedelta()
+    if isinstance(value, (Struct, Value)):
+        return MessageToDict(value)
+    if isinstance(value, v1.TextResult):
+        return value.text
+    if isinstance(value, Message):
+        return of(_KINDS[value.DESCRIPTOR.name], value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value if isinstance(value, (str, int, float)) else tuple(map(_plain, value))

@@ -1,0 +1,147 @@
+"""What the watches of both clients share."""
+
+import copy
+import time
+from typing import Any, Generic, TypeVar
+
+import grpc
+
+from easel_grpc import v1
+from easel_grpc.attempts import LONGEST, Attempts
+from easel_grpc.errors import Unavailable, seconds_of
+from easel_grpc.v1.reasons import WATCH_ENDS
+from easel_grpc.values import Account, Heartbeat, Render, of
+
+MOST_ETAGS = 10_000  # that a watch remembers
+MOST_KNOWN_ETAGS = 1000  # that a request may have
+SHORTEST = 1  # seconds of a heartbeat interval that the contract allows
+
+T = TypeVar("T")
+
+
+class Progress(Generic[T]):
+    """How far a watch has come, over all its streams."""
+
+    has_goal = True  # whether a stream that ends without an error ends the watch
+
+    def __init__(self, request: Any, attempts: Attempts) -> None:
+        self.request = request  # of the next stream
+        # The server refuses an interval that is too short, and is given the time to say so.
+        self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
+        self.attempts = attempts
+
+    def begin(self) -> Any:
+        """Begins a stream, and gives its request."""
+        self.began, self.asked = time.monotonic(), 0.0
+        return self.request
+
+    def take(self, message: Any) -> T | None:
+        """Gives what a message brings, where it is new to the caller."""
+        self.attempts.heard()
+        self.asked = seconds_of(message.closing.retry_delay)
+        if message.HasField("heartbeat"):
+            self.attempts.heartbeat = of(Heartbeat, message.heartbeat)
+            if self.attempts.hooks.on_heartbeat:
+                self.attempts.hooks.on_heartbeat(self.attempts.heartbeat)
+        return self.newer(message.update) if message.HasField("update") else None
+
+    def newer(self, update: Any) -> T | None:
+        """Is take, of an update. Progress resets the back-off."""
+        raise NotImplementedError
+
+    def pause(self, error: Exception | None = None) -> float:
+        """Gives the seconds before the next stream, or raises what watching again can't mend."""
+        if time.monotonic() - self.began > LONGEST:
+            self.attempts.failures = 0
+        return self.attempts.pause(error or _lost("the stream has ended before its goal"), asked=self.asked, ends=tuple(WATCH_ENDS))
+
+    def silent(self) -> Unavailable:
+        """Makes the error of a stream that has brought nothing for three heartbeats."""
+        return _lost(f"nothing came for {self.silence:g} s")
+
+
+def _lost(text: str) -> Unavailable:
+    return Unavailable(text, code=grpc.StatusCode.UNAVAILABLE)
+
+
+class GenerationProgress(Progress[Render]):
+    """Is of a watch of one generation."""
+
+    def newer(self, update: v1.GenerationUpdate) -> Render:
+        if update.generation.etag != self.request.known_etag:
+            self.attempts.failures = 0
+        self.request.known_etag = update.generation.etag
+        heartbeat = self.attempts.heartbeat
+        return of(Render, update.generation, typical_remaining=heartbeat and heartbeat.typical_remaining)
+
+
+class GenerationsProgress(Progress[Render]):
+    """Is of a watch of many generations."""
+
+    def __init__(self, request: v1.WatchGenerationsRequest, attempts: Attempts) -> None:
+        super().__init__(request, attempts)
+        self.has_goal = bool(request.generation_ids)
+        self.etags = _Etags(request)
+
+    def begin(self) -> Any:
+        self.request.known_etags.clear()
+        self.request.known_etags.update(self.etags.wanted())
+        return super().begin()
+
+    def newer(self, update: v1.GenerationUpdate) -> Render | None:
+        if not self.etags.add(update.generation):
+            return None
+        self.attempts.failures = 0
+        return of(Render, update.generation)
+
+
+class _Etags:
+    """Are those of the newest updates that a watch of many generations has had."""
+
+    def __init__(self, request: v1.WatchGenerationsRequest) -> None:
+        self.named = bool(request.generation_ids)
+        # By id, each with whether nothing more is expected. The one that changed longest ago comes first.
+        self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
+
+    def wanted(self) -> dict[str, str]:
+        """Gives the etags for the next request.
+
+        The catalog is asked about each that it does not list any more, so those are left out of which nothing
+        more is expected.
+        """
+        wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
+        return dict(wanted[-MOST_KNOWN_ETAGS:])
+
+    def add(self, generation: v1.Generation) -> bool:
+        """Remembers an update, and says whether it is new. A deleted generation that nobody named is forgotten."""
+        before, _ = self.known.get(generation.generation_id, (None, False))
+        if before == generation.etag:
+            return False
+        self.known.pop(generation.generation_id, None)
+        if self.named or generation.state != v1.State.STATE_DELETED:
+            finished = not self.named and generation.state in (v1.State.STATE_SUCCEEDED, v1.State.STATE_REFUNDED)
+            self.known[generation.generation_id] = generation.etag, finished
+        if len(self.known) > MOST_ETAGS:
+            del self.known[next(iter(self.known))]
+        return True
+
+
+class AccountProgress(Progress[Account]):
+    """Is of a watch of the account."""
+
+    has_goal = False
+    last: v1.Account | None = None
+
+    def newer(self, update: v1.AccountUpdate) -> Account | None:
+        if self.last is None or not update.initial:
+            self.attempts.failures = 0
+        last, self.last = self.last, _money(update.account)
+        return None if update.initial and self.last == last else of(Account, update.account)
+
+
+def _money(account: v1.Account) -> v1.Account:
+    """Is what of an account can change: not when it was read, nor what else the catalog says."""
+    same = copy.deepcopy(account)
+    same.ClearField("observe_time")
+    same.ClearField("upstream_fields")
+    return same
