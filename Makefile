@@ -104,6 +104,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	@mkdir -p .build/page
 	PATH='$(CURDIR)/.build/deploy:$(CURDIR)/.build/validators/bin':"$$PATH" EASEL_PICTURES='$(CURDIR)/.build/page' \
 	  $(GO) test -count=1 -timeout 15m $(filter-out ./internal/clients,$(SYSTEM)) ./internal/telemetry ./internal/content
+	$(GO) test -count=1 -timeout 15m ./cmd/easel -run EveryCommandOf
 
 # helm, the OpenTelemetry Collector with the parts that our configuration names, and readers of
 # what Kubernetes and Envoy take.

@@ -103,11 +103,14 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// programs gives the directory of what the blocks call.
+// programs returns the directory of the programs that the blocks call. With -short, grpcurl is missing.
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
 	linkProgram(t, filepath.Join(bin, "easel"))
+	if testing.Short() {
+		return bin
+	}
 	// The go command builds a tool once, and then has it in its cache.
 	command := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl")
 	command.Env = append(os.Environ(), "GOWORK=off")
@@ -139,7 +142,12 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	for _, block := range shellBlocks(t, text) {
 		tool, _, _ := strings.Cut(block[0], " ")
 		t.Run(tool, func(t *testing.T) {
-			if tool == "curl" {
+			switch tool {
+			case "grpcurl":
+				if testing.Short() {
+					t.Skip("grpcurl takes long to build: make test-system runs this block")
+				}
+			case "curl":
 				if _, err := exec.LookPath("curl"); err != nil {
 					t.Skip("there is no curl on this machine")
 				}

@@ -201,6 +201,9 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 // promtool runs Prometheus's own check in a directory.
 func promtool(t *testing.T, directory string, args ...string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it needs promtool: make test-system runs it")
+	}
 	path, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("there is no promtool on this machine: install Prometheus")
