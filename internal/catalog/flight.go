@@ -61,6 +61,10 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 		since = now
 	}
 	turn := gate.TurnOf(ctx)
+	if err := contextError(ctx); err != nil { // a list outlives its caller, so none begins for a caller that has left
+		turn.End(gate.Answer{Outcome: gate.Unused})
+		return nil, err
+	}
 	for {
 		f, serves, isOwn := l.join(ctx, c, cred, since)
 		if isOwn {
