@@ -65,7 +65,7 @@ func TestSeveralOrdersAreCountedOnATerminalAndLeaveNoLiveLineBehind(t *testing.T
 
 func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
 	t.Parallel()
-	env := startDev(t)
+	env := startDev(t, "--speed", "0.01") // the render is still queued when the interrupt comes
 	term := openTerminal(t, 100, 30)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
