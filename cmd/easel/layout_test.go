@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"internal/rawjson":          {},
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/rawjson", module + "/internal/reload", module + "/internal/watch", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
-	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", "github.com/gofrs/flock", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/", "modernc.org/sqlite"},
+	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", module + "/internal/ledger/shared", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "github.com/pressly/goose/v3", "github.com/pressly/goose/v3/lock", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 	"internal/ledger/shared":    {}, // pure
 
@@ -39,11 +39,11 @@ var allowed = map[string][]string{
 	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "github.com/felixge/httpsnoop", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
+	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/gate", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
-	"internal/telemetry":             {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/go-logr/logr", "golang.org/x/time/rate"},
+	"internal/telemetry":             {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // all of it is test code

@@ -80,7 +80,7 @@ func (l *Ledger) boundLog() {
 		return
 	}
 	l.logSeen = time.Now()
-	log, err := os.Stat(strings.TrimSuffix(l.lock.Path(), ".lock") + "-wal")
+	log, err := os.Stat(strings.TrimSuffix(l.lock.Name(), ".lock") + "-wal")
 	if err != nil || log.Size() <= logMost {
 		return
 	}

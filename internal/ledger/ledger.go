@@ -17,9 +17,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -55,7 +55,7 @@ type Ledger struct {
 	dialect  dialect
 	writes   *pool
 	reads    *pool         // of what is read outside of transactions: that of PostgreSQL is the same
-	lock     *flock.Flock  // that this process has on a file of SQLite; nil elsewhere
+	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
 	window   time.Duration // in which an order may be sent again
 	refunds  time.Duration // after a failure
 	catalog  string
@@ -172,12 +172,17 @@ func (l *Ledger) take(file string) error {
 	if err := made.Close(); err != nil {
 		return &refusal{cures["disk"], err}
 	}
-	lock := flock.New(file+".lock", flock.SetPermissions(fileMode))
-	switch taken, err := lock.TryLock(); {
-	case err != nil:
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	if err != nil {
 		return &refusal{cures["path"], err}
-	case !taken:
-		return &refusal{cures["busy"], fmt.Errorf("%s is locked", lock.Path())}
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		cure := "path"
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			cure = "busy"
+		}
+		return &refusal{cures[cure], fmt.Errorf("lock %s: %w", lock.Name(), err)}
 	}
 	l.lock = lock
 	return nil
@@ -216,7 +221,9 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	if l.lock != nil {
-		err = errors.Join(err, l.lock.Close())
+		if closed := l.lock.Close(); !errors.Is(closed, os.ErrClosed) { // a second Close is harmless
+			err = errors.Join(err, closed)
+		}
 	}
 	return err
 }

@@ -36,6 +36,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithRoutingErrorHandler(handleRoutingError),
 		runtime.WithMiddlewares(nameRoute, entrance.enter, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
+		runtime.WithStrictDeepWildcardMatching(), // /v1/models is not a model without a name
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/felixge/httpsnoop"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
@@ -131,13 +130,27 @@ func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string,
 	switch template {
 	case watchAccountPath, watchPath, watchAllPath, waitPath:
 		span.End()
-		answer := httpsnoop.Metrics{Code: http.StatusOK}
-		defer func() { endRequest(ctx, pattern+" end", answer.Code) }() // also after a panic, which breaks the connection off
-		answer.CaptureMetrics(w, serve)
+		response := &statusWriter{w, http.StatusOK}
+		defer func() { endRequest(ctx, pattern+" end", response.status) }() // also after a panic, which aborts the connection
+		serve(response)
 	default:
 		serve(w)
 	}
 }
+
+// statusWriter is a response writer that records the status.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap returns the writer that [http.ResponseController] flushes.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func endRequest(ctx context.Context, name string, status int) {
 	_, span := otel.Tracer(scope).Start(ctx, name)

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel"
@@ -68,7 +67,6 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 		return nil, nil, err
 	}
 	otel.SetErrorHandler(newErrorHandler(logger))
-	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	t := &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Failures: newFailures(logger)}
 	begin := t.begin
