@@ -85,7 +85,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 	settings := map[string]string{
 		"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_BALANCE": "3.00", "EASEL_SANDBOX_DAILY_CAP": "2c", "EASEL_SANDBOX_DB": db, "EASEL_SANDBOX_ADMIN": "true",
-		"EASEL_SANDBOX_SPEED": "100", "EASEL_SANDBOX_FAILURE_RATE": "1", "EASEL_SANDBOX_DIALECT": "refund-silent",
+		"EASEL_SANDBOX_SPEED": "100", "EASEL_SANDBOX_FAILURE_RATE": "1", "EASEL_SANDBOX_DIALECT": "keyed",
 	}
 	box, catalog := startSandbox(t, settings)
 	served, addr, rest := startServe(t, map[string]string{

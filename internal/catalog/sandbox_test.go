@@ -171,7 +171,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 			t.Errorf("created %v, terminal %v", g.CreateTime, g.TerminalTime)
 		}
 		listed, err := b.List(ctx, b.cred, time.Time{})
-		if err != nil || d.ListLimit >= 0 && len(listed.Records) != 1 {
+		if err != nil || len(listed.Records) != 1 {
 			t.Fatalf("list %+v, %v", listed, err)
 		}
 		if list := listed.Records; len(list) == 1 && !d.SparseList && list[0].Etag != g.Etag() {
@@ -255,14 +255,11 @@ func TestEveryDialectFailsAlike(t *testing.T) {
 		}
 		_, err := b.Quote(ctx, b.cred, picture, json.RawMessage(`{"prompt":"x","steps":99}`))
 		e := kind(t, err, catalog.KindInvalidInput)
-		if d.Errors <= sandbox.ErrorProblem && (len(e.Violations) != 1 || e.Violations[0].Field != "inputs.steps") {
+		if d.Errors < sandbox.ErrorText && (len(e.Violations) != 1 || e.Violations[0].Field != "inputs.steps") {
 			t.Errorf("violations %+v", e.Violations)
 		}
-		if d.Errors != sandbox.ErrorHTML && (e.Code != "INVALID_FIELD" && d.Errors != sandbox.ErrorHTML || !strings.Contains(e.Message, "steps")) {
+		if e.Code != "INVALID_FIELD" || !strings.Contains(e.Message, "steps") {
 			t.Errorf("code %q, message %q", e.Code, e.Message)
-		}
-		if strings.Contains(fmt.Sprintf("%+v", e), "<") {
-			t.Errorf("HTML is echoed: %+v", e)
 		}
 		dear := catalog.Order{ModelID: picture, Inputs: json.RawMessage(`{"prompt":"x","size":"1600x1000","quality":"fine"}`), IdempotencyKey: "dear"}
 		_, _, err = b.Post(ctx, b.cred, dear)

@@ -88,7 +88,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
 
 func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // K7
 	s := openStore(t, 1000)
-	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: 300 * time.Millisecond})
+	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(300 * time.Millisecond)})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		for slow.Fired() == 0 {
@@ -110,7 +110,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 
 func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
 	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: 200 * time.Millisecond})
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
 	var all sync.WaitGroup
 	ids := make([]string, 50)
 	for i := range ids {

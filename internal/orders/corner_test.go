@@ -109,7 +109,7 @@ func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // A11
 
 func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: 300 * time.Millisecond})
+	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
 	order := s.order("k")
 	order.MaxCostCents = new(int64(1000))
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -51,7 +51,7 @@ type Audit struct {
 // Audit reads the ledger of an API key, revoked or not.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
-	err := s.db.snapshot(func(tx link) error {
+	err := s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
 		if err != nil {
 			return err

@@ -17,9 +17,10 @@ import (
 
 // bubble is a sandbox in virtual time, called without a network.
 type bubble struct {
-	t   *testing.T
-	s   *sandbox.Sandbox
-	key string
+	t       *testing.T
+	s       *sandbox.Sandbox
+	dialect sandbox.Dialect
+	key     string
 }
 
 func openBubble(t *testing.T, cfg sandbox.Config) *bubble {
@@ -29,7 +30,7 @@ func openBubble(t *testing.T, cfg sandbox.Config) *bubble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bubble{t: t, s: s}
+	b := &bubble{t: t, s: s, dialect: cfg.Dialect}
 	b.key = b.newKey(t)
 	t.Cleanup(func() {
 		b.books()

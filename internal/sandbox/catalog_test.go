@@ -40,19 +40,16 @@ func TestPathsAndMethodsThatDoNotExist(t *testing.T) {
 		"GET /generations/a/b":      404,
 		"GET /generations/..%2Fme":  404,
 		"GET /me/":                  404,
-		"POST /me":                  405,
-		"PUT /generations":          405,
-		"DELETE /generations":       405,
-		"POST /generations/x":       405,
+		"POST /me":                  404,
+		"PUT /generations":          404,
+		"DELETE /generations":       404,
+		"POST /generations/x":       404,
 		"GET /models/detail?id=x/y": 404,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		if r := sh.do(method, path, `{}`); r.status != status {
 			t.Errorf("%s: status %d, want %d", request, r.status, status)
 		}
-	}
-	if allow := sh.do("PUT", "/generations", "").header.Get("Allow"); allow != "POST, GET" {
-		t.Errorf("Allow is %q", allow)
 	}
 }
 
@@ -258,10 +255,8 @@ func TestADeletedGenerationIsGone(t *testing.T) {
 
 func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBubble(t, sandbox.Config{RateLimit: 0.5, RateBurst: 3})
-		for range 3 {
-			b.send("GET", "/me", "").want(t, 200, "")
-		}
+		b := openBubble(t, sandbox.Config{RateLimit: 0.5})
+		b.send("GET", "/me", "").want(t, 200, "")
 		r := b.send("GET", "/me", "").want(t, 429, "RATE_LIMITED")
 		if r.header.Get("Retry-After") != "2" {
 			t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
@@ -295,14 +290,5 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 	want := map[string]int{"GET /me": 2, "GET /generations/{id}": 2, "GET /generations/{id}/content": 1, "unknown": 1}
 	if diff := cmp.Diff(want, sh.s.Requests()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestAnInvalidConfigurationIsRefusedWithEveryFault(t *testing.T) {
-	_, err := sandbox.Open(sandbox.Config{Speed: -1, FailureRate: 2, RateBurst: -1, RateRoute: "GET /elsewhere"})
-	for _, word := range []string{"Speed", "FailureRate", "RateBurst", "RateRoute"} {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v does not name %s", err, word)
-		}
 	}
 }

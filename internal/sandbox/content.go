@@ -1,89 +1,57 @@
 package sandbox
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// partSize is the size of all parts of a file but the last. A file lies in parts, so that neither a
-// render nor a download holds a whole one in memory or the writer for long.
+// partSize is the size of all parts of a stored file but the last, so that a download holds one part in memory.
 const partSize = 256 << 10
 
-// storeContent writes a file in parts. It replaces the remains of a killed process.
+// storeContent stores a file in parts. It replaces the remains of a killed process.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
 	}
-	w := &partWriter{s: s, generation: generation, sum: sha256.New()}
-	if err := write(w); err != nil {
+	var file bytes.Buffer
+	if err := write(&file); err != nil {
 		return 0, "", err
 	}
-	if err := w.flush(); err != nil {
-		return 0, "", err
+	number := 0
+	for part := range slices.Chunk(file.Bytes(), partSize) {
+		if s.ended() {
+			return 0, "", errClosing
+		}
+		if _, err := s.db.exec(`INSERT INTO content (generation, part, bytes) VALUES (?, ?, ?)`, generation, number, part); err != nil {
+			return 0, "", err
+		}
+		number++
 	}
-	return w.size, `"` + hex.EncodeToString(w.sum.Sum(nil)[:16]) + `"`, nil
+	sum := sha256.Sum256(file.Bytes())
+	return int64(file.Len()), `"` + hex.EncodeToString(sum[:16]) + `"`, nil
 }
 
 func (s *Sandbox) dropContent(generation int64) error {
-	_, err := s.db.write.exec(`DELETE FROM content WHERE generation = ?`, generation)
+	_, err := s.db.exec(`DELETE FROM content WHERE generation = ?`, generation)
 	return err
 }
 
-type partWriter struct {
-	s          *Sandbox
-	generation int64
-	number     int64
-	part       []byte
-	size       int64
-	sum        hash.Hash
-}
-
-func (w *partWriter) Write(p []byte) (int, error) {
-	all := len(p)
-	for len(p) > 0 {
-		n := min(len(p), partSize-len(w.part))
-		w.part = append(w.part, p[:n]...)
-		p = p[n:]
-		if len(w.part) == partSize {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return all, nil
-}
-
-func (w *partWriter) flush() error {
-	if w.s.ended() {
-		return errClosing
-	}
-	if len(w.part) == 0 {
-		return nil
-	}
-	w.sum.Write(w.part)
-	_, err := w.s.db.write.exec(`INSERT INTO content (generation, part, bytes) VALUES (?, ?, ?)`,
-		w.generation, w.number, w.part)
-	w.size += int64(len(w.part))
-	w.number++
-	w.part = w.part[:0]
-	return err
-}
-
-// storedFile reads a stored file.
+// storedFile is a reader of a stored file.
 type storedFile struct {
 	db         link
 	generation int64
-	number     int64 // of the part at hand
+	number     int64 // number of the loaded part
 	part       []byte
 }
 
-// ReadAt implements io.ReaderAt. One reader uses it at a time, and keeps to the size of the file.
+// ReadAt implements io.ReaderAt for one reader at a time.
 func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		if err := f.load((at + int64(n)) / partSize); err != nil {
@@ -106,9 +74,9 @@ func (f *storedFile) load(number int64) error {
 	return f.db.queryRow(`SELECT bytes FROM content WHERE generation = ? AND part = ?`, f.generation, number).Scan(&f.part)
 }
 
-// content is GET /generations/{id}/content.
+// content serves GET /generations/{id}/content.
 func (s *Sandbox) content(c *call) ([]byte, error) {
-	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
+	g, err := findGeneration(s.db.link, c.who.id, c.id())
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +86,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	case g.contentType == "":
 		return nil, &apiError{status: http.StatusNotFound, code: "NO_CONTENT", message: "This generation has no file."}
 	}
-	file := io.NewSectionReader(&storedFile{db: s.db.read.link, generation: g.id}, 0, g.contentSize)
+	file := io.NewSectionReader(&storedFile{db: s.db.link, generation: g.id}, 0, g.contentSize)
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
@@ -132,7 +100,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head.Set("Accept-Ranges", "none")
 	head.Set("Content-Length", strconv.FormatInt(g.contentSize, 10))
 	if _, err := io.Copy(c.w, file); err != nil {
-		panic(http.ErrAbortHandler) // the status is sent; only a cut connection tells the client
+		panic(http.ErrAbortHandler) // the status was sent; only an aborted connection shows the client that bytes are missing
 	}
 	return nil, nil
 }

@@ -1,45 +1,40 @@
 package sandbox
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
-// Dialect is one way to fill in what the specification leaves open. The zero value is the default
-// dialect; [Dialects] names the others.
+// Dialect is one choice of everything that the specification leaves open. The zero value is the default dialect.
+// [Dialects] lists the named ones.
 type Dialect struct {
-	// Name tells the dialects of [Dialects] apart. It has no effect.
+	// Name identifies the dialect in [Dialects]. It has no effect.
 	Name string
-	// List is the shape of GET /generations and GET /models.
-	List Shape
-	// Record is the shape of one account, model or generation.
-	Record Shape
+	// Words is a map of other spellings for members and statuses. Absent names keep the spelling of the default dialect.
+	Words map[string]string
+	// List is the shape of GET /generations and GET /models, Record that of one account, model or generation.
+	List, Record Shape
 	// Errors is the shape of error bodies.
 	Errors ErrorShape
-	// Status is the spelling of a generation's status.
-	Status StatusWords
-	// Price is the shape of the answer to a quote.
+	// Price is the shape of a quote.
 	Price PriceShape
-	// Times is the spelling of times in records.
+	// Times is the format of times in records.
 	Times TimeShape
-	// Refund is the way from a failed generation to its refund. The money moves exactly once in each.
+	// Refund is the way from a failed generation to its refund. Money is refunded exactly once in each.
 	Refund Refund
-	// KeyedModels makes the list of models an object keyed by model id.
-	KeyedModels bool
-	// KeyedFields makes the input fields an object keyed by field name.
-	KeyedFields bool
-	// NumericIDs makes generation ids JSON numbers of 16 digits.
+	// Keyed makes the list of models and the input fields objects keyed by ID and name, and allowed values objects.
+	Keyed bool
+	// NumericIDs makes generation IDs JSON numbers of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds members of many types that no client knows.
+	// ExtraMembers adds members of many types. Most of them no client knows.
 	ExtraMembers bool
-	// SnakeCase spells members created_at instead of createdAt, those of the specification included.
-	SnakeCase bool
-	// ShowRunning shows "running" once a fifth of the duration has passed.
+	// ShowRunning shows "running" after a fifth of the duration.
 	ShowRunning bool
-	// ShortFields names an invalid input "prompt" instead of "inputs.prompt" in error details.
-	ShortFields bool
-	// NoRange answers every download with the whole file.
+	// NoRange answers every download with the complete file.
 	NoRange bool
-	// SparseList leaves inputs, cost and results out of list items.
+	// SparseList omits inputs, cost and results in list items.
 	SparseList bool
-	// ListLimit is the number of generations that a list shows. 0 means 100, less than 0 an empty list.
+	// ListLimit is the number of generations in a list. Zero means 100.
 	ListLimit int
 }
 
@@ -54,45 +49,32 @@ const (
 	ShapePage               // {"items": […], "total": 2}
 )
 
-// ErrorShape is the look of an error body.
+// ErrorShape is the shape of an error body.
 type ErrorShape int
 
 // The error shapes.
 const (
 	ErrorFlat    ErrorShape = iota // {"code", "message", "details": {"field"}}
-	ErrorNested                    // the same under "error"
-	ErrorProblem                   // RFC 9457 problem+json
+	ErrorNested                    // {"error": {"code", "message", "fields": ["prompt"]}}
+	ErrorProblem                   // RFC 9457 problem+json with "errors": [{"field", "message"}]
+	ErrorKeyed                     // {"errorCode", "title", "errors": {"body.inputs.prompt": "message"}}
 	ErrorText                      // text/plain, "CODE: message"
-	ErrorHTML                      // a page
 )
 
-// StatusWords is the spelling of states.
-type StatusWords int
-
-// The spellings.
-const (
-	StatusAsSpecified StatusWords = iota
-	StatusForeign                 // pending, processing, completed, error, refunded
-	StatusUpper                   // QUEUED
-	StatusPadded                  // " Queued "
-)
-
-// PriceShape is the look of a quote.
+// PriceShape is the shape of a quote.
 type PriceShape int
 
 // The price shapes.
 const (
-	PriceCents     PriceShape = iota // {"priceCents": 12}
-	PriceCost                        // {"costCents": 12}
-	PricePlain                       // {"price": 12}
-	PriceOnlyCents                   // {"cents": 12}
-	PriceNumber                      // 12
+	PriceCents  PriceShape = iota // {"priceCents": 12}
+	PriceUnit                     // {"price": 12, "unit": "cents", "currencyCode": "EUR"}
+	PriceNumber                   // 12
 )
 
-// TimeShape is the spelling of times.
+// TimeShape is the format of times.
 type TimeShape int
 
-// The spellings of times.
+// The time formats.
 const (
 	TimeRFC3339 TimeShape = iota
 	TimeUnix              // seconds, a number
@@ -105,36 +87,53 @@ type Refund int
 
 // The ways to a refund.
 const (
-	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the
-	// transaction that makes it "refunded".
+	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the transaction
+	// that makes it "refunded".
 	RefundLater Refund = iota
-	// RefundAtOnce goes straight to "refunded", which books the refund.
+	// RefundAtOnce shows "refunded" without "failed" before it.
 	RefundAtOnce
-	// RefundSilent stays "failed" for good. The refund is booked in the transaction that makes it "failed".
+	// RefundSilent shows "failed" forever. The refund is booked in the transaction that makes it "failed".
 	RefundSilent
 )
 
-// Dialects returns every named dialect, the default one first. A client that reads all of them
-// correctly has met each switch at least once.
+// Dialects returns the named dialects, the default one first. Together they use each switch, and each table in the
+// reading rules of the catalog client.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},
-		{Name: "named", List: ShapeNamed, Record: ShapeNamed, Errors: ErrorNested, Price: PriceCost, ShortFields: true},
-		{Name: "data", List: ShapeData, Record: ShapeData, Errors: ErrorProblem, Price: PricePlain, ExtraMembers: true},
-		{Name: "page", List: ShapePage, Errors: ErrorNested, Price: PriceOnlyCents, Times: TimeUnix},
-		{Name: "numbers", NumericIDs: true, Price: PriceNumber, Times: TimeUnixMilli},
-		{Name: "foreign", Status: StatusForeign, ShowRunning: true, Errors: ErrorText},
-		{Name: "upper", Status: StatusUpper, ShowRunning: true, Errors: ErrorHTML, Refund: RefundAtOnce},
-		{Name: "padded", Status: StatusPadded, Times: TimeAbsent, Refund: RefundSilent},
-		{Name: "snake", SnakeCase: true, List: ShapeNamed, ExtraMembers: true},
-		{Name: "keyed", KeyedModels: true, KeyedFields: true, Record: ShapeNamed},
-		{Name: "refund-at-once", Refund: RefundAtOnce},
-		{Name: "refund-silent", Refund: RefundSilent},
-		{Name: "no-range", NoRange: true, ShowRunning: true},
-		{Name: "sparse-list", SparseList: true, List: ShapeData},
-		{Name: "short-list", ListLimit: 2},
-		{Name: "empty-list", ListLimit: -1, List: ShapePage},
+		{
+			Name: "named", List: ShapeNamed, Record: ShapeNamed, Errors: ErrorNested, Refund: RefundAtOnce, ShowRunning: true,
+			Words: words("balanceCents=balance_cents inputFields=input_fields modelId=model_id costCents=charged_cents createdAt=created_at " +
+				"finishedAt=finished_at contentUrl=content_url textOutput=text_output failureReason=failure_reason priceCents=price_cents"),
+		},
+		{
+			Name: "data", List: ShapeData, Record: ShapeData, Errors: ErrorProblem, Times: TimeUnix, ExtraMembers: true, ShowRunning: true,
+			Words: words("queued=pending running=processing succeeded=completed failed=error status=state inputFields=parameters label=title"),
+		},
+		{
+			Name: "page", List: ShapePage, Record: ShapePage, Errors: ErrorKeyed, Price: PriceUnit, Times: TimeUnixMilli, NoRange: true,
+			Words: words("id=generationId modelId=model inputs=input contentUrl=downloadUrl description=summary"),
+		},
+		{
+			Name: "keyed", Keyed: true, NumericIDs: true, Errors: ErrorText, Price: PriceNumber, Refund: RefundSilent, ShowRunning: true,
+			Words: words("queued=QUEUED running=RUNNING succeeded=SUCCEEDED failed=FAILED refunded=REFUNDED required=optional enum=options"),
+		},
+		{
+			Name: "sparse", SparseList: true, ListLimit: 2, Times: TimeAbsent,
+			Words: map[string]string{"queued": " Queued ", "succeeded": " Succeeded ", "failed": " Failed ", "refunded": " Refunded "},
+		},
 	}
 }
 
-func (d Dialect) listLimit() int { return max(cmp.Or(d.ListLimit, 100), 0) }
+// words parses pairs of a name and its spelling.
+func words(pairs string) map[string]string {
+	all := map[string]string{}
+	for pair := range strings.FieldsSeq(pairs) {
+		name, word, _ := strings.Cut(pair, "=")
+		all[name] = word
+	}
+	return all
+}
+
+// Word returns the spelling of a member or status.
+func (d Dialect) Word(name string) string { return cmp.Or(d.Words[name], name) }

@@ -1,64 +1,58 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
-	"html"
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // record is a JSON object before it is spelled in a dialect.
 type record map[string]any
 
-// account is the answer of GET /me.
+// account returns the body of GET /me.
 func (d Dialect) account(who account, balance, spent int64) []byte {
 	out := record{"name": who.name, "balanceCents": balance, "currency": "EUR", "spentTodayCents": spent}
 	if who.dailyCap > 0 {
 		out["dailyCapCents"] = who.dailyCap
 	}
+	if d.ExtraMembers {
+		out["accountId"], out["organization"] = who.id, record{"id": "org_7", "name": "Studio"}
+	}
 	return d.wrap("account", d.spell(out))
 }
 
-// models is the answer of GET /models: every model without its input fields.
+// models returns the body of GET /models: every model without its input fields.
 func (d Dialect) models(list []*model) []byte {
-	if d.KeyedModels {
-		keyed := record{}
-		for _, m := range list {
-			keyed[m.id] = d.spell(d.model(m))
-		}
-		return encode(keyed)
-	}
-	items := make([]record, 0, len(list))
+	keyed, items := record{}, make([]record, 0, len(list))
 	for _, m := range list {
-		items = append(items, d.spell(d.model(m)))
+		one := record{"id": m.id, "name": m.name, d.Word("description"): m.description, "type": m.kind}
+		keyed[m.id], items = one, append(items, one)
+	}
+	if d.Keyed {
+		return encode(keyed)
 	}
 	return d.wrapList("models", items)
 }
 
-func (d Dialect) model(m *model) record {
-	return record{"id": m.id, "name": m.name, "description": m.description, "type": m.kind}
-}
-
+// modelDetail returns the body of GET /models/detail.
 func (d Dialect) modelDetail(m *model) []byte {
-	out := d.model(m)
-	out["inputFields"] = d.fields(m.fields)
-	return d.wrap("model", d.spell(out))
+	return d.wrap("model", record{
+		"id": m.id, "name": m.name, d.Word("description"): m.description, "type": m.kind, d.Word("inputFields"): d.fields(m.fields),
+	})
 }
 
 func (d Dialect) fields(fields []field) any {
 	keyed, list := record{}, make([]record, 0, len(fields))
 	for _, f := range fields {
 		one := d.field(f)
-		list = append(list, one)
-		if d.KeyedFields {
-			keyed[f.name] = one
+		keyed[f.name], list = one, append(list, one)
+		if d.Keyed {
 			delete(one, "name")
 		}
 	}
-	if d.KeyedFields {
+	if d.Keyed {
 		return keyed
 	}
 	return list
@@ -66,11 +60,14 @@ func (d Dialect) fields(fields []field) any {
 
 func (d Dialect) field(f field) record {
 	out := record{"name": f.name, "label": f.label, "description": f.help, "type": f.kind, "required": f.required}
+	if d.Word("required") == "optional" {
+		out["required"] = !f.required
+	}
 	if f.def != nil {
 		out["default"] = f.def
 	}
 	if f.allowed != nil {
-		out["enum"] = f.allowed
+		out["enum"] = d.allowed(f.allowed)
 	}
 	low, high := "min", "max"
 	switch f.kind {
@@ -80,10 +77,10 @@ func (d Dialect) field(f field) record {
 		low, high = "minItems", "maxItems"
 	}
 	if f.min != nil {
-		out[low] = jsonNumber(*f.min)
+		out[low] = *f.min
 	}
 	if f.max != nil {
-		out[high] = jsonNumber(*f.max)
+		out[high] = *f.max
 	}
 	if f.items != nil {
 		out["items"] = d.field(*f.items)
@@ -91,49 +88,55 @@ func (d Dialect) field(f field) record {
 	if f.props != nil {
 		out["properties"] = d.fields(f.props)
 	}
-	return out
+	return d.spell(out)
 }
 
-// jsonNumber keeps large integers free of exponents.
-func jsonNumber(v float64) json.Number {
-	if v >= 1<<63 {
-		return "9223372036854775807"
+func (d Dialect) allowed(values []string) any {
+	if !d.Keyed {
+		return values
 	}
-	return json.Number(strings.TrimSuffix(fmt.Sprintf("%.6g", v), ".0"))
+	objects := make([]record, len(values))
+	for i, value := range values {
+		objects[i] = record{"value": value, "label": strings.ToUpper(value)}
+	}
+	return objects
 }
 
+// price returns the body of POST /quote.
 func (d Dialect) price(cents int64) []byte {
 	switch d.Price {
-	case PriceCost:
-		return encode(d.spell(record{"costCents": cents, "currency": "EUR"}))
-	case PricePlain:
-		return encode(record{"price": cents})
-	case PriceOnlyCents:
-		return encode(record{"cents": cents})
+	case PriceUnit:
+		return encode(record{"price": cents, "unit": "cents", "currencyCode": "EUR"})
 	case PriceNumber:
 		return encode(cents)
 	}
-	return encode(d.spell(record{"priceCents": cents}))
+	return d.wrap("quote", d.spell(record{"priceCents": cents}))
 }
 
 func (d Dialect) generation(g generation, base string) []byte {
-	return d.wrap("generation", d.generationRecord(g, base, false))
+	return d.wrap("generation", d.spell(d.members(g, base)))
 }
 
 func (d Dialect) generations(list []generation, base string) []byte {
 	items := make([]record, 0, len(list))
 	for _, g := range list {
-		items = append(items, d.generationRecord(g, base, d.SparseList))
+		one := d.members(g, base)
+		if d.SparseList {
+			for _, name := range []string{"inputs", "costCents", "contentUrl", "textOutput", "failureReason"} {
+				delete(one, name)
+			}
+		}
+		items = append(items, d.spell(one))
 	}
 	return d.wrapList("generations", items)
 }
 
-func (d Dialect) generationRecord(g generation, base string, sparse bool) record {
+// members returns the members of a generation by their default names.
+func (d Dialect) members(g generation, base string) record {
 	out := record{
-		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID,
-		"status": d.status(g),
+		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" {
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // an earlier run may have had another dialect
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -154,35 +157,18 @@ func (d Dialect) generationRecord(g generation, base string, sparse bool) record
 	if d.ExtraMembers {
 		out["region"], out["priority"], out["labels"] = "eu-central", 3.5, []string{"a", "b"}
 		out["parent"], out["cached"], out["billing"] = nil, false, record{"vat": 19, "invoice": record{"id": 7}}
-	}
-	if sparse {
-		for _, name := range []string{"inputs", "costCents", "contentUrl", "textOutput", "failureReason"} {
-			delete(out, name)
+		if g.contentType != "" {
+			out["contentType"], out["sizeBytes"] = g.contentType, g.contentSize
 		}
 	}
-	return d.spell(out)
-}
-
-var foreignStates = map[string]string{
-	stateQueued: "pending", "running": "processing", stateSucceeded: "completed", stateFailed: "error",
+	return out
 }
 
 func (d Dialect) status(g generation) string {
-	state := g.state
-	if d.ShowRunning && state == stateQueued && time.Now().UnixNano() >= g.starts {
-		state = "running"
+	if d.ShowRunning && g.state == stateQueued && time.Now().UnixNano() >= g.starts {
+		return d.Word("running")
 	}
-	switch d.Status {
-	case StatusForeign:
-		if word, ok := foreignStates[state]; ok {
-			return word
-		}
-	case StatusUpper:
-		return strings.ToUpper(state)
-	case StatusPadded:
-		return " " + strings.ToUpper(state[:1]) + state[1:] + " "
-	}
-	return state
+	return d.Word(g.state)
 }
 
 func (d Dialect) time(nanos int64) any {
@@ -196,7 +182,7 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap is the text of a record in its shape.
+// wrap returns the JSON of a record in the shape of the dialect.
 func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
@@ -207,7 +193,7 @@ func (d Dialect) wrap(name string, one record) []byte {
 	return encode(one)
 }
 
-// wrapList is the text of records in the shape of a list.
+// wrapList returns the JSON of records in the shape of the dialect.
 func (d Dialect) wrapList(name string, items []record) []byte {
 	switch d.List {
 	case ShapeNamed:
@@ -220,58 +206,43 @@ func (d Dialect) wrapList(name string, items []record) []byte {
 	return encode(items)
 }
 
-// spell turns the members of a record to snake case where the dialect says so. The inputs inside keep
-// the names that the caller gave them.
+// spell renames the members of a record. The inputs in it keep the names of the caller.
 func (d Dialect) spell(in record) record {
-	if !d.SnakeCase {
-		return in
-	}
 	out := make(record, len(in))
 	for name, v := range in {
-		out[snake(name)] = v
+		out[d.Word(name)] = v
 	}
 	return out
 }
 
-func snake(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
-
-// failure is an error body with its content type.
+// failure returns an error body with its content type.
 func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
-	flat := record{"code": e.code, "message": e.message}
-	if e.field != "" {
-		field := e.field
-		if d.ShortFields {
-			field = strings.TrimPrefix(field, "inputs.")
+	out := record{"code": e.code, "message": e.message}
+	detail := func(name string, value any) {
+		if e.field != "" {
+			out[name] = value
 		}
-		flat["details"] = record{"field": field}
 	}
 	switch d.Errors {
 	case ErrorNested:
-		return "application/json", encode(record{"error": flat})
+		detail("fields", []string{strings.TrimPrefix(e.field, "inputs.")})
+		out = record{"error": out}
 	case ErrorProblem:
-		delete(flat, "message")
-		flat["type"], flat["title"], flat["status"], flat["detail"] = "about:blank", http.StatusText(e.status), e.status, e.message
-		return "application/problem+json", encode(flat)
+		out = record{"code": e.code, "type": "about:blank", "title": http.StatusText(e.status), "status": e.status, "detail": e.message}
+		detail("errors", []record{{"field": e.field, "message": e.message}})
+		return "application/problem+json", encode(out)
+	case ErrorKeyed:
+		out = record{"errorCode": e.code, "title": e.message}
+		detail("errors", record{"body." + e.field: e.message})
 	case ErrorText:
 		return "text/plain; charset=utf-8", []byte(e.code + ": " + e.message + "\n")
-	case ErrorHTML:
-		page := fmt.Sprintf("<!doctype html><title>%d %s</title><h1>%s</h1><p>%s</p>\n", e.status,
-			http.StatusText(e.status), e.code, html.EscapeString(e.message))
-		return "text/html; charset=utf-8", []byte(page)
+	default:
+		detail("details", record{"field": e.field})
 	}
-	return "application/json", encode(flat)
+	return "application/json", encode(out)
 }
 
-// encode cannot fail: the records hold strings, numbers and inputs that were JSON when they came.
+// encode returns JSON. It cannot fail: records hold strings, numbers and inputs that were JSON in the request.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -279,3 +250,6 @@ func encode(v any) []byte {
 	}
 	return text
 }
+
+// listLimit returns the number of generations in a list.
+func (d Dialect) listLimit() int { return cmp.Or(d.ListLimit, 100) }

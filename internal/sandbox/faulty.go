@@ -3,12 +3,10 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -16,26 +14,26 @@ import (
 func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {
-		s.sleep(f.Delay, nil)
+		s.sleep(time.Duration(f.Delay), nil)
 	}
 	if !f.answers() {
-		s.alterAnswer(f, w, r, serve)
+		s.alterResponse(f, w, r, serve)
 		return
 	}
 	if f.AfterCommit {
-		serve(&bufferedAnswer{head: http.Header{}}, r) // nobody will see it
+		serve(&buffer{head: http.Header{}}, r) // no client receives it
 	}
-	s.answer(f, w, r)
+	s.respond(f, w, r)
 }
 
-// answer is the fault's own answer.
-func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
+// respond sends the response of the fault itself.
+func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
 	case f.Hang:
 		select {
 		case <-r.Context().Done():
-		case <-s.done:
+		case <-s.life.Done():
 		}
 		panic(http.ErrAbortHandler)
 	case f.Reset:
@@ -44,7 +42,11 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", f.Redirect)
 		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Oversize > 0:
-		oversize(w, cmp.Or(f.Status, http.StatusOK), f.Oversize)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		write(w, []byte(`"`))
+		_, _ = io.CopyN(w, letters{}, f.Oversize) // the client may be gone
+		write(w, []byte(`"`))
 	default:
 		if w.Header().Get("Content-Type") == "" {
 			w.Header().Set("Content-Type", "application/json")
@@ -54,8 +56,19 @@ func (s *Sandbox) answer(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bufferBody reads the request's body now, so that the handler finds it even if the client leaves. A server
-// also notices a leaving client only once the body is read.
+// letters is a reader without an end.
+type letters struct{}
+
+// Read implements io.Reader.
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// bufferBody reads the body of a request, so that the handler has it even if the client disconnects. A server notices
+// a client that disconnects only after it has read the body.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -63,77 +76,88 @@ func bufferBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a time. The end of the sandbox ends it, and so does gone, if it is given.
+// sleep waits for a duration, until the sandbox is closed, or until gone is closed, if it is not nil.
 func (s *Sandbox) sleep(d time.Duration, gone <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-gone:
-	case <-s.done:
+	case <-s.life.Done():
 	}
 }
 
-// reset cuts the connection at once, unsent bytes included.
+// reset cuts the connection, including unsent bytes.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // HTTP/2
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // without it the client sees an orderly end, which also is a lost answer
+		_ = tcp.SetLinger(0) // without it the client sees an orderly end, which also is a lost response
 	}
 	_ = conn.Close()
 }
 
-// oversize streams one JSON string.
-func oversize(w http.ResponseWriter, status int, size int64) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	block := []byte(strings.Repeat("x", 32<<10))
-	_, err := io.WriteString(w, `"`)
-	for size > 0 && err == nil {
-		var n int
-		n, err = w.Write(block[:min(size, int64(len(block)))])
-		size -= int64(n)
-	}
-	if err == nil {
-		write(w, []byte(`"`))
-	}
-}
-
-// write sends a part of an answer. It ignores errors, as the client may have gone.
+// write sends a part of a response. It ignores errors, because the client may be gone.
 func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
-// alterAnswer sends the handler's own answer, altered by the fault.
-func (s *Sandbox) alterAnswer(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	b := &faultyWriter{s: s, f: f, w: w, r: r, untilCut: f.CutAfter, lengthLeft: -1}
-	if f.Set == nil {
-		serve(b, r)
-		b.finish()
-		return
-	}
-	kept := &bufferedAnswer{head: w.Header(), status: http.StatusOK}
+// alterResponse sends the response of the handler, altered by the fault.
+func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	kept := &buffer{head: w.Header(), status: http.StatusOK}
 	serve(kept, r)
-	body := changed(kept.body.Bytes(), f.Set)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	b.WriteHeader(kept.status)
-	write(b, body)
-	b.finish()
+	f.addHeader(w.Header())
+	body := kept.body.Bytes()
+	if f.Set != nil {
+		body = changed(body, f.Set)
+	}
+	if w.Header().Get("Content-Length") != "" {
+		length := max(len(body)+int(f.ContentLengthDelta), 0)
+		w.Header().Set("Content-Length", strconv.Itoa(length))
+		body = body[:min(length, len(body))] // the server sends no more than it promised
+	}
+	w.WriteHeader(kept.status)
+	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
+		s.send(f, w, r, body[:cut])
+		_ = http.NewResponseController(w).Flush() // the connection ends either way
+		panic(http.ErrAbortHandler)
+	}
+	s.send(f, w, r, body)
 }
 
-// bufferedAnswer holds an answer back, so that it can be changed.
-type bufferedAnswer struct {
+// send sends a body, at the rate of the fault if it has one.
+func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
+	if f.Drip == 0 {
+		write(w, body)
+		return
+	}
+	pause := time.Duration(float64(time.Second) / f.Drip)
+	for i := range body {
+		write(w, body[i:i+1])
+		if err := http.NewResponseController(w).Flush(); err != nil || r.Context().Err() != nil {
+			return
+		}
+		s.sleep(pause, r.Context().Done())
+	}
+}
+
+// buffer is a response writer that keeps a response, so that it can be changed.
+type buffer struct {
 	head   http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (k *bufferedAnswer) Header() http.Header         { return k.head }
-func (k *bufferedAnswer) WriteHeader(status int)      { k.status = status }
-func (k *bufferedAnswer) Write(p []byte) (int, error) { return k.body.Write(p) }
+// Header implements [http.ResponseWriter].
+func (b *buffer) Header() http.Header { return b.head }
 
-// changed sets members of a JSON object, or of the objects in a JSON array. Other bodies stay as they are.
+// WriteHeader implements [http.ResponseWriter].
+func (b *buffer) WriteHeader(status int) { b.status = status }
+
+// Write implements [http.ResponseWriter].
+func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
+
+// changed sets members of a JSON object, or of the objects in a JSON array. Other bodies stay unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {
@@ -154,89 +178,5 @@ func changed(body []byte, set map[string]any) []byte {
 			}
 		}
 	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return body
-	}
-	return out
-}
-
-// faultyWriter is a response writer that sends a wrong length, sends slowly, or cuts.
-type faultyWriter struct {
-	s          *Sandbox
-	f          *Fault
-	w          http.ResponseWriter
-	r          *http.Request
-	untilCut   int64 // until the cut
-	lengthLeft int64 // of the promised Content-Length, where it is less than the truth; else negative
-	sent       bool
-}
-
-func (b *faultyWriter) Header() http.Header { return b.w.Header() }
-
-func (b *faultyWriter) WriteHeader(status int) {
-	if b.sent {
-		return
-	}
-	b.sent = true
-	b.f.addHeader(b.w.Header())
-	if size, err := strconv.ParseInt(b.w.Header().Get("Content-Length"), 10, 64); err == nil && b.f.ContentLengthDelta != 0 {
-		size = max(size+b.f.ContentLengthDelta, 0)
-		b.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-		if b.f.ContentLengthDelta < 0 {
-			b.lengthLeft = size
-		}
-	}
-	b.w.WriteHeader(status)
-}
-
-func (b *faultyWriter) Write(p []byte) (int, error) {
-	b.WriteHeader(http.StatusOK)
-	if b.f.Cut && int64(len(p)) >= b.untilCut {
-		_, _ = b.send(p[:b.untilCut]) // the connection ends either way
-		b.cut()
-	}
-	b.untilCut -= int64(len(p))
-	if b.lengthLeft < 0 {
-		return b.send(p)
-	}
-	n, err := b.send(p[:min(int64(len(p)), b.lengthLeft)]) // the server refuses to send more than was promised
-	b.lengthLeft -= int64(n)
-	if err != nil {
-		return n, err
-	}
-	return len(p), nil
-}
-
-// cut ends the connection, after the bytes that were written before.
-func (b *faultyWriter) cut() {
-	_ = http.NewResponseController(b.w).Flush() // the connection ends either way
-	panic(http.ErrAbortHandler)
-}
-
-// finish cuts an answer without a body, for which Write was never called.
-func (b *faultyWriter) finish() {
-	if b.f.Cut && b.untilCut == 0 {
-		b.cut()
-	}
-}
-
-func (b *faultyWriter) send(p []byte) (int, error) {
-	if b.f.Drip == 0 {
-		return b.w.Write(p)
-	}
-	pause := time.Duration(float64(time.Second) / b.f.Drip)
-	for i := range p {
-		if _, err := b.w.Write(p[i : i+1]); err != nil {
-			return i, err
-		}
-		if err := http.NewResponseController(b.w).Flush(); err != nil {
-			return i, err
-		}
-		b.s.sleep(pause, b.r.Context().Done())
-		if b.r.Context().Err() != nil {
-			return i, b.r.Context().Err()
-		}
-	}
-	return len(p), nil
+	return encode(v)
 }

@@ -99,7 +99,7 @@ func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
 	}
-	_, err := tx.exec(`UPDATE generations SET key_scope = -id WHERE key_scope >= 0 AND created_at <= ?`, s.cfg.Now().Add(-s.cfg.Repeats.Forget).UnixNano())
+	_, err := tx.exec(`UPDATE generations SET key_scope = -id WHERE key_scope >= 0 AND created_at <= ?`, time.Now().Add(-s.cfg.Repeats.Forget).UnixNano())
 	return err
 }
 
@@ -119,7 +119,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	now := time.Now()
 	g := generation{
 		account: who.id, publicID: "gen_" + s.random.token(20), hash: o.hash, model: o.model.id, inputs: o.inputs,
-		cost: o.price, state: stateQueued, created: s.cfg.Now().UnixNano(),
+		cost: o.price, state: stateQueued, created: time.Now().UnixNano(),
 		starts: now.Add(takes / 5).UnixNano(), due: now.Add(takes).UnixNano(),
 	}
 	if s.cfg.Dialect.NumericIDs {
@@ -148,7 +148,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 
 // recent lists the generations of an account, the newest first.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
-	err = s.db.read.each(func(rows *sql.Rows) error {
+	err = s.db.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
 		list = append(list, g)
 		return err
@@ -173,7 +173,7 @@ func (s *Sandbox) delete(account int64, publicID string) error {
 			}
 		}
 		if _, err := tx.exec(`UPDATE generations SET deleted_at = ?, due_at = NULL, state = ? WHERE id = ?`,
-			s.cfg.Now().UnixNano(), state, g.id); err != nil {
+			time.Now().UnixNano(), state, g.id); err != nil {
 			return err
 		}
 		_, err = tx.exec(`DELETE FROM content WHERE generation = ?`, g.id)

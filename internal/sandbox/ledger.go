@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"time"
 )
 
 const (
@@ -31,7 +32,7 @@ func readAccountState(from link, account int64) (accountState, error) {
 }
 
 // today is the calendar day of the daily cap, in UTC.
-func (s *Sandbox) today() string { return s.cfg.Now().UTC().Format("2006-01-02") }
+func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
 
 // spentToday is the sum of the charges of the current day. Refunds do not lower it.
 func (s *Sandbox) spentToday(a accountState) int64 {
@@ -103,6 +104,6 @@ func (s *Sandbox) addEntry(tx link, account int64, kind string, cents, generatio
 	_, err = tx.exec(`INSERT INTO ledger (account, kind, cents, balance, day, day_charges, generation, note, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		account, kind, cents, a.balance+cents, s.today(), dayCharges,
-		sql.NullInt64{Int64: generation, Valid: generation != 0}, note, s.cfg.Now().UnixNano())
+		sql.NullInt64{Int64: generation, Valid: generation != 0}, note, time.Now().UnixNano())
 	return err
 }

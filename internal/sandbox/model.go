@@ -149,9 +149,8 @@ var catalog = []*model{
 			{name: "title", label: "Title", kind: "boolean", def: true, help: "Begin with a title."},
 			seedField,
 		},
-		price: func(v paint.Values) int64 { return 2*v.Integer("paragraphs") + int64(len(v.Text("prompt")))/100 },
-		pace:  durations{median: 5 * time.Second, sigma: 0.4},
-
+		price:  func(v paint.Values) int64 { return 2*v.Integer("paragraphs") + int64(len(v.Text("prompt")))/100 },
+		pace:   durations{median: 5 * time.Second, sigma: 0.4},
 		render: paint.Essay,
 	},
 }

@@ -2,9 +2,11 @@ package sandbox_test
 
 import (
 	"net/http"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // buy posts a haiku under an API key and an idempotency key, and gives the id of what it got.
@@ -81,20 +83,22 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 	}
 }
 
-func TestACatalogMayForgetIdempotencyKeys(t *testing.T) {
-	begin, passed := time.Now(), atomic.Int64{}
-	cfg := fast()
-	cfg.Now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
-	cfg.Repeats.Forget = time.Hour
-	sh := open(t, cfg)
-	first := sh.buy(sh.key, "k", http.StatusCreated)
-	passed.Store(int64(time.Hour - time.Second))
-	if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
-		t.Errorf("within the hour it gave %s, want %s", again, first)
-	}
-	passed.Store(int64(time.Hour + time.Second))
-	if again := sh.buy(sh.key, "k", http.StatusCreated); again == first {
-		t.Error("the key is remembered after the hour")
-	}
-	sh.key = sh.newKey(0) // whose books are right
+func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBubble(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
+		key := b.key
+		first := b.create(haiku, "Idempotency-Key", "k")
+		time.Sleep(time.Hour - time.Second)
+		if again := b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; again != first {
+			t.Errorf("within the hour the repeat is %s, want %s", again, first)
+		}
+		time.Sleep(2 * time.Second)
+		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
+			t.Error("the key is known after the hour")
+		}
+		b.key = b.newKey(t) // its ledger passes the audit, that of the other key has two charges
+		if books, err := b.s.Audit(t.Context(), key); err != nil || books.ChargesByIdempotencyKey["k"] != 2 {
+			t.Errorf("charges %v, %v", books.ChargesByIdempotencyKey, err)
+		}
+	})
 }

@@ -10,80 +10,77 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // maxBody is the size of the largest request body, in bytes.
 const maxBody = 1 << 20
 
-// call is one request on its way through a handler.
+// call is a request of an account.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	body []byte
-	id   string // the generation in the path
 	who  account
 
-	status int // of the answer; 0 is 200
+	status int // status of the response; 0 means 200
 }
 
-// handler gives the body of its answer, or nil where it has sent the answer itself.
+// id returns the ID of the generation in the path.
+func (c *call) id() string { return c.r.PathValue("id") }
+
+// handler returns the body of a response, or nil if it has sent the response itself.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// route is the route of a request. A path without a handler is unknown.
-type route struct {
-	template string // such as "GET /generations/{id}"; "unknown" without a handler
-	handle   handler
-	id       string
-	allowed  []string // methods of the path
-}
+// unknownRoute is the name of all paths and methods that the specification does not have.
+const unknownRoute = "unknown"
 
-// routes is section 4 of the specification.
+// routes is the list of routes in section 4 of the specification.
 var routes = []struct {
-	method, path string
-	handle       handler
+	template string
+	handle   handler
 }{
-	{"GET", "/me", (*Sandbox).me},
-	{"GET", "/models", (*Sandbox).models},
-	{"GET", "/models/detail", (*Sandbox).modelDetail},
-	{"POST", "/quote", (*Sandbox).quote},
-	{"POST", "/generations", (*Sandbox).createGeneration},
-	{"GET", "/generations", (*Sandbox).listGenerations},
-	{"GET", "/generations/{id}", (*Sandbox).getGeneration},
-	{"GET", "/generations/{id}/content", (*Sandbox).content},
-	{"DELETE", "/generations/{id}", (*Sandbox).deleteGeneration},
+	{"GET /me", (*Sandbox).me},
+	{"GET /models", (*Sandbox).models},
+	{"GET /models/detail", (*Sandbox).modelDetail},
+	{"POST /quote", (*Sandbox).quote},
+	{"POST /generations", (*Sandbox).createGeneration},
+	{"GET /generations", (*Sandbox).listGenerations},
+	{"GET /generations/{id}", (*Sandbox).getGeneration},
+	{"GET /generations/{id}/content", (*Sandbox).content},
+	{"DELETE /generations/{id}", (*Sandbox).deleteGeneration},
 }
 
-func findRoute(r *http.Request) route {
-	to := route{template: "unknown"}
-	path, inside := strings.CutPrefix(r.URL.Path, BasePath)
-	if !inside {
-		return to
+func routeTemplates() []string {
+	list := make([]string, 0, len(routes))
+	for _, r := range routes {
+		list = append(list, r.template)
 	}
-	for _, known := range routes {
-		id, ok := matchPath(known.path, path)
-		if !ok {
-			continue
-		}
-		to.allowed = append(to.allowed, known.method)
-		if known.method == r.Method {
-			to.template, to.handle, to.id = known.method+" "+known.path, known.handle, id
-		}
-	}
-	return to
+	return list
 }
 
-// matchPath compares a path with a template in which {id} stands for one segment.
-func matchPath(template, path string) (id string, ok bool) {
-	before, after, hasID := strings.Cut(template, "{id}")
-	if !hasID {
-		return "", template == path
+// newMux returns the routes below [BasePath].
+func (s *Sandbox) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, to := range routes {
+		mux.HandleFunc(strings.Replace(to.template, " ", " "+BasePath, 1), func(w http.ResponseWriter, r *http.Request) {
+			s.serve(&call{w: w, r: r}, to.template, to.handle)
+		})
 	}
-	rest, ok := strings.CutPrefix(path, before)
-	if !ok {
-		return "", false
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		s.writeError(w, &apiError{status: http.StatusNotFound, code: "NOT_FOUND", message: "There is no such path with this method."})
+	})
+	return mux
+}
+
+// template returns the template of the route of a request.
+func (s *Sandbox) template(r *http.Request) string {
+	_, pattern := s.mux.Handler(r)
+	if template := strings.Replace(pattern, BasePath, "", 1); template != "/" {
+		return template
 	}
-	id, ok = strings.CutSuffix(rest, after)
-	return id, ok && id != "" && !strings.Contains(id, "/")
+	return unknownRoute
 }
 
 // apiError is an error of the catalog as a client sees it.
@@ -96,38 +93,29 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
 
-// serve authenticates and limits a request, reads the body, and runs the handler.
-func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, to route) {
-	c := &call{w: w, r: r, id: to.id}
-	if err := s.admit(c, to); err != nil {
-		s.writeError(w, err)
-		return
+// serve authenticates and limits a request, reads its body, and runs the handler.
+func (s *Sandbox) serve(c *call, template string, handle handler) {
+	err := s.admit(c, template)
+	var body []byte
+	if err == nil {
+		body, err = handle(s, c)
 	}
-	body, err := to.handle(s, c)
-	if err != nil {
-		s.writeError(w, err)
-		return
-	}
-	if body != nil {
-		send(w, cmp.Or(c.status, http.StatusOK), "application/json", body)
+	switch {
+	case err != nil:
+		s.writeError(c.w, err)
+	case body != nil:
+		send(c.w, cmp.Or(c.status, http.StatusOK), "application/json", body)
 	}
 }
 
-func (s *Sandbox) admit(c *call, to route) (err error) {
+func (s *Sandbox) admit(c *call, template string) (err error) {
 	if s.ended() {
 		return &apiError{status: http.StatusServiceUnavailable, code: "CLOSING", message: "The catalog is closing."}
-	}
-	if to.handle == nil && len(to.allowed) == 0 {
-		return &apiError{status: http.StatusNotFound, code: "NOT_FOUND", message: "There is no such path."}
 	}
 	if c.who, err = s.authenticate(c.r); err != nil {
 		return err
 	}
-	if to.handle == nil {
-		c.w.Header().Set("Allow", strings.Join(to.allowed, ", "))
-		return &apiError{status: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method."}
-	}
-	if wait := s.wait(c.who, to); wait > 0 {
+	if wait := s.wait(c.who, template); wait > 0 {
 		return &apiError{
 			status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
 			retryAfter: int(math.Ceil(wait.Seconds())),
@@ -136,12 +124,22 @@ func (s *Sandbox) admit(c *call, to route) (err error) {
 	return c.readBody()
 }
 
-// wait is how long a request comes too early; 0 lets it pass.
-func (s *Sandbox) wait(who account, to route) time.Duration {
-	if s.cfg.RateRoute != "" && s.cfg.RateRoute != to.template {
+// wait returns zero and consumes a token of the bucket of an account, or returns the time until there is a token.
+func (s *Sandbox) wait(who account, template string) time.Duration {
+	if s.cfg.RateLimit == 0 || s.cfg.RateRoute != "" && s.cfg.RateRoute != template {
 		return 0
 	}
-	return s.rate.take(who.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buckets[who.id] == nil {
+		s.buckets[who.id] = rate.NewLimiter(rate.Limit(s.cfg.RateLimit), int(math.Ceil(s.cfg.RateLimit)))
+	}
+	token := s.buckets[who.id].Reserve()
+	wait := token.Delay()
+	if wait > 0 {
+		token.Cancel()
+	}
+	return wait
 }
 
 func (c *call) readBody() error {
@@ -165,7 +163,7 @@ func (c *call) readBody() error {
 }
 
 func (s *Sandbox) me(c *call) ([]byte, error) {
-	p, err := readAccountState(s.db.read.link, c.who.id)
+	p, err := readAccountState(s.db.link, c.who.id)
 	return s.cfg.Dialect.account(c.who, p.balance, s.spentToday(p)), err
 }
 
@@ -211,7 +209,7 @@ func (s *Sandbox) listGenerations(c *call) ([]byte, error) {
 }
 
 func (s *Sandbox) getGeneration(c *call) ([]byte, error) {
-	g, err := findGeneration(s.db.read.link, c.who.id, c.id)
+	g, err := findGeneration(s.db.link, c.who.id, c.id())
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +217,7 @@ func (s *Sandbox) getGeneration(c *call) ([]byte, error) {
 }
 
 func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
-	if err := s.delete(c.who.id, c.id); err != nil {
+	if err := s.delete(c.who.id, c.id()); err != nil {
 		return nil, err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -236,11 +234,7 @@ func baseURL(r *http.Request) string {
 }
 
 func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
-	var e *apiError
-	if !errors.As(err, &e) {
-		s.cfg.Logger.Error("request failed", "error", err)
-		e = &apiError{status: http.StatusInternalServerError, code: "INTERNAL", message: "The catalog failed."}
-	}
+	e := s.apiError(err)
 	if e.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
 	}
@@ -249,6 +243,16 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	}
 	contentType, body := s.cfg.Dialect.failure(e)
 	send(w, e.status, contentType, body)
+}
+
+// apiError returns the error that a client sees. It logs all others.
+func (s *Sandbox) apiError(err error) *apiError {
+	var e *apiError
+	if errors.As(err, &e) {
+		return e
+	}
+	s.cfg.Logger.Error("request failed", "error", err)
+	return &apiError{status: http.StatusInternalServerError, code: "INTERNAL", message: "The catalog failed."}
 }
 
 func send(w http.ResponseWriter, status int, contentType string, body []byte) {

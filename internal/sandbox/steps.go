@@ -9,15 +9,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules every step that an earlier process has left.
+// resumeSteps schedules every step that an earlier process left.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
-	if err := s.db.read.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
+	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
 		(SELECT COALESCE(MAX(id), 0) FROM accounts)`).Scan(&generations, &keys); err != nil {
 		return err
 	}
 	s.random = newRandomSource(s.cfg.Seed, generations, keys)
-	return s.db.read.each(func(rows *sql.Rows) error {
+	return s.db.each(func(rows *sql.Rows) error {
 		var id, due int64
 		err := rows.Scan(&id, &due)
 		s.schedule(id, due)
@@ -25,8 +25,7 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule schedules the next step of a generation at a time in Unix nanoseconds. From here on the
-// monotonic clock counts: a change of the wall clock neither hurries nor delays a generation.
+// schedule schedules the next step of a generation at a time in Unix nanoseconds. It waits by the monotonic clock.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,12 +45,12 @@ func (s *Sandbox) schedule(generation, at int64) {
 
 var errClosing = errors.New("sandbox: closing")
 
-// step takes one generation one step further. It retries a step that the database refused.
+// step runs the next step of a generation. It retries a step that the database rejected.
 func (s *Sandbox) step(generation int64) {
-	g, err := scanGeneration(s.db.read.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
+	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
-		return // deleted meanwhile
+		return // it was deleted
 	case err == nil && g.state == stateFailed:
 		err = s.finishRefund(g)
 	case err == nil && g.failsWith != "":
@@ -66,7 +65,7 @@ func (s *Sandbox) step(generation int64) {
 	s.schedule(generation, time.Now().Add(time.Second).UnixNano())
 }
 
-// finish produces the result and stores it. An error of the model makes a failed generation.
+// finish produces and stores the result. If the model fails, the generation fails.
 func (s *Sandbox) finish(g generation) error {
 	made, err := produce(g)
 	if err != nil {
@@ -83,11 +82,11 @@ func (s *Sandbox) finish(g generation) error {
 		changed, err = tx.update(`UPDATE generations SET state = 'succeeded', due_at = NULL, finished_at = ?,
 			content_type = ?, content_size = ?, content_etag = ?, text_output = ?
 			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`,
-			s.cfg.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.Text, g.id)
+			time.Now().UnixNano(), g.contentType, g.contentSize, g.contentEtag, made.Text, g.id)
 		return err
 	})
 	if err == nil && !changed {
-		err = s.dropContent(g.id) // deleted while it was drawn
+		err = s.dropContent(g.id) // it was deleted in the meantime
 	}
 	return err
 }
@@ -95,12 +94,12 @@ func (s *Sandbox) finish(g generation) error {
 func produce(g generation) (made paint.Artifact, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it stumbled: %v", p)
+			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
 	m, found := findModel(g.model)
 	if !found {
-		return paint.Artifact{}, errors.New("the model is gone")
+		return paint.Artifact{}, errors.New("unknown model")
 	}
 	var inputs map[string]any
 	if err := decode([]byte(g.inputs), &inputs); err != nil {
@@ -113,8 +112,7 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail ends a generation without a result. Where the refund belongs to the same step, it is in the same
-// transaction.
+// fail ends a generation without a result, in one transaction with the refund if the dialect shows no time between them.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {
@@ -125,7 +123,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 	}
 	err := s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = ?, failure = ?, due_at = ?, finished_at = ?
-			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, s.cfg.Now().UnixNano(), g.id)
+			WHERE id = ? AND state = 'queued' AND deleted_at IS NULL`, state, why, due, time.Now().UnixNano(), g.id)
 		if err != nil || !changed || due.Valid {
 			return err
 		}
@@ -137,7 +135,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 	return err
 }
 
-// finishRefund is the second step of a failed generation.
+// finishRefund refunds a failed generation.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL

@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// order is a checked request for a render or a quote.
+// order is a checked request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // as sent, compact, digit for digit
+	inputs string // as sent, but compact
 	values paint.Values
 	price  int64
 	hash   []byte // of the canonical request, for the idempotency check
@@ -32,7 +32,7 @@ func invalid(field, format string, args ...any) error {
 	}
 }
 
-// readOrder reads and checks the body that quote and create share.
+// readOrder parses and checks the body of a quote or create.
 func readOrder(body []byte) (order, error) {
 	var top map[string]json.RawMessage
 	if !utf8.Valid(body) || decode(body, &top) != nil || top == nil {
@@ -71,7 +71,7 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode is strict: one value, nothing after it, numbers kept digit for digit.
+// decode parses exactly one JSON value and keeps numbers as text.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -85,7 +85,7 @@ func decode(body []byte, into any) error {
 }
 
 func checkObject(path string, fields []field, in map[string]any) (paint.Values, error) {
-	for _, name := range slices.Sorted(maps.Keys(in)) { // the first fault reported is always the same one
+	for _, name := range slices.Sorted(maps.Keys(in)) { // so that the first error is always the same one
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			return nil, invalid(path+name, "unknown")
 		}
@@ -111,73 +111,65 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 	return out, nil
 }
 
-// check checks one value and turns it into the type that the models work with.
+// check checks one value and converts it to the type that the models use.
 func (f field) check(path string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:
-		return f.checkString(path, v)
+		if f.kind == "string" {
+			return v, f.checkString(path, v)
+		}
 	case json.Number:
-		return f.checkNumber(path, v)
+		float, err := v.Float64()
+		if number, ok := f.number(v.String(), float); ok && err == nil {
+			return number, f.checkRange(path, float, "")
+		}
 	case bool:
 		if f.kind == "boolean" {
 			return v, nil
 		}
 	case []any:
-		return f.checkArray(path, v)
+		if f.kind == "array" {
+			return v, f.checkArray(path, v)
+		}
 	case map[string]any:
 		if f.kind == "object" {
 			return checkObject(path+".", f.props, v)
 		}
 	}
-	return nil, f.wrongType(path)
-}
-
-func (f field) wrongType(path string) error { return invalid(path, "must be of type %s", f.kind) }
-
-func (f field) checkString(path, v string) (any, error) {
-	if f.kind != "string" {
-		return nil, f.wrongType(path)
-	}
-	if f.allowed != nil && !slices.Contains(f.allowed, v) {
-		return nil, invalid(path, "must be one of %q", f.allowed)
-	}
-	if f.name == "colour" {
-		if !colour.MatchString(v) {
-			return nil, invalid(path, "must look like #1d3557")
-		}
-	}
-	return v, f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
+	return nil, invalid(path, "must be of type %s", f.kind)
 }
 
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
-func (f field) checkNumber(path string, v json.Number) (any, error) {
-	float, err := v.Float64()
-	if err != nil || f.kind != "integer" && f.kind != "number" {
-		return nil, f.wrongType(path)
+func (f field) checkString(path, v string) error {
+	switch {
+	case f.allowed != nil && !slices.Contains(f.allowed, v):
+		return invalid(path, "must be one of %q", f.allowed)
+	case f.name == "colour" && !colour.MatchString(v):
+		return invalid(path, "must look like #1d3557")
 	}
-	if f.kind == "number" {
-		return float, f.checkRange(path, float, "")
-	}
-	if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-		return n, f.checkRange(path, float, "")
-	}
-	if float != math.Trunc(float) || math.Abs(float) > 1<<53 { // 20.0 is an integer too
-		return nil, f.wrongType(path)
-	}
-	return int64(float), f.checkRange(path, float, "")
+	return f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
 }
 
-func (f field) checkArray(path string, v []any) (any, error) {
-	if f.kind != "array" {
-		return nil, f.wrongType(path)
+// number returns a number of the type of the field. 20.0 is an integer, too.
+func (f field) number(text string, float float64) (v any, ok bool) {
+	if f.kind == "number" {
+		return float, true
 	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && float == math.Trunc(float) && math.Abs(float) <= 1<<53 {
+		n, err = int64(float), nil
+	}
+	return n, err == nil && f.kind == "integer"
+}
+
+func (f field) checkArray(path string, v []any) error {
 	for i, item := range v {
 		if _, err := f.items.check(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return v, f.checkRange(path, float64(len(v)), "items")
+	return f.checkRange(path, float64(len(v)), "items")
 }
 
 func (f field) checkRange(path string, v float64, unit string) error {

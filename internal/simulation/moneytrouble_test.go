@@ -39,7 +39,7 @@ func init() {
 
 // slowQuotes lets the catalog take its time for prices.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
-	return inject(s, sandbox.Fault{Delay: 6 * time.Second, Key: s.apiKey()}, routeQuote)
+	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
 // moveWhileQuoted moves a caller to another team while its order is quoted. It sends its key again at once.

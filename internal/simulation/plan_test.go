@@ -412,7 +412,7 @@ func (p *plan) takes(id string) bool {
 	case "G1":
 		return p.OrderRate > 0
 	case "U11", "U13", "U21", "M7": // they change members of the record, which must not be wrapped
-		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare && !strings.Contains(p.Dialect, "snake")
+		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held
 	case "U10":

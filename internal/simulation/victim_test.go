@@ -80,7 +80,7 @@ func watched(s *runningFault) {
 // leaveAnOrder sends an order and leaves before it is answered, then sends it again.
 func leaveAnOrder(s *runningFault) {
 	o, first := s.c.haiku(false), 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))
-	fault := sandbox.Fault{Delay: 400 * time.Millisecond, Count: 1}
+	fault := sandbox.Fault{Delay: sandbox.Delay(400 * time.Millisecond), Count: 1}
 	if s.Variant%2 == 1 {
 		fault = sandbox.Fault{Status: 503, Count: 3}
 		first, o.leave = 20*time.Second, first
