@@ -71,7 +71,7 @@ type eventsReplayCmd struct {
 	Team string `required:"" placeholder:"TEAM" help:"The team."`
 }
 
-// Run lets events be sent again.
+// Run lets events be sent again, step by step.
 func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Since == "" {
 		return &cli.Problem{Exit: cli.ExitUsage, Text: "--since is missing: a time, or how long ago, as 48h"}
@@ -80,15 +80,20 @@ func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.ask(ctx, p, http.MethodPost, "/events:replay", asked)
-	if err != nil {
-		return err
+	console, events := p.Console(), 0
+	for step := (admin.Replayed{Next: &asked.After}); step.Next != nil; {
+		asked.After, step = *step.Next, admin.Replayed{}
+		text, err := c.ask(ctx, p, http.MethodPost, "/events:replay", asked)
+		if err == nil {
+			err = json.Unmarshal(text, &step)
+		}
+		if err != nil {
+			return err
+		}
+		events += int(step.Events)
+		console.ShowLive(counted(events, "event") + " so far")
 	}
-	var answer struct{ Events int }
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	console := p.Console()
-	console.Print(counted(answer.Events, "event") + " will be sent again")
+	console.ShowLive("")
+	console.Print(counted(events, "event") + " will be sent again")
 	return console.Err()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,8 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -54,6 +57,61 @@ func TestDevTellsAReceiver(t *testing.T) {
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
 	if again := <-delivered; again != first {
 		t.Errorf("delivered again is %q, and was %q", again, first)
+	}
+}
+
+// A replay is made of steps, so that no order waits for it.
+func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
+	const events = 250
+	delivered := make(chan string, 2*events)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { delivered <- r.Header.Get("Webhook-Id") }))
+	defer receiver.Close()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
+	catalog, file := proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()), filepath.Join(t.TempDir(), "ledger.db")
+	env := map[string]string{
+		"EASEL_UPSTREAM_URL": catalog, "EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
+			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), callers.Hash("ops-token"))),
+		"EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // it makes the schema
+	if err == nil {
+		err = book.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, file, fmt.Sprintf(`WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d)
+		INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) SELECT 'evt_' || n, 'studio', 'easel.generation.failed', 'gen_' || n, 1, 0, '{}', 1, %[2]d, 1, 1 FROM s`,
+		events, time.Now().UnixMicro()))
+	served := start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
+	operator := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String()), "EASEL_API_KEY": "ops-token"}
+	if got := easelEnv(t.Context(), nil, operator, "events", "replay", "--team", "studio", "--since", "1h"); got.exit != exitOK || !strings.Contains(got.stdout, "250 events will be sent again") {
+		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	ids := map[string]bool{}
+	for range events {
+		ids[<-delivered] = true
+	}
+	if len(ids) != events {
+		t.Errorf("%d of %d events are delivered", len(ids), events)
+	}
+	audit := easelEnv(t.Context(), nil, operator, "audit", "-o", "json")
+	if steps := strings.Count(audit.stdout, "events.replay"); steps != 3 {
+		t.Errorf("the audit has %d steps\n%s", steps, audit.stdout)
+	}
+}
+
+// fill carries a statement out in a file of SQLite that no server uses.
+func fill(t *testing.T, file, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -16,6 +16,14 @@ type EventQuery struct {
 	Team    string    `json:"team"`
 	Since   time.Time `json:"since"`
 	GivenUp bool      `json:"given_up,omitempty"` // those alone
+	// After is [Replayed.Next] of the step before, of a replay.
+	After ledger.EventPosition `json:"after,omitzero"`
+}
+
+// Replayed is the result of one step of a replay.
+type Replayed struct {
+	Events int64                 `json:"events"`         // that will be sent again
+	Next   *ledger.EventPosition `json:"next,omitempty"` // position of the next step; nil after the last one
 }
 
 func (q EventQuery) filter() ledger.EventFilter {
@@ -55,7 +63,7 @@ func (e events) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string][]Event{"events": all}, err)
 }
 
-// replay answers POST /events:replay.
+// replay answers POST /events:replay with one step of a replay.
 func (e events) replay(w http.ResponseWriter, r *http.Request) {
 	var asked EventQuery
 	if err := decode(w, r, &asked); err != nil || asked.Team == "" || asked.Since.IsZero() {
@@ -66,8 +74,10 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the callers file has no events for a team of this name", http.StatusConflict)
 		return
 	}
-	again, err := e.ledger.Replay(r.Context(), asked.filter(), byOf(r.Context()))
-	answer(w, map[string]int64{"events": again}, err)
+	var done Replayed
+	var err error
+	done.Events, done.Next, err = e.ledger.Replay(r.Context(), asked.filter(), asked.After, byOf(r.Context()))
+	answer(w, done, err)
 }
 
 // decode reads what a request asks for.

@@ -43,7 +43,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 			t.Errorf("the log says %d times that an event was not taken, and %d times that it was given up", not, given)
 		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
-		if n, err := o.book.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
+		if n, _, err := o.book.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
 			t.Errorf("%d are sent again, %v", n, err)
 		}
 		synctest.Wait()

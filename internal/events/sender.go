@@ -158,21 +158,19 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 	for _, owner := range owners {
 		// The count begins at 0, and grows the next time: a metric has to be seen before that.
 		if s.cfg.Count(owner, OutcomeGivenUp, 0); s.abandoned[owner] {
-			s.giveUp(ctx, owner, true)
+			given, _ := s.cfg.Ledger.GiveUp(ctx, owner) // the next time continues
+			s.gaveUp(ctx, owner, int64(given))
 		}
 		s.abandoned[owner], s.tidyAt = true, now.Add(giveUpEvery)
 	}
 }
 
-// forget deletes old events, some at a time, beside those that are sent, until ctx ends. The next time goes on where the
-// ledger is away.
+// forget deletes old events once in a while until ctx ends. If the ledger is away, the next time continues.
 func (s *Sender) forget(ctx context.Context) {
 	ticks := time.NewTicker(forgetEvery)
 	defer ticks.Stop()
 	for ctx.Err() == nil {
-		if more, err := s.cfg.Ledger.ForgetEvents(ctx); err == nil && more {
-			continue
-		}
+		_ = s.cfg.Ledger.ForgetEvents(ctx)
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -251,8 +249,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool 
 		return s.cfg.Ledger.Sent(ctx, e.ID) == nil
 	}
 	s.cfg.Count(e.Owner, OutcomeFailed, 1)
-	_ = s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error())
-	s.giveUp(ctx, e.Owner, false)
+	if givenUp, _ := s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error()); givenUp {
+		s.gaveUp(ctx, e.Owner, 1)
+	}
 	return false
 }
 
@@ -272,11 +271,9 @@ func (s *Sender) log(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// giveUp gives up what could not be sent in time: what was tried, or all.
-func (s *Sender) giveUp(ctx context.Context, owner string, all bool) {
-	given := int64(0)
-	given, err := s.cfg.Ledger.GiveUp(ctx, owner, all)
-	if err == nil && given > 0 {
+// gaveUp counts and logs events that were given up.
+func (s *Sender) gaveUp(ctx context.Context, owner string, given int64) {
+	if given > 0 {
 		s.cfg.Count(owner, OutcomeGivenUp, given)
 		s.cfg.Logger.ErrorContext(ctx, "events were given up: easel events replay sends them again", "team", owner, "events", given)
 	}

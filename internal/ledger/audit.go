@@ -140,8 +140,9 @@ func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]Au
 // keptAudit is how many lines a ledger in memory keeps.
 const keptAudit = 10_000
 
-// forgetAudit deletes from a ledger in memory the oldest lines beyond those that it keeps.
-func forgetAudit(tx *transaction) error {
-	_, err := tx.exec(`DELETE FROM audit WHERE (audit_time, id) IN (SELECT audit_time, id FROM audit ORDER BY audit_time DESC, id DESC LIMIT -1 OFFSET $1)`, keptAudit)
+// forgetAudit deletes from a ledger in memory, in steps, the lines before those that it keeps.
+func (l *Ledger) forgetAudit(ctx context.Context) error {
+	_, err := l.changeInSteps(ctx, `DELETE FROM audit WHERE audit_time >= $1 AND (audit_time, id) IN
+		(SELECT audit_time, id FROM audit ORDER BY audit_time, id LIMIT MAX(0, MIN($2, (SELECT COUNT(*) FROM audit) - $3))) RETURNING audit_time`, keptAudit)
 	return err
 }

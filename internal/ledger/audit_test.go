@@ -67,7 +67,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		l.Exec(t, "UPDATE events SET state = 1")
 		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 		for range 2 { // the second time nothing is sent again
-			if _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ada); err != nil {
+			if _, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ledger.EventPosition{}, ada); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +143,7 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 				return err
 			},
 			"replay": func() error {
-				_, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: time.UnixMicro(0)}, ada)
+				_, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: time.UnixMicro(0)}, ledger.EventPosition{}, ada)
 				return err
 			},
 			"erase": func() error {
@@ -189,7 +189,7 @@ func TestALedgerInMemoryKeepsTheNewestLinesOfItsAudit(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	l.Exec(t, `INSERT INTO audit SELECT value, 'old', 'ops', '', 'server.start', '', '', '' FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n)`)
-	if _, err := l.Prune(t.Context(), 1, 1); err != nil {
+	if _, err := l.Prune(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.Ask(t, `SELECT COUNT(*) || ' from ' || MIN(audit_time) FROM audit`); got != "10000 from 51" {

@@ -59,7 +59,7 @@ func kindOf(url string) string { kind, _, _ := strings.Cut(url, ":"); return kin
 
 // seriesOf are the numbers from 0 on in the words of a database.
 func seriesOf(url string, many int) string {
-	if kindOf(url) == "sqlite" {
+	if kindOf(url) != "postgres" {
 		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
 	}
 	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)

@@ -44,10 +44,14 @@ func (l *Ledger) clean(ctx context.Context) error {
 	return ErrStillRead
 }
 
-// empty tries to empty the log of a file of SQLite, in a turn of its own.
+// empty tries to empty the log of a file of SQLite, in a turn of its own. A connection that reads moves most of the log to the
+// file before, beside those who write: only the rest is moved in the turn.
 func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
+	if _, err := l.reads.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+		return false, err
+	}
 	turn, err := l.writes.turn(ctx)
 	if err != nil {
 		return false, err

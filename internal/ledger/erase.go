@@ -22,9 +22,18 @@ const mostErasedNamed = 200
 // EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, how many were not erased
 // before, and their ids by owner.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
-	if len(all) == 0 {
-		return 0, l.clean(ctx)
+	if erased, err = l.erase(ctx, wanted, all); err != nil {
+		return 0, err
 	}
+	return erased, l.clean(ctx)
+}
+
+// erase is [Ledger.EraseFor] without cleaning the file.
+func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased int64, err error) {
+	if len(all) == 0 {
+		return 0, nil
+	}
+	defer l.erasures.Add(1)
 	err = l.inTransaction(ctx, func(tx *transaction) error {
 		now, err := erase(tx, all)
 		if erased = int64(len(now)); err != nil || wanted == nil || erased == 0 {
@@ -38,11 +47,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 		}{wanted.Became, erased, idsByOwner(now)}
 		return tx.audit(act)
 	})
-	l.erasures.Add(1)
-	if err != nil {
-		return 0, err
-	}
-	return erased, l.clean(ctx)
+	return erased, err
 }
 
 // idsByOwner are the ids of orders by their owners, as many as a line of the audit names.
@@ -141,69 +146,97 @@ func (o Order) asErased(eventType string) Order {
 	return o
 }
 
-// Retention erases what names content of old orders of owners who want that. It walks through their orders once, and
-// then only through those that have come of age since, and from the first on that it had to leave.
+// Retention erases what names content of old orders of owners who want that. It walks through the orders of an owner once.
+// Later it reads only the orders that have come of age since, and those that it had to leave.
 type Retention struct {
 	Ledger *Ledger
-	// Rest is how long nothing is looked at of an owner at the end of its orders.
+	// Rest is the time between two walks through the orders of an owner.
 	Rest time.Duration
 
-	walks map[string]walk // by owner
+	walks map[string]*walk // by owner
 }
 
-// walk is how far a walk through the orders of an owner is, and before which of them the next one begins: nil is here.
+// walk is a walk through the orders of an owner.
 type walk struct {
-	at   Position
-	next *Position
-	from time.Time // when it begins
+	at   Position  // of the last order that was read
+	left []string  // ids of orders before that whose outcome was unknown, or whose money could move
+	next time.Time // when the next walk is due
 }
 
-// Step looks at the next orders of owners that are older than they want, most of one owner at once, and erases those whose
-// money can't move any more. It gives the most that it has looked at of one.
-func (r *Retention) Step(ctx context.Context, most int) (looked int, err error) {
-	for owner, team := range r.Ledger.teams() {
-		if team.Retention == 0 || time.Now().Before(r.walks[owner].from) {
-			continue
-		}
-		n, err := r.step(ctx, owner, team.Retention, most)
-		if err != nil {
-			return 0, err
-		}
-		looked = max(looked, n)
-	}
-	return looked, nil
-}
-
-func (r *Retention) step(ctx context.Context, owner string, age time.Duration, most int) (looked int, err error) {
+// Run walks through the orders of all owners whose walk is due, and erases the orders that are older than their owners want
+// and whose money can't move any more. It returns the number of orders that it has read.
+func (r *Retention) Run(ctx context.Context) (read int, err error) {
 	if r.walks == nil {
-		r.walks = map[string]walk{}
+		r.walks = map[string]*walk{}
 	}
-	w, all := r.walks[owner], []Order(nil)
+	for owner, team := range r.Ledger.teams() {
+		if r.walks[owner] == nil {
+			r.walks[owner] = &walk{}
+		}
+		if w := r.walks[owner]; team.Retention > 0 && err == nil && !time.Now().Before(w.next) {
+			some := 0
+			if some, err = r.walk(ctx, w, owner, team.Retention); err == nil {
+				w.next = time.Now().Add(r.Rest)
+			}
+			read += some
+		}
+	}
+	return read, err
+}
+
+// walk reads the orders that earlier walks had to leave, and those that have come of age since.
+func (r *Retention) walk(ctx context.Context, w *walk, owner string, age time.Duration) (read int, err error) {
+	earlier := w.left
+	w.left = nil
+	for some := range slices.Chunk(earlier, stepRows) {
+		if _, failed := r.step(ctx, w, `id {in ids}`, asList(some)); failed != nil {
+			w.left, err = append(w.left, some...), failed
+		}
+	}
+	read = len(earlier)
+	for last := stepRows; last == stepRows && err == nil; read += last {
+		var all []Order
+		if all, err = r.step(ctx, w, `owner = $1 AND (order_time, id) > ($2, $3) AND order_time <= (SELECT {now}) - $4 ORDER BY order_time, id LIMIT $5`,
+			owner, micros(w.at.Time), w.at.ID, age.Microseconds(), stepRows); len(all) > 0 {
+			w.at = Position{all[len(all)-1].Time, all[len(all)-1].ID}
+		}
+		last = len(all)
+	}
+	if err == nil {
+		err = r.Ledger.clean(ctx)
+	}
+	if errors.Is(err, ErrStillRead) { // the next walk tries again
+		err = nil
+	}
+	return read, err
+}
+
+// step reads the orders that a condition chooses, and erases those that are over. The walk keeps the others.
+func (r *Retention) step(ctx context.Context, w *walk, condition string, args ...any) (all []Order, err error) {
 	err = r.Ledger.reading(ctx, func(tx *transaction) (err error) {
-		all, err = r.Ledger.orders(tx, "", `owner = $1 AND (order_time, id) > ($2, $3) AND order_time <= {now} - $4 ORDER BY order_time, id LIMIT $5`,
-			owner, micros(w.at.Time), w.at.ID, age.Microseconds(), most)
+		all, err = r.Ledger.orders(tx, "", condition, args...)
 		return err
 	})
-	if err == nil {
-		_, err = r.Ledger.Erase(ctx, slices.DeleteFunc(slices.Clone(all), func(o Order) bool { return o.Erased || !o.isOver() })...)
-	}
-	if err != nil && !errors.Is(err, ErrStillRead) {
-		return 0, err
-	}
+	var over []Order
+	var left []string
 	for _, o := range all {
-		if before := w.at; w.next == nil && !o.isOver() {
-			w.next = &before
+		switch {
+		case !o.isOver():
+			left = append(left, o.ID)
+		case !o.Erased:
+			over = append(over, o)
 		}
-		w.at = Position{o.Time, o.ID}
 	}
-	if len(all) < most {
-		if w.next != nil {
-			w = walk{at: *w.next}
+	for some := range slices.Chunk(over, stepRows) {
+		if err == nil {
+			_, err = r.Ledger.erase(ctx, nil, some)
 		}
-		w.from = time.Now().Add(r.Rest)
 	}
-	r.walks[owner] = w
-	return len(all), nil
+	if err != nil {
+		return nil, err
+	}
+	w.left = append(w.left, left...)
+	return all, nil
 }
 
 // IsOpen reports whether it is not known yet what has become of the order.

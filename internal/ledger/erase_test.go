@@ -243,12 +243,8 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		prompted(t, l, "new", "new")
 		retention := ledger.Retention{Ledger: l}
 		pass := func() {
-			for {
-				if looked, err := retention.Step(t.Context(), 2); err != nil {
-					t.Fatal(err)
-				} else if looked < 2 {
-					return
-				}
+			if _, err := retention.Run(t.Context()); err != nil {
+				t.Fatal(err)
 			}
 		}
 		pass()
@@ -264,6 +260,36 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		for _, id := range []string{"moving", "unknown"} {
 			if o := own(t, l, id); !o.Erased {
 				t.Errorf("%s has been settled since, and is not erased", id)
+			}
+		}
+	})
+}
+
+// An order of unknown outcome stays so until an operator resolves it.
+func TestRetentionReadsASettledOrderOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, saying(24*time.Hour))
+		unknown := write(t, l, request("unknown"))
+		conclude(t, l, unknown, lifecycle.Uncertain, "")
+		l.Exec(t, strings.ReplaceAll(ordersOf("'studio'", lifecycle.Placed, 24*time.Hour), "{numbers}", seriesOf(url, 250)))
+		stale(t, l)
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 86400000000")
+		retention := ledger.Retention{Ledger: l}
+		for _, walk := range []struct {
+			name string
+			read int
+			left string
+		}{{"first", 251, "1"}, {"second", 1, "1"}, {"third", 1, "1"}, {"resolved", 1, "0"}, {"last", 0, "0"}} {
+			if walk.name == "resolved" {
+				if _, possible, err := l.Resolve(t.Context(), unknown.ID, theAPIKey, ledger.Resolution{By: ada}); !possible || err != nil {
+					t.Fatal(possible, err)
+				}
+			}
+			if read, err := retention.Run(t.Context()); read != walk.read || err != nil {
+				t.Errorf("the %s walk reads %d orders, %v", walk.name, read, err)
+			}
+			if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM orders WHERE erased = 0`); left != walk.left {
+				t.Errorf("the %s walk leaves %s orders", walk.name, left)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -33,12 +34,15 @@ func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []st
 // eventsAhead are the events whose next time is further ahead than any pause: the database's clock was corrected.
 var eventsAhead = `SELECT 1 FROM events WHERE state = {pending} AND next_time > (SELECT {now}) + ` + micro(maxPause)
 
-// AbandonedEventOwners are the owners who are told no more, with events that nobody has sent for as long as one is
-// tried to be sent: no process has claimed to tell them for as long.
+// AbandonedEventOwners returns the owners without deliveries for as long as an event is tried, and with events that were due
+// all that time: no process has leased their deliveries.
 func (l *Ledger) AbandonedEventOwners(ctx context.Context) (owners []string, err error) {
-	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM events WHERE state = {pending} AND begin_time <= {now} - $1
-		AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || owner AND claimed_until <= {now} - $1)`, SendWithin.Microseconds())
+	return ask(ctx, l, scanText, pendingOwners+` AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || each_of.owner AND `+isPast("claimed_until + $1", "$1 + "+micro(ClaimTime))+`)
+		AND EXISTS (SELECT 1 FROM events WHERE owner = each_of.owner AND state = {pending} AND next_time <= (SELECT {now}) - $1)`, SendWithin.Microseconds())
 }
+
+// pendingOwners is a query for the owners of pending events.
+var pendingOwners = eachOwner("events", "state = {pending}")
 
 // tellingDuty begins the name of the duty to tell an owner. Who has never been told has none.
 const tellingDuty = "events "
@@ -61,39 +65,45 @@ func (l *Ledger) Sent(ctx context.Context, id string) error {
 	return err
 }
 
-// NotSent records that an attempt to send an event has failed. It is tried again later.
-func (l *Ledger) NotSent(ctx context.Context, id, problem string) error {
-	_, err := l.change(ctx, `UPDATE events SET attempts = attempts + 1, problem = $1, next_time = {now} + CASE WHEN {now} - begin_time < $2 THEN $3
-		WHEN {now} - begin_time > $4 THEN $5 ELSE ({now} - begin_time) / $6 END WHERE id = $7 AND state = {pending}`,
-		problem, resendShare*resendLeast.Microseconds(), resendLeast.Microseconds(), resendShare*resendAtMost.Microseconds(), resendAtMost.Microseconds(), resendShare, id)
-	return err
-}
-
-// GiveUp gives up the events of an owner whose time is over, and gives their number: those that have been tried, or all.
-// The next of their subjects may be sent then, and is tried once whatever its time.
-func (l *Ledger) GiveUp(ctx context.Context, owner string, all bool) (events int64, err error) {
-	return l.change(ctx, `UPDATE events SET state = {given up} WHERE owner = $1 AND state = {pending} AND begin_time <= {now} - $2 AND attempts >= $3`,
-		owner, SendWithin.Microseconds(), number(!all))
-}
-
-// ForgetEvents deletes some of what was sent or given up long ago, and of what nobody was ever to be told. It reports
-// whether there may be more.
-func (l *Ledger) ForgetEvents(ctx context.Context) (more bool, err error) {
+// NotSent records a failed attempt to send an event, and reports whether the event was given up: it was tried for long
+// enough. Otherwise it is tried again later.
+func (l *Ledger) NotSent(ctx context.Context, id, problem string) (givenUp bool, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		rows, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time <= {now} - $1 LIMIT $2 {take})`, KeepEvents.Microseconds(), forgetAtOnce)
-		if err != nil {
-			return err
-		}
-		never, err := tx.exec(`DELETE FROM events WHERE id IN (SELECT id FROM events AS e WHERE state = {pending} AND begin_time <= {now} - $1
-			AND NOT EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || e.owner) LIMIT $2 {take})`, SendWithin.Microseconds(), forgetAtOnce)
-		more = rows == forgetAtOnce || never == forgetAtOnce
+		states, err := collect(tx, func(row scanner, s *EventState) error { return row.Scan(s) }, `UPDATE events SET attempts = attempts + 1, problem = $1,
+			next_time = {now} + CASE WHEN {now} - begin_time < $2 THEN $3 WHEN {now} - begin_time > $4 THEN $5 ELSE ({now} - begin_time) / $6 END,
+			state = CASE WHEN begin_time <= {now} - $7 THEN {given up} ELSE state END WHERE id = $8 AND state = {pending} RETURNING state`,
+			problem, resendShare*resendLeast.Microseconds(), resendLeast.Microseconds(), resendShare*resendAtMost.Microseconds(), resendAtMost.Microseconds(), resendShare, SendWithin.Microseconds(), id)
+		givenUp = slices.Contains(states, EventGivenUp)
 		return err
 	})
-	return more, err
+	return givenUp && err == nil, err
 }
 
-// forgetAtOnce is how many events are deleted at once.
-const forgetAtOnce = 1000
+// GiveUp gives up the events of an owner without deliveries that were due for as long as an event is tried, in steps. It
+// returns their number, after an error too.
+func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
+	return l.changeInSteps(ctx, `UPDATE events SET state = {given up} WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
+		AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2 {take}) RETURNING next_time`, owner, SendWithin.Microseconds())
+}
+
+// ForgetEvents deletes, in steps, the events that were sent or given up long ago, and those of owners that never had
+// deliveries.
+func (l *Ledger) ForgetEvents(ctx context.Context) error {
+	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
+		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2 {take}) RETURNING event_time`, KeepEvents.Microseconds())
+	if err != nil {
+		return err
+	}
+	owners, err := ask(ctx, l, scanText, pendingOwners+` AND NOT EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || each_of.owner)`)
+	for _, owner := range owners {
+		if err == nil { // each was never tried, so that it is due since it was written
+			_, err = l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
+				AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2 {take}) AND NOT EXISTS (SELECT 1 FROM duties WHERE name = $5) RETURNING next_time`,
+				owner, SendWithin.Microseconds(), TellingDuty(owner))
+		}
+	}
+	return err
+}
 
 // EventFilter chooses events.
 type EventFilter struct {
@@ -105,7 +115,8 @@ type EventFilter struct {
 	GivenUp bool
 }
 
-func (f EventFilter) clauses() *clauses {
+// Events gives the newest events that a filter chooses.
+func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := &clauses{}
 	c.add("event_time >= %s", f.Since.UnixMicro())
 	if f.Owner != "" {
@@ -114,24 +125,43 @@ func (f EventFilter) clauses() *clauses {
 	if f.GivenUp {
 		c.add("state = {given up}")
 	}
-	return c
-}
-
-// Events gives the newest events that a filter chooses.
-func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
-	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
-// Replay lets the events that a filter chooses be sent once more, with their ids, and gives their number. Those that are
-// pending stay as they are. The audit has who has wanted it.
-func (l *Ledger) Replay(ctx context.Context, f EventFilter, by By) (events int64, err error) {
-	c := f.clauses()
-	c.add("state <> {pending}")
+// EventPosition is a position in the events of an owner. The zero value is before the first one.
+type EventPosition struct {
+	Subject  string `json:"subject"`
+	Position int64  `json:"position"`
+}
+
+// eventRow is an event at its position.
+type eventRow struct {
+	EventPosition
+	id    string
+	time  time.Time
+	state EventState
+}
+
+func scanEventRow(row scanner, e *eventRow) error {
+	return row.Scan(&e.id, &e.Subject, &e.Position, moment{&e.time}, &e.state)
+}
+
+// Replay lets events be sent once more, with their ids, in one step: of the next events of an owner after a position those
+// that a filter chooses. Pending events stay as they are. It returns the number of events, and the position of the next step
+// or nil after the last one. The audit has a line for each step that changes something.
+func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {
-		events, err = tx.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE `+c.String(), c.args...)
-		tx.eventWritten = tx.eventWritten || events > 0
+		page, err := collect(tx, scanEventRow, `SELECT id, subject, position, event_time, state FROM events
+			WHERE owner = $1 AND (subject, position) > ($2, $3) ORDER BY subject, position LIMIT $4`, f.Owner, after.Subject, after.Position, stepRows)
+		if next = nil; len(page) == stepRows {
+			next = new(page[len(page)-1].EventPosition)
+		}
+		page = slices.DeleteFunc(page, func(e eventRow) bool { return e.time.Before(f.Since) || f.GivenUp && e.state != EventGivenUp })
+		if events = 0; err != nil || len(page) == 0 {
+			return err
+		}
+		events, err = tx.replay(page)
 		if err != nil || events == 0 {
 			return err
 		}
@@ -141,6 +171,16 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, by By) (events int64
 			Events  int64     `json:"events"`
 		}{f.Since.UTC(), f.GivenUp, events}})
 	})
+	return events, next, err
+}
+
+func (t *transaction) replay(page []eventRow) (events int64, err error) {
+	ids := make([]string, len(page))
+	for n, e := range page {
+		ids[n] = e.id
+	}
+	events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE id {in ids} AND state <> {pending}`, asList(ids))
+	t.eventWritten = t.eventWritten || events > 0
 	return events, err
 }
 

@@ -6,7 +6,10 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	modernc "modernc.org/sqlite"
 
 	"github.com/easel-grpc/easel/internal/gate"
 )
@@ -101,6 +104,46 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// CountChanges counts the changed and deleted rows of a table in each transaction from now on. It returns a function that
+// returns the maximum.
+func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
+	t.Helper()
+	if l.IsShared() {
+		l.Exec(t, `CREATE TABLE changes (transaction BIGINT)`)
+		l.Exec(t, `CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO changes VALUES (txid_current()); RETURN NULL; END $$`)
+		l.Exec(t, `CREATE TRIGGER changes AFTER UPDATE OR DELETE ON `+table+` FOR EACH ROW EXECUTE FUNCTION note_change()`)
+		return func() (most int) {
+			t.Helper()
+			if err := l.reads.QueryRowContext(t.Context(), `SELECT COALESCE(MAX(rows), 0) FROM (SELECT COUNT(*) AS rows FROM changes GROUP BY transaction) AS counts`).Scan(&most); err != nil {
+				t.Fatal(err)
+			}
+			return most
+		}
+	}
+	conn, err := l.writes.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	var rows, most atomic.Int64
+	if err := conn.Raw(func(raw any) error {
+		hooks := raw.(modernc.HookRegisterer)
+		hooks.RegisterPreUpdateHook(func(change modernc.SQLitePreUpdateData) {
+			if change.TableName == table {
+				rows.Add(1)
+			}
+		})
+		hooks.RegisterCommitHook(func() int32 {
+			most.Store(max(most.Load(), rows.Swap(0)))
+			return 0
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return func() int { return int(most.Load()) }
 }
 
 // TakeTurns takes all turns that reports of an owner may have, until end is called.

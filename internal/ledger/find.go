@@ -24,11 +24,9 @@ func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, erro
 	return l.labelled(inTurn(ctx, forRead, ""), "orders", byName, name, most)
 }
 
-// Owners are all that have orders. It skips from one to the next in their index.
+// Owners returns all owners of orders.
 func (l *Ledger) Owners(ctx context.Context) ([]string, error) {
-	return ask(ctx, l, scanText, `WITH RECURSIVE each_of (owner) AS (SELECT MIN(owner) FROM orders
-		UNION ALL SELECT (SELECT MIN(owner) FROM orders WHERE owner > each_of.owner) FROM each_of WHERE each_of.owner IS NOT NULL)
-		SELECT owner FROM each_of WHERE owner IS NOT NULL`)
+	return ask(ctx, l, scanText, eachOwner("orders", "TRUE"))
 }
 
 // UnresolvedOwners are the owners of orders of unknown outcome.

@@ -64,9 +64,7 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 	if err != nil || len(due) != 1 {
 		t.Fatal(due, err)
 	}
-	if err := l.NotSent(t.Context(), due[0].ID, "500"); err != nil {
-		t.Fatal(err)
-	}
+	notSent(t, l, due[0].ID, false)
 	return l, takes
 }
 

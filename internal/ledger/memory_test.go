@@ -15,8 +15,8 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	for _, key := range []string{"first", "second", "third"} {
 		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
 	}
-	for _, want := range []int{1, 1, 0} {
-		if pruned, err := l.Prune(t.Context(), 1, 1); err != nil || pruned != want {
+	for _, want := range []int{2, 0} {
+		if pruned, err := l.Prune(t.Context(), 1); err != nil || pruned != want {
 			t.Fatalf("%d orders pruned and not %d, %v", pruned, want, err)
 		}
 	}
@@ -31,7 +31,7 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	}
 
 	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000`)
-	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 1 {
+	if pruned, err := l.Prune(t.Context(), 100); err != nil || pruned != 1 {
 		t.Errorf("%d orders of yesterday pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) || (SELECT COUNT(*) FROM labels) FROM orders`); left != "unknown1" {
@@ -48,7 +48,7 @@ func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
 	for _, key := range []string{"a", "b", "c", "d"} {
 		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
 	}
-	if pruned, err := l.Prune(t.Context(), 2, 100); err != nil || pruned != 3 {
+	if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != 3 {
 		t.Fatalf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY owner)`); left != "modest,d" {
@@ -63,11 +63,11 @@ func TestALedgerInMemoryForgetsRefusedOrdersSoon(t *testing.T) { // D10
 		conclude(t, l, write(t, l, request(key)), lifecycle.TurnedAway, "")
 	}
 	l.Exec(t, `UPDATE orders SET resolved = 1 WHERE idempotency_key = 'called refused'`)
-	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 0 {
+	if pruned, err := l.Prune(t.Context(), 100); err != nil || pruned != 0 {
 		t.Errorf("%d orders of now pruned, %v", pruned, err)
 	}
 	l.Exec(t, `UPDATE orders SET order_time = order_time - 600000000`)
-	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 1 {
+	if pruned, err := l.Prune(t.Context(), 100); err != nil || pruned != 1 {
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM orders`); left != "called refused" {
@@ -85,7 +85,7 @@ func TestALateNameFindsAnOrderThatALaterClaimHadRefused(t *testing.T) { // U15
 		t.Fatalf("the repeat is %+v", step)
 	}
 	conclude(t, l, later, lifecycle.KeyRefused, "")
-	if pruned, err := l.Prune(t.Context(), 100, 100); err != nil || pruned != 0 {
+	if pruned, err := l.Prune(t.Context(), 100); err != nil || pruned != 0 {
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
@@ -100,7 +100,7 @@ func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
 		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
 	}
 	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000 WHERE idempotency_key = 'a'`)
-	if pruned, err := l.Prune(t.Context(), 2, 100); err != nil || pruned != 2 {
+	if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != 2 {
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "c,d" {
@@ -125,7 +125,7 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // D10
 			later string
 		}{{"86300000000", 0, "of this day"}, {"200000000", 1, "of the day before"}} {
 			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
-			if gone, err := l.ForgetRefused(t.Context(), 100); err != nil || gone != step.want {
+			if gone, err := l.ForgetRefused(t.Context()); err != nil || gone != step.want {
 				t.Errorf("%d orders %s are forgotten, %v", gone, step.later, err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestADurableLedgerIsNotPruned(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-		if pruned, err := l.Prune(t.Context(), 0, 100); err != nil || pruned != 0 || !l.IsDurable() {
+		if pruned, err := l.Prune(t.Context(), 0); err != nil || pruned != 0 || !l.IsDurable() {
 			t.Errorf("%d orders pruned, %v", pruned, err)
 		}
 	})

@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"context"
+	"math"
+	"slices"
+	"sort"
 	"time"
 )
 
@@ -10,71 +13,133 @@ const (
 	keptRefused = 10 * time.Minute // and those that were refused at once, whose idempotency key is free: an attempt is over by then
 )
 
-// prunable chooses what may go: what is older than that. An order that was refused under a later claim than its first
-// stays for a day, as an attempt under an earlier one may still name its generation, and so does one that an operator has
-// called refused, as that can be corrected.
-const prunable = `SELECT id FROM orders WHERE state <> {open} AND (order_time <= {now} - $1
-	OR state = {refused} AND resolved = 0 AND claims = 1 AND order_time <= {now} - $2) ORDER BY order_time, id LIMIT $3`
+// The queries for the orders that may go begin at the time $1, and choose at most $2 orders. An order that was refused under
+// a later claim than its first stays for a day: an attempt under an earlier one may still name its generation.
+const (
+	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
+	placedOrders  = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {placed} ORDER BY order_time, id LIMIT $2`
+	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
+		AND claims <= $5 ORDER BY order_time LIMIT $2 {take}`
+)
 
-// surplus chooses of so many placed orders too many the oldest of whoever has the most, so that nobody's orders push out
-// another's.
-const surplus = `SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders WHERE state = {placed})
-	ORDER BY place DESC, id LIMIT $1`
-
-// Prune deletes from a ledger in memory the orders that are older than a day, those refused that are older than minutes,
-// and those of more placed ones than so many; most of them at once. It gives their number. One whose outcome is unknown
+// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, those refused that are older than
+// minutes, and those of more placed ones than so many. It returns their number. One whose outcome is unknown
 // stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too.
-// A durable ledger forgets what was refused alone: see [Ledger.ForgetRefused].
-func (l *Ledger) Prune(ctx context.Context, kept, most int) (gone int, err error) {
+// A durable ledger forgets only what was refused: see [Ledger.ForgetRefused].
+func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
 	}
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		if err := forgetAudit(tx); err != nil {
-			return err
-		}
-		if gone, err = forget(tx, prunable, keptTime.Microseconds(), keptRefused.Microseconds(), most); err != nil {
-			return err
-		}
-		placed := 0
-		if err := tx.row(`SELECT COUNT(*) FROM orders WHERE state = {placed}`).Scan(&placed); err != nil || placed <= kept || gone == most {
-			return err
-		}
-		more, err := forget(tx, surplus, min(placed-kept, most-gone))
-		gone += more
-		return err
-	})
-	return gone, err
-}
-
-// refused chooses the orders that were refused when nothing of them can be under way any more. What an operator has
-// called refused stays, as it can be corrected.
-const refused = `SELECT id FROM orders WHERE state = {refused} AND resolved = 0 AND order_time <= {now} - $1 LIMIT $2 {take}`
-
-// ForgetRefused deletes orders that were refused a day ago, most of them at once, and gives their number.
-func (l *Ledger) ForgetRefused(ctx context.Context, most int) (gone int, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		gone, err = forget(tx, refused, max(keptTime, l.window).Microseconds(), most)
-		return err
-	})
-	return gone, err
-}
-
-// forget deletes the orders that a query chooses, and gives their number. It asks once: to choose may take longer than all
-// else.
-func forget(tx *transaction, query string, args ...any) (gone int, err error) {
-	ids, err := collect(tx, scanText, query, args...)
-	if err != nil || len(ids) == 0 {
+	if err := l.forgetAudit(ctx); err != nil {
 		return 0, err
 	}
+	if gone, err = l.forget(ctx, math.MaxInt, oldOrders, keptTime.Microseconds()); err != nil {
+		return gone, err
+	}
+	for _, forget := range []func() (int, error){
+		func() (int, error) { return l.forgetRefused(ctx, keptRefused, 1) },
+		func() (int, error) { return l.forgetSurplus(ctx, kept) },
+	} {
+		some, err := forget()
+		if gone += some; err != nil {
+			return gone, err
+		}
+	}
+	return gone, nil
+}
+
+// ForgetRefused deletes, in steps, the orders that were refused a day ago, and returns their number. An order that an
+// operator has called refused stays, as that can be corrected.
+func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
+	return l.forgetRefused(ctx, max(keptTime, l.window), math.MaxInt32)
+}
+
+// forgetRefused deletes the orders that were refused so long ago under at most so many claims.
+func (l *Ledger) forgetRefused(ctx context.Context, age time.Duration, claims int) (gone int, err error) {
+	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
+	for _, owner := range owners {
+		if err == nil {
+			some := 0
+			some, err = l.forget(ctx, math.MaxInt, refusedOrders, owner, age.Microseconds(), claims)
+			gone += some
+		}
+	}
+	return gone, err
+}
+
+// countPlaced counts the placed orders of each owner in indexes only.
+const countPlaced = `SELECT owner, CAST(SUM(orders) AS BIGINT) FROM (SELECT owner, COUNT(*) AS orders FROM orders GROUP BY owner
+	UNION ALL SELECT owner, -COUNT(*) FROM orders WHERE state = {open} GROUP BY owner
+	UNION ALL SELECT owner, -COUNT(*) FROM orders WHERE state = {refused} GROUP BY owner) AS counts GROUP BY owner`
+
+// ownerCount is the number of orders of an owner.
+type ownerCount struct {
+	owner  string
+	orders int
+}
+
+// forgetSurplus deletes the oldest placed orders of the owners with the most, so that so many are left.
+func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
+	counts, err := ask(ctx, l, func(row scanner, c *ownerCount) error { return row.Scan(&c.owner, &c.orders) }, countPlaced)
+	for _, c := range surplus(counts, kept) {
+		if err == nil {
+			some := 0
+			some, err = l.forget(ctx, c.orders, placedOrders, c.owner)
+			gone += some
+		}
+	}
+	return gone, err
+}
+
+// surplus returns the number of orders of each owner beyond those that are kept. The orders of an owner push out no orders of
+// an owner with fewer.
+func surplus(counts []ownerCount, kept int) (all []ownerCount) {
+	keep := func(each int) (sum int) {
+		for _, c := range counts {
+			sum += min(c.orders, each)
+		}
+		return sum
+	}
+	each := sort.Search(kept, func(each int) bool { return keep(each+1) > kept })
+	rest := kept - keep(each)
+	for _, c := range counts {
+		if c.orders -= each; c.orders > 0 && rest > 0 {
+			c.orders, rest = c.orders-1, rest-1
+		}
+		if c.orders > 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// forget deletes the orders that a query chooses, at most so many, in steps.
+func (l *Ledger) forget(ctx context.Context, most int, query string, args ...any) (gone int, err error) {
+	return l.inSteps(ctx, most, func(tx *transaction, from int64, n int) ([]int64, error) {
+		return tx.forget(query, slices.Concat([]any{from, n}, args)...)
+	})
+}
+
+// forget deletes the orders that a query chooses, and returns their times.
+func (t *transaction) forget(query string, args ...any) (times []int64, err error) {
+	var ids []string
+	err = t.together(&statement{text: query, args: args, each: func(row scanner) error {
+		id, at := "", int64(0)
+		err := row.Scan(&id, &at)
+		ids, times = append(ids, id), append(times, at)
+		return err
+	}})
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
 	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
-	if !tx.l.IsDurable() { // else nothing of the journal ever goes
+	if !t.l.IsDurable() { // a durable journal is never deleted
 		statements = append(statements, `DELETE FROM movements WHERE order_id {in ids}`)
 	}
 	for _, statement := range statements {
-		if _, err := tx.exec(statement, asList(ids)); err != nil {
-			return 0, err
+		if _, err := t.exec(statement, asList(ids)); err != nil {
+			return nil, err
 		}
 	}
-	return len(ids), nil
+	return times, nil
 }

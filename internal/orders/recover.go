@@ -90,8 +90,6 @@ const (
 	tidyEvery     = time.Minute
 	retentionRest = time.Hour // between two walks through the orders of a team
 	expireAtMost  = 8         // orders at once: they lock the budgets of their owners
-	pruneAtMost   = 10_000    // orders at once
-	forgetAtMost  = 500       // orders at once, in a book that orders wait for
 	keptOrders    = 100_000   // that were placed, by a ledger in memory
 )
 
@@ -101,9 +99,9 @@ func (o *Orders) Tidy(ctx context.Context) {
 	retention := ledger.Retention{Ledger: o.Ledger, Rest: retentionRest}
 	for sleep(ctx, tidyEvery) {
 		inPieces(ctx, expireAtMost, o.Ledger.Expire)
-		inPieces(ctx, forgetAtMost, o.Ledger.ForgetRefused)
-		inPieces(ctx, forgetAtMost, retention.Step)
-		inPieces(ctx, pruneAtMost, func(ctx context.Context, most int) (int, error) { return o.Ledger.Prune(ctx, keptOrders, most) })
+		_, _ = o.Ledger.ForgetRefused(ctx) // the next time continues after a failure
+		_, _ = retention.Run(ctx)
+		_, _ = o.Ledger.Prune(ctx, keptOrders)
 	}
 }
 

@@ -1,0 +1,48 @@
+package ledger
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// stepRows is the maximum number of rows that a step of bulk work changes in its transaction. An order waits for at most one
+// step.
+const stepRows = 100
+
+// inSteps runs step, in a transaction of its own each time, until a step has changed fewer than [stepRows] rows or all steps
+// have changed most rows. A step changes at most n rows, in the order of their times, from the last time of the step before
+// it. It returns their times. inSteps returns the number of changed rows, after an error too.
+func (l *Ledger) inSteps(ctx context.Context, most int, step func(tx *transaction, from int64, n int) (times []int64, err error)) (rows int, err error) {
+	for from := int64(0); ; {
+		var times []int64
+		err = l.inTransaction(ctx, func(tx *transaction) (err error) {
+			times, err = step(tx, from, min(stepRows, most-rows))
+			return err
+		})
+		if err != nil {
+			return rows, err
+		}
+		if rows += len(times); len(times) < stepRows {
+			return rows, nil
+		}
+		from = slices.Max(times)
+	}
+}
+
+// changeInSteps runs a statement by [Ledger.inSteps]. $1 is the time from which on it changes rows, and $2 their maximum
+// number. Its other arguments begin at $3. It returns the time of each row.
+func (l *Ledger) changeInSteps(ctx context.Context, text string, args ...any) (rows int, err error) {
+	return l.inSteps(ctx, math.MaxInt, func(tx *transaction, from int64, n int) ([]int64, error) {
+		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, n}, args)...)
+	})
+}
+
+// eachOwner returns a query for the owners of the rows of a table that a condition chooses. It skips from one owner to the
+// next in an index. The condition of an owner as each_of.owner can follow.
+func eachOwner(table, condition string) string {
+	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
+	return `WITH RECURSIVE each_of (owner) AS (` + least + `
+		UNION ALL SELECT (` + least + ` AND owner > each_of.owner) FROM each_of WHERE each_of.owner IS NOT NULL)
+		SELECT owner FROM each_of WHERE owner IS NOT NULL`
+}
