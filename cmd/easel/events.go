@@ -71,7 +71,7 @@ type eventsReplayCmd struct {
 	Team string `required:"" placeholder:"TEAM" help:"The team."`
 }
 
-// Run lets events be sent again, step by step.
+// Run sends events again, step by step.
 func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Since == "" {
 		return &cli.Problem{Exit: cli.ExitUsage, Text: "--since is missing: a time, or how long ago, as 48h"}

@@ -22,7 +22,7 @@ type EventQuery struct {
 
 // Replayed is the result of one step of a replay.
 type Replayed struct {
-	Events int64                 `json:"events"`         // that will be sent again
+	Events int64                 `json:"events"`         // number of events that will be sent again
 	Next   *ledger.EventPosition `json:"next,omitempty"` // position of the next step; nil after the last one
 }
 

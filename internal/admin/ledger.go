@@ -82,7 +82,7 @@ func bookOf(l ledger.Reading, now time.Time) book {
 	return b
 }
 
-// oldest returns the time of the oldest of some things by its age, or nil if there are none. An age is below zero if the
+// oldest returns the time of the oldest of some things by its age, or nil if count is 0. An age is below zero if the
 // database's clock was corrected.
 func oldest(now time.Time, count int64, age time.Duration) *time.Time {
 	if count == 0 {

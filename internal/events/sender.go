@@ -165,7 +165,7 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 	}
 }
 
-// forget deletes old events once in a while until ctx ends. If the ledger is away, the next time continues.
+// forget deletes old events every hour until ctx is done. If the ledger is away, the next time continues.
 func (s *Sender) forget(ctx context.Context) {
 	ticks := time.NewTicker(forgetEvery)
 	defer ticks.Stop()

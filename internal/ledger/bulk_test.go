@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var bulkRows = flag.Int("bulk-rows", 1200, "rows that each kind of bulk work finds; from 100,000 on, an order beside it is timed too")
+var bulkRows = flag.Int("bulk-rows", 1200, "rows that each kind of bulk work finds; from 100,000 on, orders are timed during the work too")
 
 const (
 	maxStep      = 100                   // rows that a transaction of bulk work may change
-	maxOrderTime = 50 * time.Millisecond // of 99 in 100 orders beside bulk work
+	maxOrderTime = 50 * time.Millisecond // p99 of the time of an order during bulk work
 	timedFrom    = 100_000               // rows
 )
 
@@ -107,7 +107,7 @@ func fillBulk(t *testing.T, url string, work bulkWork) *ledger.Ledger {
 	return openTelling(t, url, saying(24*time.Hour))
 }
 
-// orderBeside places orders of another team until the work ends, and returns the time that 99 in 100 take.
+// orderBeside places orders of another team until the work ends, and returns the p99 of their times.
 func orderBeside(t *testing.T, l *ledger.Ledger, work string, ended <-chan struct{}) (p99 time.Duration) {
 	t.Helper()
 	var all []time.Duration

@@ -45,7 +45,7 @@ func (l *Ledger) clean(ctx context.Context) error {
 }
 
 // empty tries to empty the log of a file of SQLite, in a turn of its own. A connection that reads moves most of the log to the
-// file before, beside those who write: only the rest is moved in the turn.
+// file before that, and blocks no writer: only the rest is moved in the turn.
 func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()

@@ -28,7 +28,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	return erased, l.clean(ctx)
 }
 
-// erase is [Ledger.EraseFor] without cleaning the file.
+// erase does the work of [Ledger.EraseFor] except to clean the file.
 func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -90,7 +90,17 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 			return nil, err
 		}
 	}
-	return erased, nil
+	if len(erased) > 0 { // last: other erasures wait for this row
+		_, err = tx.exec(`INSERT INTO facts (name, value) VALUES ('erasures', '1') ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)`)
+	}
+	return erased, err
+}
+
+// Erasures returns the number of transactions that have erased something, or empty for zero. If it has changed, labels in
+// memory may be erased.
+func (l *Ledger) Erasures(ctx context.Context) (number string, err error) {
+	err = l.askOne(ctx, []any{&number}, `SELECT value FROM facts WHERE name = 'erasures'`)
+	return number, err
 }
 
 // eraseContents has the copies of results deleted.
@@ -147,24 +157,24 @@ func (o Order) asErased(eventType string) Order {
 }
 
 // Retention erases what names content of old orders of owners who want that. It walks through the orders of an owner once.
-// Later it reads only the orders that have come of age since, and those that it had to leave.
+// Later walks read only the orders that are old enough since, and the orders that earlier walks had to leave.
 type Retention struct {
 	Ledger *Ledger
 	// Rest is the time between two walks through the orders of an owner.
 	Rest time.Duration
 
-	walks map[string]*walk // by owner
+	walks map[string]*walk // the key is the owner
 }
 
 // walk is a walk through the orders of an owner.
 type walk struct {
-	at   Position  // of the last order that was read
-	left []string  // ids of orders before that whose outcome was unknown, or whose money could move
+	at   Position  // position of the last order that was read
+	left []string  // ids of earlier orders that were not settled
 	next time.Time // when the next walk is due
 }
 
-// Run walks through the orders of all owners whose walk is due, and erases the orders that are older than their owners want
-// and whose money can't move any more. It returns the number of orders that it has read.
+// Run walks through the orders of all owners whose walk is due, and erases the settled orders that are older than their owners
+// want. It returns the number of orders that it has read.
 func (r *Retention) Run(ctx context.Context) (read int, err error) {
 	if r.walks == nil {
 		r.walks = map[string]*walk{}
@@ -184,7 +194,7 @@ func (r *Retention) Run(ctx context.Context) (read int, err error) {
 	return read, err
 }
 
-// walk reads the orders that earlier walks had to leave, and those that have come of age since.
+// walk reads the orders that earlier walks had to leave, and then the orders that are old enough since.
 func (r *Retention) walk(ctx context.Context, w *walk, owner string, age time.Duration) (read int, err error) {
 	earlier := w.left
 	w.left = nil

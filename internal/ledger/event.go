@@ -79,8 +79,8 @@ func (l *Ledger) NotSent(ctx context.Context, id, problem string) (givenUp bool,
 	return givenUp && err == nil, err
 }
 
-// GiveUp gives up the events of an owner without deliveries that were due for as long as an event is tried, in steps. It
-// returns their number, after an error too.
+// GiveUp marks, in steps, the events of an owner without deliveries as given up that were due for as long as an event is
+// tried. It returns their number, after an error too.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.changeInSteps(ctx, `UPDATE events SET state = {given up} WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
 		AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2 {take}) RETURNING next_time`, owner, SendWithin.Microseconds())
@@ -115,7 +115,7 @@ type EventFilter struct {
 	GivenUp bool
 }
 
-// Events gives the newest events that a filter chooses.
+// Events returns the newest events that a filter chooses.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := &clauses{}
 	c.add("event_time >= %s", f.Since.UnixMicro())
@@ -147,8 +147,8 @@ func scanEventRow(row scanner, e *eventRow) error {
 	return row.Scan(&e.id, &e.Subject, &e.Position, moment{&e.time}, &e.state)
 }
 
-// Replay lets events be sent once more, with their ids, in one step: of the next events of an owner after a position those
-// that a filter chooses. Pending events stay as they are. It returns the number of events, and the position of the next step
+// Replay makes events pending once more, with their ids, in one step: of the next events of an owner after a position, it
+// takes the events that a filter chooses. It returns the number of events, and the position of the next step
 // or nil after the last one. The audit has a line for each step that changes something.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.inTransaction(ctx, func(tx *transaction) error {

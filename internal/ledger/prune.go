@@ -22,8 +22,8 @@ const (
 		AND claims <= $5 ORDER BY order_time LIMIT $2 {take}`
 )
 
-// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, those refused that are older than
-// minutes, and those of more placed ones than so many. It returns their number. One whose outcome is unknown
+// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, the refused orders that are older
+// than minutes, and the placed orders beyond kept. It returns their number. An order of unknown outcome
 // stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too.
 // A durable ledger forgets only what was refused: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
@@ -54,7 +54,7 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
 	return l.forgetRefused(ctx, max(keptTime, l.window), math.MaxInt32)
 }
 
-// forgetRefused deletes the orders that were refused so long ago under at most so many claims.
+// forgetRefused deletes the orders of an age that were refused, with at most the given number of claims.
 func (l *Ledger) forgetRefused(ctx context.Context, age time.Duration, claims int) (gone int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
@@ -78,7 +78,7 @@ type ownerCount struct {
 	orders int
 }
 
-// forgetSurplus deletes the oldest placed orders of the owners with the most, so that so many are left.
+// forgetSurplus deletes the oldest placed orders of the owners with the most, so that kept are left.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
 	counts, err := ask(ctx, l, func(row scanner, c *ownerCount) error { return row.Scan(&c.owner, &c.orders) }, countPlaced)
 	for _, c := range surplus(counts, kept) {
@@ -113,7 +113,7 @@ func surplus(counts []ownerCount, kept int) (all []ownerCount) {
 	return all
 }
 
-// forget deletes the orders that a query chooses, at most so many, in steps.
+// forget deletes the orders that a query chooses, at most the given number, in steps.
 func (l *Ledger) forget(ctx context.Context, most int, query string, args ...any) (gone int, err error) {
 	return l.inSteps(ctx, most, func(tx *transaction, from int64, n int) ([]int64, error) {
 		return tx.forget(query, slices.Concat([]any{from, n}, args)...)

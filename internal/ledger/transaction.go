@@ -165,7 +165,7 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	return l.read(ctx, "", do)
 }
 
-// snapshot is [Ledger.reading] for several statements that read the ledger as it was at one moment.
+// snapshot runs do as [Ledger.reading] does, but all its statements read the ledger as it was at one moment.
 func (l *Ledger) snapshot(ctx context.Context, do func(*transaction) error) error {
 	return l.read(ctx, beginSnapshot, do)
 }

@@ -129,9 +129,6 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	if g.CostCents != nil && *g.CostCents > s.order.ReservedCents && s.order.ReservedCents > 0 {
 		s.orders.dearer(ctx, s.order.ReservedCents, *g.CostCents, s.about("generation", g.ID)...)
 	}
-	if s.order.Claims == 1 { // the claim of whoever wrote the order, with its labels
-		s.orders.owned.put(keyOfOwned(&s.order.Owner, g.ID), attributed{Attribution: Attribution{s.order.Owner, s.order.Caller, s.order.ModelID, s.order.Labels}, at: time.Now()})
-	}
 	return g
 }
 

@@ -35,7 +35,6 @@ type Orders struct {
 	Placed ledger.Notifier[Viewer]
 
 	placed  *recent[placedKey, placedOrder]
-	owned   *recent[ownedKey, attributed]
 	avoided *recent[string, time.Time]
 
 	work     sync.WaitGroup
@@ -56,8 +55,7 @@ type Viewer struct {
 func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
-		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), owned: newRecent[ownedKey, attributed](maxOwned),
-		avoided:  newRecent[string, time.Time](maxOwned),
+		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), avoided: newRecent[string, time.Time](maxRecent),
 		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }

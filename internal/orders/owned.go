@@ -2,89 +2,19 @@ package orders
 
 import (
 	"context"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// attributedFor is how long that counts, while the ledger answers, and unattributedFor how long that there is no order.
-const (
-	attributedFor   = time.Minute
-	unattributedFor = 10 * time.Second
-)
-
-// Owned says whose generations are, of those that belong to an owner, or where that is nil to anybody. Generations
-// of one's own alone are remembered: a foreign one and one that nobody has take the same way. What was remembered for
-// long is asked again, and counts while the ledger does not answer.
+// Owned returns the attributions of the generations that belong to an owner, or to any owner if owner is nil. A generation of
+// another owner and one without an order are missing alike.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	own, asked, missing := make(map[string]Attribution, len(generationIDs)), make([]string, 0, len(generationIDs)), false
-	for _, id := range generationIDs {
-		a, ok := o.owned.get(keyOfOwned(owner, id))
-		if ok = ok && !a.none; ok {
-			own[id] = a.Attribution
-		}
-		if !ok || time.Since(a.at) > attributedFor {
-			asked, missing = append(asked, id), missing || !ok
-		}
-	}
-	if len(asked) == 0 {
-		return own, nil
-	}
-	found, err := o.OwnedNow(ctx, owner, asked...)
-	if err != nil && !missing {
-		return own, nil
-	}
-	for _, id := range asked {
-		if a, ok := found[id]; ok {
-			own[id] = a
-		} else if err == nil {
-			delete(own, id)
-		}
-	}
-	return own, err
-}
-
-// Attributions is [Orders.Owned] for those who see every generation of an API key, to whom it matters little that there
-// is no order: that is remembered for a while.
-func (o *Orders) Attributions(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	asked := o.maybeOrdered(owner, generationIDs)
-	if len(asked) == 0 {
-		return nil, nil
-	}
-	own, err := o.Owned(ctx, owner, asked...)
-	for _, id := range asked {
-		if _, ok := own[id]; !ok && err == nil {
-			o.owned.put(keyOfOwned(owner, id), attributed{at: time.Now(), none: true})
-		}
-	}
-	return own, err
-}
-
-// maybeOrdered are those of some generations that are not remembered to have no order.
-func (o *Orders) maybeOrdered(owner *string, generationIDs []string) (asked []string) {
-	for _, id := range generationIDs {
-		if a, ok := o.owned.get(keyOfOwned(owner, id)); !ok || !a.none || time.Since(a.at) >= unattributedFor {
-			asked = append(asked, id)
-		}
-	}
-	return asked
-}
-
-// OwnedNow is [Orders.Owned] by the ledger of now.
-func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
 	found, err := o.Ledger.Own(ctx, owner, generationIDs...)
 	own := make(map[string]Attribution, len(found))
-	for _, id := range generationIDs {
-		order, ok := found[id]
-		if !ok && err == nil {
-			o.owned.forget(keyOfOwned(owner, id))
-		}
-		if ok {
-			own[id] = Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
-			o.owned.put(keyOfOwned(owner, id), attributed{Attribution: own[id], at: time.Now()})
-		}
+	for id, order := range found {
+		own[id] = Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
 	}
 	return own, err
 }
@@ -92,13 +22,9 @@ func (o *Orders) OwnedNow(ctx context.Context, owner *string, generationIDs ...s
 // Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.
 // Where the ledger does not answer, none is known to be.
 func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...string) map[string]bool {
-	asked := o.maybeOrdered(owner, generationIDs)
-	if len(asked) == 0 {
-		return nil
-	}
-	standing := make(map[string]bool, len(asked))
-	found, err := o.Ledger.Own(ctx, owner, asked...)
-	for _, id := range asked {
+	standing := make(map[string]bool, len(generationIDs))
+	found, err := o.Ledger.Own(ctx, owner, generationIDs...)
+	for _, id := range generationIDs {
 		order, known := found[id]
 		standing[id] = err != nil || known && !order.IsGone()
 	}

@@ -18,8 +18,9 @@ const (
 	newestPage = 1000
 	// namedWithin is how much older than the newest known order one may be that is new: it is found when it is named.
 	namedWithin = 10 * time.Second
-	// askedFor is how long the ledger is asked whose a listed generation is: the catalog may list it before it is named.
-	askedFor = time.Minute
+	// askedFor is the time in which the ledger is asked for the owner of a listed generation, and askedEvery the interval: the
+	// catalog may list a generation before the ledger knows it.
+	askedFor, askedEvery = time.Minute, 10 * time.Second
 )
 
 // OwnOrders are the orders of an owner, or of everybody, as the ledger knows them: for all who watch everything of
@@ -30,16 +31,20 @@ type OwnOrders struct {
 	cred   catalog.Credential
 	owner  *string   // nil: everybody
 	newest time.Time // of the orders that the ledger has given
+	erased string    // the erasures before the attributions were read
 
 	mu            sync.Mutex
 	recent, older map[string]Attribution // by generation; the older are forgotten when there are many recent ones
 	unsettled     []string
-	unknown       map[string]time.Time // generations that were looked for, and when that was first
+	unknown       map[string]sought
 }
+
+// sought is a generation that was looked for.
+type sought struct{ first, next time.Time } // times of the first search and of the next question to the ledger
 
 // OwnOrders gives the orders of an owner, or where that is nil of everybody, under a credential. Nothing was read yet.
 func (o *Orders) OwnOrders(cred catalog.Credential, owner *string) *OwnOrders {
-	return &OwnOrders{orders: o, cred: cred, owner: owner, unknown: map[string]time.Time{}}
+	return &OwnOrders{orders: o, cred: cred, owner: owner, unknown: map[string]sought{}}
 }
 
 // answer is what the ledger has answered.
@@ -58,6 +63,10 @@ func (o *OwnOrders) Read(ctx context.Context) (*OwnOrders, error) {
 }
 
 func (o *OwnOrders) ask(ctx context.Context) (found answer, err error) {
+	erased, err := o.orders.Ledger.Erasures(ctx)
+	if err != nil {
+		return found, err
+	}
 	filter := ledger.Filter{Owner: o.owner, Existing: true}
 	if !o.newest.IsZero() {
 		filter.Since = o.newest.Add(-namedWithin)
@@ -68,23 +77,51 @@ func (o *OwnOrders) ask(ctx context.Context) (found answer, err error) {
 	if found.unsettled, err = o.orders.listNewest(ctx, ledger.Filter{Owner: o.owner, Unsettled: true}); err != nil {
 		return found, err
 	}
-	found.listed, err = o.lookUp(ctx)
+	if found.listed, err = o.lookUp(ctx); err != nil {
+		return found, err
+	}
+	if erased != o.erased { // erased labels must not be served again
+		var known map[string]Attribution
+		known, err = o.orders.Owned(ctx, o.owner, o.Known()...)
+		maps.Copy(found.listed, known)
+	}
+	if err == nil {
+		o.erased = erased
+	}
 	return found, err
 }
 
-// lookUp asks whose the generations are that were looked for. Behind a held API key it asks for everybody's: what is
-// remembered of the answer serves all owners, so that one costs the others nothing.
+// lookUp returns the attributions of the owner's generations that were looked for. Behind a shared API key it asks for the
+// generations of all owners: a generation of another owner is not asked for again.
 func (o *OwnOrders) lookUp(ctx context.Context) (own map[string]Attribution, err error) {
-	o.mu.Lock()
-	ids := slices.Collect(maps.Keys(o.unknown))
-	o.mu.Unlock()
+	ids := o.due(time.Now())
 	asker := o.owner
 	if o.cred.Held {
 		asker = nil
 	}
-	own, err = o.orders.Attributions(ctx, asker, ids...)
+	own, err = o.orders.Owned(ctx, asker, ids...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range ids {
+		if _, known := own[id]; known {
+			o.unknown[id] = sought{first: o.unknown[id].first, next: o.unknown[id].first.Add(askedFor)}
+		}
+	}
 	maps.DeleteFunc(own, func(_ string, whose Attribution) bool { return o.owner != nil && whose.Owner != *o.owner })
 	return own, err
+}
+
+// due returns the generations that the ledger is asked for now, and sets the time when they are asked for again.
+func (o *OwnOrders) due(now time.Time) (ids []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, s := range o.unknown {
+		if !now.Before(s.next) {
+			ids = append(ids, id)
+			o.unknown[id] = sought{s.first, now.Add(askedEvery)}
+		}
+	}
+	return ids
 }
 
 // note notes an answer, and gives the generations that are new since the first one.
@@ -116,7 +153,7 @@ func (o *OwnOrders) note(found answer) (fresh []string) {
 	for id, whose := range found.listed {
 		add(id, whose)
 	}
-	maps.DeleteFunc(o.unknown, func(_ string, since time.Time) bool { return time.Since(since) > askedFor })
+	maps.DeleteFunc(o.unknown, func(_ string, s sought) bool { return time.Since(s.first) > askedFor })
 	return fresh
 }
 
@@ -127,7 +164,7 @@ func (o *OwnOrders) Whose(generationID string) (whose Attribution, known bool) {
 	defer o.mu.Unlock()
 	whose, known = o.find(generationID)
 	if _, asked := o.unknown[generationID]; !known && !asked && len(o.unknown) < maxCovered {
-		o.unknown[generationID] = time.Now()
+		o.unknown[generationID] = sought{first: time.Now()}
 	}
 	return whose, known
 }

@@ -58,6 +58,10 @@ func TestOwnOrdersAskForAMinuteForWhatIsLookedFor(t *testing.T) {
 		if len(own.unknown) != maxCovered {
 			t.Errorf("%d are to be asked for", len(own.unknown))
 		}
+		now := time.Now()
+		if first, again, later := len(own.due(now)), len(own.due(now.Add(time.Second))), len(own.due(now.Add(askedEvery))); first != maxCovered || again != 0 || later != maxCovered {
+			t.Errorf("the ledger is asked for %d, %d and %d", first, again, later)
+		}
 		time.Sleep(askedFor)
 		if fresh := own.note(answer{listed: map[string]Attribution{"g0": {Owner: "studio"}}}); len(fresh) != 1 || len(own.unknown) != maxCovered-1 {
 			t.Errorf("%q are new, and %d to be asked for", fresh, len(own.unknown))

@@ -8,6 +8,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
+// maxRecent is the maximum number of generations in memory of which something is kept.
+const maxRecent = 100_000
+
 // recent keeps so many values in memory. Where there are too many, any other is forgotten.
 type recent[K comparable, V any] struct {
 	most int

@@ -83,27 +83,3 @@ func Owner(cred catalog.Credential) string {
 	}
 	return cred.APIKeySum()
 }
-
-// maxOwned is how many generations are known to belong to somebody.
-const maxOwned = 100_000
-
-// ownedKey is a generation and who asks for it.
-type ownedKey struct {
-	owner        string
-	everybody    bool // an operator asks
-	generationID string
-}
-
-func keyOfOwned(owner *string, id string) ownedKey {
-	if owner == nil {
-		return ownedKey{everybody: true, generationID: id}
-	}
-	return ownedKey{owner: *owner, generationID: id}
-}
-
-// attributed is what was read of a generation, and when.
-type attributed struct {
-	Attribution
-	at   time.Time
-	none bool // it has no order
-}

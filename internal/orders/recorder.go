@@ -75,7 +75,7 @@ type Recorder struct {
 // NewRecorder makes a Recorder. It asks nobody.
 func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
 	return &Recorder{
-		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxOwned),
+		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxRecent),
 		wake: make(chan struct{}, 1), together: recordAtOnce, waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{},
 	}
 }

@@ -38,7 +38,8 @@ type stack struct {
 	http    *http.Client
 	restURL string
 	ledger  *ledger.Ledger
-	teams   bool // callers share a held API key
+	catalog string // the URL that the ledger belongs to
+	teams   bool   // callers share a held API key
 	front   *server.Server
 	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
 	caller, owner string
@@ -97,6 +98,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	observer, err := telemetry.NewObserver()
 	must(err)
 	up := s.upstream(o.memory)
+	s.catalog = up.url
 	o.hub.Gates = gate.NewSet(gate.Config{})
 	client, err := catalog.New(catalog.Config{
 		Gates: o.hub.Gates, BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,

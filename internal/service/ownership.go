@@ -32,7 +32,7 @@ func (s *Service) see(ctx context.Context, id string) (orders.Attribution, error
 }
 
 func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.Attribution, error) {
-	own, err := s.known(ctx, owner, id)
+	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	whose, ok := own[id]
 	switch {
 	case !hides(ctx, owner):
@@ -43,13 +43,13 @@ func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.A
 	return whose, err
 }
 
-// owns refuses a generation that is not the caller's own, or does not exist, by the ledger of now.
+// owns refuses a generation that is not the caller's own, or does not exist.
 func (s *Service) owns(ctx context.Context, id string) error {
 	owner := orderer(ctx)
 	if !hides(ctx, owner) {
 		return nil
 	}
-	own, err := s.cfg.Orders.OwnedNow(ctx, owner, id)
+	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	if _, ok := own[id]; err == nil && !ok {
 		return noGeneration(id)
 	}
@@ -86,14 +86,6 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 // key the catalog says who sees what, and where callers have no names nobody is kept apart.
 func hides(ctx context.Context, owner *string) bool {
 	return credential(ctx).Held && owner != nil && !who(ctx).everybody
-}
-
-// known says whose generations are, of those that the ledger knows as an owner's.
-func (s *Service) known(ctx context.Context, owner *string, ids ...string) (map[string]orders.Attribution, error) {
-	if hides(ctx, owner) {
-		return s.cfg.Orders.Owned(ctx, owner, ids...)
-	}
-	return s.cfg.Orders.Attributions(ctx, owner, ids...)
 }
 
 // standing are those of some generations that have an order and are not known to be gone.

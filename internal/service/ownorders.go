@@ -33,11 +33,11 @@ func (s *Service) ownOrdersOf(ctx context.Context, owner *string) (own *orders.O
 	for {
 		now := joined.newest()
 		switch {
-		case now.known && (now.err != nil || !now.since.Before(began)):
-			return now.value, joined.leave, nil //nolint:nilerr // what it has answered before counts
 		case now.err != nil:
 			joined.leave()
 			return nil, nil, now.err
+		case now.known && !now.since.Before(began):
+			return now.value, joined.leave, nil
 		}
 		select {
 		case <-joined.changed:

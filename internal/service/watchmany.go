@@ -227,7 +227,7 @@ func (w *watchOfMany) askInTime(id string) (whose orders.Attribution) {
 
 // ask asks whose generations are.
 func (w *watchOfMany) ask(ctx context.Context, ids ...string) (map[string]orders.Attribution, error) {
-	return w.service.known(ctx, w.owner, ids...)
+	return w.service.cfg.Orders.Owned(ctx, w.owner, ids...)
 }
 
 // sendUpdate sends an update, unless the caller has the state by its etag.

@@ -1,0 +1,99 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+// servedLabels returns the labels of a generation in the responses of all methods that have them. The calls begin now.
+func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
+	t.Helper()
+	var got easelv1.GetGenerationResponse
+	if err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &got); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]string{"get": got.GetGeneration().GetLabels(), "list": listAll(t, c, nil, 0)[0].GetLabels()}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
+		all["a watch"] = m.GetUpdate().GetGeneration().GetLabels()
+		leave()
+	})
+	for name, named := range map[string][]string{"a watch of some": {id}, "a watch of everything": nil} {
+		all[name] = catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named}).updates[id].GetLabels()
+	}
+	return all
+}
+
+func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
+	t.Parallel()
+	url := ""
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("poster"), labelled(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
+		wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		watched := make(chan struct{})
+		go func() { // a watch of everything that goes on
+			defer close(watched)
+			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
+		}()
+		for _, who := range []string{"poster", "ops"} {
+			for name, labels := range servedLabels(t, as(who), id) {
+				if labels["patient"] != "jane-doe" {
+					t.Errorf("before the erasure %s serves %s with the labels %v", name, who, labels)
+				}
+			}
+		}
+		book := s.ledger
+		if strings.HasPrefix(url, "postgres") { // of another replica
+			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = other.Close() }()
+			book = other
+		}
+		found, err := book.Own(t.Context(), nil, id)
+		if err == nil {
+			_, err = book.Erase(t.Context(), found[id])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"poster", "ops"} {
+			for name, labels := range servedLabels(t, as(who), id) {
+				if len(labels) > 0 {
+					t.Errorf("after the erasure %s serves %s with the labels %v", name, who, labels)
+				}
+			}
+		}
+		leave()
+		<-watched
+	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
+}
+
+// What an unreachable ledger knew may have been erased since, by another replica.
+func TestNoLabelsAreServedWhileTheLedgerIsAway(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("poster"), labelled(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
+		wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		if err := s.ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var got easelv1.GetGenerationResponse
+		err := as("poster").call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &got)
+		wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
+		err = as("ops").call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &got)
+		if err != nil || got.GetGeneration().GetGenerationId() != id || len(got.GetGeneration().GetLabels()) > 0 {
+			t.Errorf("an operator gets %v, %v", got.GetGeneration(), err)
+		}
+	}, func(o *options) { o.sandbox.Speed = 100 })
+}
