@@ -188,7 +188,8 @@ class Attempts:
 
     def _late(self, error: Error) -> Timeout:
         error = self._last or error
-        text = f"not done within {self.timeout:g} s, after {error}"
+        passed = self.timeout - (self.left() or 0)
+        text = f"not done after {passed:.1f} s, and the next attempt would exceed the timeout of {self.timeout:g} s; last error: {error}"
         if self.heartbeat:
             text += f"; the last heartbeat: {self.heartbeat.upstream_condition} {self.heartbeat.last_error}".rstrip()
         late = self._told(Timeout(text, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=error.details), self.outcome)
