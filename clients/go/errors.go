@@ -106,7 +106,7 @@ func typed(err error) error {
 	if err == nil || !ok || errors.As(err, new(*Error)) {
 		return err
 	}
-	e := &Error{Code: s.Code(), Message: s.Message(), below: []error{err}}
+	e := &Error{Code: s.Code(), Message: plain(s.Message()), below: []error{err}}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -126,6 +126,19 @@ func typed(err error) error {
 		}
 	}
 	return classed(e)
+}
+
+// plain returns the message of a status, and a message with a remedy if the port speaks another protocol than the client.
+func plain(text string) string {
+	switch {
+	case strings.Contains(text, "first record does not look like a TLS handshake"):
+		return "server does not speak TLS; use http:// in the address"
+	case strings.Contains(text, "looked like an HTTP/1.1 header"):
+		return "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel"
+	case strings.Contains(text, "error reading server preface"):
+		return "server closed the connection at its start; use https:// in the address if it speaks TLS"
+	}
+	return text
 }
 
 func (e *Error) readInfo(info *errdetails.ErrorInfo) {

@@ -122,7 +122,8 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
 	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
-	want(call(exitRetry, "account", "--addr", env["REST"]), "this is the REST port")
+	want(call(exitRetry, "account", "--addr", env["REST"]), "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel")
+	want(call(exitRetry, "account", "--addr", "https://"+env["EASEL_ADDR"]), "server does not speak TLS; use http:// in the address")
 	want(call(exitFailure, "account", "--addr", env["ADMIN"]), "Is this the gRPC address")
 	want(call(exitUsage, "generate", "studio/haiku", "--inputs-json", `{"prompt": 5}`), "Nothing was ordered.")
 	if got, same := call(exitOK, "--version", "-o", "json"), call(exitOK, "version", "-o", "json"); got != same || got.stdout == "" {

@@ -94,9 +94,6 @@ func codeName(c codes.Code) string { return rpccode.Code(c).String() }
 
 // plainMessage takes the wrapping off what the transport says of a failed connection.
 func plainMessage(text string) string {
-	if strings.Contains(text, "looked like an HTTP/1.1 header") {
-		return "this is the REST port, or another web server: gRPC has an address of its own"
-	}
 	if _, inner, found := strings.Cut(text, `desc = "`); found {
 		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "transport: ")
 	}
@@ -225,7 +222,7 @@ var remedies = map[string]struct {
 	"NOT_FOUND":          {ExitNotFound, ""},
 	"UNAUTHENTICATED":    {ExitCredential, "Check EASEL_API_KEY or --api-key-file."},
 	"PERMISSION_DENIED":  {ExitCredential, ""},
-	"UNAVAILABLE":        {ExitRetry, "Is the server running there, with TLS or without? See --addr."},
+	"UNAVAILABLE":        {ExitRetry, "Check --addr, and that the server is running there."},
 	"RESOURCE_EXHAUSTED": {ExitRetry, ""},
 	"ABORTED":            {ExitRetry, ""},
 	"DEADLINE_EXCEEDED":  {ExitRetry, ""},

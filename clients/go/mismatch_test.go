@@ -1,0 +1,56 @@
+//go:build go1.25
+
+package easel_test
+
+import (
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	easel "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// listen serves gRPC at a port of the system, and returns the address.
+func listen(t *testing.T, options ...grpc.ServerOption) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(options...)
+	easelv1.RegisterGenerationServiceServer(server, &script{})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func TestClientNamesAPortOfTheWrongProtocol(t *testing.T) {
+	web := httptest.NewServer(nil)
+	t.Cleanup(web.Close)
+	encrypted := httptest.NewTLSServer(nil)
+	t.Cleanup(encrypted.Close)
+	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
+	for address, want := range map[string]string{
+		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
+		"http://" + listen(t, tls):                                "server closed the connection at its start; use https:// in the address if it speaks TLS",
+		"http://" + strings.TrimPrefix(encrypted.URL, "https://"): "server closed the connection at its start; use https:// in the address if it speaks TLS",
+		"https://" + strings.TrimPrefix(web.URL, "http://"):       "server does not speak TLS; use http:// in the address",
+		web.URL: "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel",
+	} {
+		client, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAttempts(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Generations.DeleteGeneration(t.Context(), &easelv1.DeleteGenerationRequest{GenerationId: "gen_1"})
+		if err == nil || err.Error() != want || status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
