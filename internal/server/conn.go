@@ -2,37 +2,61 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 )
 
 // watched are credentials whose connections the door watches: behind encryption, where frames can be read.
 type watched struct {
 	credentials.TransportCredentials
+	log *protocolLog
+}
+
+// Messages of a protocolLog.
+const (
+	tlsClient       = "TLS client on plaintext port"
+	plaintextClient = "plaintext client on TLS port"
+)
+
+// protocolLog logs clients that speak TLS to a plaintext port, or the reverse, at most once a second.
+type protocolLog struct {
+	logger    *slog.Logger
+	sometimes rate.Sometimes
+}
+
+func (l *protocolLog) write(message string, client net.Conn) {
+	l.sometimes.Do(func() { l.logger.Warn(message, slog.String("peer", client.RemoteAddr().String())) })
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (w watched) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	plain, info, err := w.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		if _, isPlaintext := errors.AsType[tls.RecordHeaderError](err); isPlaintext {
+			w.log.write(plaintextClient, raw)
+		}
 		return nil, nil, err
 	}
-	return &conn{Conn: plain, raw: raw, frames: frames{skip: prefaceBytes}}, info, nil
+	return &conn{Conn: plain, raw: raw, log: w.log, frames: frames{skip: prefaceBytes}}, info, nil
 }
 
 // Clone implements credentials.TransportCredentials.
 func (w watched) Clone() credentials.TransportCredentials {
-	return watched{w.TransportCredentials.Clone()}
+	return watched{w.TransportCredentials.Clone(), w.log}
 }
 
 // conn is a connection of gRPC.
 type conn struct {
 	net.Conn
 	raw    net.Conn
+	log    *protocolLog
 	frames frames
 	ending atomic.Int32 // contexts of its calls that are being ended
 }
@@ -42,6 +66,9 @@ var errTinyFrames = errors.New("too many tiny frames")
 // Read implements net.Conn. It ends a connection whose messages come in crumbs.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if n > 0 && c.frames.skip == prefaceBytes && p[0] == tlsHandshake {
+		c.log.write(tlsClient, c.raw)
+	}
 	if !c.frames.read(p[:n]) {
 		_ = c.raw.Close()
 		return 0, errTinyFrames
@@ -120,6 +147,7 @@ func (c *conn) end(cancel func()) {
 const (
 	prefaceBytes = 24 // that a connection of HTTP/2 begins with
 	headerLength = 9  // of a frame
+	tlsHandshake = 22 // type of the first record of TLS
 	tinyFrame    = 512
 	// tinyFrames is how many tiny frames a connection may send without a message's end, beside callFrames for each call that is let in.
 	// Each takes some hundred bytes until its message has come whole.

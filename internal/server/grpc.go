@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -29,7 +30,7 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 		encryption = credentials.NewTLS(newestCertificates(certificates))
 	}
 	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tap)),
-		grpc.Creds(watched{encryption}),
+		grpc.Creds(watched{encryption, &protocolLog{config.logger(), rate.Sometimes{Interval: time.Second}}}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
 		// How many bytes a call may send before they are read. Windows that the library sizes by
