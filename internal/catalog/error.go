@@ -59,6 +59,7 @@ type Error struct {
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
 	NextOffset int64         // KindInterrupted: the first missing byte
 	PriceCents int64         // KindPriceAboveLimit: the price of the order
+	MaxCents   int64         // KindPriceAboveLimit: the limit of the call
 	Err        error         // the cause: a network error, a JSON error
 }
 

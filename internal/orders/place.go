@@ -252,7 +252,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	}
 	quote, err := p.quote(ctx)
 	if err == nil && most != nil && quote.PriceCents > *most {
-		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents}
+		err = &catalog.Error{Kind: catalog.KindPriceAboveLimit, Op: catalog.OpCreate, PriceCents: quote.PriceCents, MaxCents: *most}
 	}
 	if ctx.Err() != nil && catalog.KindOf(err) != catalog.KindRateLimited {
 		err = ctx.Err()

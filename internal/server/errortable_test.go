@@ -36,6 +36,7 @@ type row struct {
 
 var errorTable = []row{
 	{name: "400 that names an input", call: "create", outcome: notPlaced, fault: answer(400, `{"code":"INVALID","message":"no","details":{"field":"prompt"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt"}},
+	{name: "400 without a text", call: "create", outcome: notPlaced, fault: answer(400, `{"code":"INVALID","details":{"fields":["prompt","size"]}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"inputs.prompt", "inputs.size"}},
 	{name: "422 that names the model", call: "create", outcome: notPlaced, fault: answer(422, `{"code":"INVALID","message":"no","details":{"field":"modelId"}}`), code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", http: 400, fields: []string{"model_id"}},
 	{name: "401", call: "account", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a wait", call: "wait", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
@@ -254,12 +255,13 @@ func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // U20
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		req := order(t, picture, "k", "a lake")
-		req.MaxCostCents = proto.Int64(0)
+		req.MaxCostCents = proto.Int64(2)
 		err := c.call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 		st := wantStatus(t, err, codes.FailedPrecondition, "PRICE_ABOVE_LIMIT", 400)
 		info, _ := detailOf[*errdetails.ErrorInfo](t, st)
-		if info.GetMetadata()["price_cents"] == "" {
-			t.Error("the price is not in the metadata")
+		price := info.GetMetadata()["price_cents"]
+		if info.GetMetadata()["max_cost_cents"] != "2" || price == "" || !strings.Contains(st.Message(), "price of "+price+" cents exceeds max_cost_cents 2") {
+			t.Errorf("%q has the metadata %v", st.Message(), info.GetMetadata())
 		}
 		if n := s.sandbox.Requests()["POST /generations"]; n != 0 {
 			t.Errorf("%d orders posted", n)

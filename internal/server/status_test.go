@@ -58,6 +58,9 @@ func wantFields(t *testing.T, st *status.Status, want ...string) {
 	var got []string
 	for _, v := range bad.GetFieldViolations() {
 		got = append(got, v.GetField())
+		if v.GetDescription() == "" {
+			t.Errorf("%s has no description", v.GetField())
+		}
 	}
 	if strings.Contains(t.Name(), "/REST") {
 		want = slices.Clone(want)

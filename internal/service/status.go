@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +45,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog does not allow this with this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
-	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "the price is above max_cost_cents: this call has sent no order", false},
+	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
@@ -265,6 +267,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	switch {
 	case e.Kind == catalog.KindCredentialRejected && e.Held:
 		code, text = codes.Internal, heldRejected
+	case e.Kind == catalog.KindPriceAboveLimit:
+		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
 	case windowOver:
 		text = "it is not known whether the order was taken, and it is too late to send it again: " +
 			"an operator must look at the account; do not order again before that"
@@ -279,9 +283,12 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
-		violations := e.Violations
+		violations := slices.Clone(e.Violations)
 		if len(violations) == 0 {
-			violations = []Violation{{Field: "inputs", Description: e.Message}}
+			violations = []Violation{{Field: "inputs"}}
+		}
+		for n, v := range violations {
+			violations[n].Description = cmp.Or(v.Description, e.Message, rules[e.Kind].text)
 		}
 		return []protoadapt.MessageV1{badRequest(violations)}
 	case catalog.KindInsufficientFunds:
@@ -293,7 +300,7 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 			Subject: "api_key", Description: "the daily cap of the API key",
 		}}}}
 	case catalog.KindPriceAboveLimit:
-		metadata["price_cents"] = strconv.FormatInt(e.PriceCents, 10)
+		metadata["price_cents"], metadata["max_cost_cents"] = strconv.FormatInt(e.PriceCents, 10), strconv.FormatInt(e.MaxCents, 10)
 	case catalog.KindInterrupted:
 		metadata["next_offset"] = strconv.FormatInt(e.NextOffset, 10)
 	}

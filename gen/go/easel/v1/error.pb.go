@@ -90,8 +90,8 @@ const (
 	// FAILED_PRECONDITION, over REST 402. The balance does not cover the price; PreconditionFailure
 	// says so too. Again helps after a top-up.
 	ErrorReason_INSUFFICIENT_BALANCE ErrorReason = 30
-	// FAILED_PRECONDITION. The price is above max_cost_cents; the metadata has price_cents. Again
-	// helps with a higher limit.
+	// FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
+	// max_cost_cents. Again helps with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
 	// RESOURCE_EXHAUSTED, over REST 402. The team's budget has no room for the price; QuotaFailure
 	// says so too, and the metadata has window, reset_time, remaining_cents and price_cents. Again

@@ -89,8 +89,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     says so too. Again helps after a top-up.
     """
     PRICE_ABOVE_LIMIT: _ErrorReason.ValueType  # 31
-    """FAILED_PRECONDITION. The price is above max_cost_cents; the metadata has price_cents. Again
-    helps with a higher limit.
+    """FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
+    max_cost_cents. Again helps with a higher limit.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
     """RESOURCE_EXHAUSTED, over REST 402. The team's budget has no room for the price; QuotaFailure
@@ -300,8 +300,8 @@ INSUFFICIENT_BALANCE: ErrorReason.ValueType  # 30
 says so too. Again helps after a top-up.
 """
 PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
-"""FAILED_PRECONDITION. The price is above max_cost_cents; the metadata has price_cents. Again
-helps with a higher limit.
+"""FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
+max_cost_cents. Again helps with a higher limit.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED, over REST 402. The team's budget has no room for the price; QuotaFailure

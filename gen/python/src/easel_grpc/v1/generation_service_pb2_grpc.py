@@ -166,7 +166,8 @@ class GenerationServiceServicer(object):
 
         Errors: INVALID_ARGUMENT as for QuoteGeneration;
         FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-        idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing);
+        idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing;
+        the metadata has price_cents and max_cost_cents);
         RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
         ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
         known to stand for another order, or, with a forwarded API key, for one of unknown

@@ -161,8 +161,8 @@ export enum ErrorReason {
   INSUFFICIENT_BALANCE = 30,
 
   /**
-   * FAILED_PRECONDITION. The price is above max_cost_cents; the metadata has price_cents. Again
-   * helps with a higher limit.
+   * FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
+   * max_cost_cents. Again helps with a higher limit.
    *
    * @generated from enum value: PRICE_ABOVE_LIMIT = 31;
    */
