@@ -81,15 +81,12 @@ func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 // faster than the shortest interval but for the read that confirms what the list said.
 func oncePolled(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
-		o.onceIn(list, who, time.Hour, say)
-	}
-	for who, list := range o.pollsOfAll() {
-		o.onceIn(list, who, claimTime, say)
+		o.onceIn(list, who, say)
 	}
 }
 
-// onceIn is oncePolled of some requests. One that takes longer than a claim holds may be made again.
-func (o *outcome) onceIn(list []request, who account, claim time.Duration, say func(event, string, ...any)) {
+// onceIn checks oncePolled for the requests of one process. Two replicas may poll one generation at once.
+func (o *outcome) onceIn(list []request, who account, say func(event, string, ...any)) {
 	last := map[string][]request{} // by path, up to three
 	for _, r := range list {
 		if r.op != routeRead || r.status == 404 || r.status == 401 { // each who asks for what there is not, or with a key that is none, asks anew
@@ -97,7 +94,7 @@ func (o *outcome) onceIn(list []request, who account, claim time.Duration, say f
 		}
 		before := last[r.path]
 		at := event{at: r.at, actor: who.process, gen: path.Base(r.path)}
-		if n := len(before); n > 0 && r.at < min(before[n-1].end, before[n-1].at+claim) {
+		if n := len(before); n > 0 && r.at < before[n-1].end {
 			say(at, "a poll of %s by %s began before the one of %s before had ended", who.tenant, r.process, before[n-1].process)
 		}
 		if len(before) == 3 {

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	claimTime = time.Second             // that a claim holds which nobody answers
 	soon      = 1500 * time.Millisecond // after which another has made such a poll
 	knownBy   = 500 * time.Millisecond  // how long it may take until all know what one has found
 	rowKept   = time.Hour               // how long a row is kept that nobody has polled

@@ -3,12 +3,6 @@ package simulation
 // pollBugs are what a hasty change would make of polls that processes share.
 var pollBugs = []bug{
 	{
-		name:   "a read is claimed whoever has claimed it before",
-		edits:  []edit{{ledgerDir, "sharedKey.claimReads", "return granted, err", "for _, read := range reads { granted[read.ID] = true }; return granted, err"}},
-		jobs:   seeds("polls-short", 3, 1, 2, 4),
-		breaks: []string{"a generation is polled once, whoever watches"},
-	},
-	{
 		name:   "a claim that nobody answers holds for a minute",
 		edits:  []edit{{ledgerDir, "sharedKey.claimReads", "k.Now - shared.HoldMicros", "k.Now - 60*shared.HoldMicros"}},
 		jobs:   seeds("polls-only-P4", 1, 2, 3, 4, 5, 6),
