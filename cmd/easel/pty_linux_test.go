@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,27 +39,6 @@ func (term *commandTerminal) finished(t *testing.T, exit <-chan int, last string
 	t.Helper()
 	code := <-exit
 	return code, term.Until(t, last, func(s string) bool { return strings.Contains(strings.ReplaceAll(s, "\n", ""), last) })
-}
-
-func TestSeveralOrdersAreCountedOnATerminalAndLeaveNoLiveLineBehind(t *testing.T) {
-	t.Parallel()
-	env := startDev(t)
-	env["LANG"] = "C.UTF-8"
-	for _, width := range []int{100, 40} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			t.Parallel()
-			term := openTerminal(t, width, 24)
-			exit := term.run(t.Context(), env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--count", "3", "--out", t.TempDir()+"/")
-			term.Until(t, "live line", func(s string) bool { return strings.Contains(s, "of 3 done") })
-			code, last := term.finished(t, exit, "3 orders: 3 succeeded")
-			if code != exitOK || strings.Contains(last, "of 3 done") {
-				t.Errorf("exit %d, and what is left is\n%s", code, last)
-			}
-			if strings.Count(last, "gen_") < 3 || strings.Contains(strings.ReplaceAll(last, "\n", ""), "easel:") {
-				t.Errorf("the results are not all there:\n%s", last)
-			}
-		})
-	}
 }
 
 func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {

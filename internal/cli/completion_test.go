@@ -10,7 +10,7 @@ func TestWhatMayComeNextIsSuggested(t *testing.T) {
 	for words, want := range map[string]string{
 		"gen":                       "generate",
 		"do":                        "download",
-		"generate --from":           "--from-stdin",
+		"generate --inputs":         "--inputs-json",
 		"list -o ":                  "table json",
 		"list -q --quiet --out":     "--output",
 		"--addr x:1 list --lim":     "--limit",

@@ -188,7 +188,7 @@ func mayWrite(path string) error {
 }
 
 func isThere(path string) error {
-	return &Problem{Exit: ExitUsage, Text: path + " is there already", Cure: "--force overwrites it.", path: path}
+	return &Problem{Exit: ExitUsage, Text: path + " is there already", Cure: "--force overwrites it."}
 }
 
 // mayReceive tells why a result could not be put at out, before anything is paid for it.

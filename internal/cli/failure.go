@@ -30,7 +30,6 @@ type failure struct {
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
 	ExitCode          int               `json:"exitCode"`
-	Batch             *batchSum         `json:"batch,omitempty"`
 }
 
 // badField is one input that was refused, and why.
@@ -47,7 +46,7 @@ func explain(ctx context.Context, err error) failure {
 	e := baseOf(err)
 	body := detailsOf(e)
 	if own := (*Problem)(nil); errors.As(err, &own) {
-		body.ExitCode, body.Message, body.Cure, body.GenerationID, body.Batch = own.Exit, own.Text, own.Cure, own.generationID, own.batch
+		body.ExitCode, body.Message, body.Cure, body.GenerationID = own.Exit, own.Text, own.Cure, own.generationID
 		return body
 	}
 	switch {
@@ -183,8 +182,6 @@ type Problem struct {
 	Err  error  // what lies below, nil where nothing does
 
 	generationID string // the generation that it is about, "" where it is about none or many
-	path         string // the file that is there already
-	batch        *batchSum
 }
 
 // Error is the first line of what is printed.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,35 +24,17 @@ type generateCmd struct {
 	Watch          bool   `help:"Stay until the render is finished."`
 	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
-	Count          int    `default:"1" placeholder:"N" help:"Order the same N times, each with an idempotency key of its own: KEY-1 to KEY-N."`
-	FromStdin      bool   `help:"Read one order from each line of standard input: a JSON object of inputs, or key=value words. Its idempotency key is made of KEY and of what the line says, so that lines may be added or moved before the rest is picked up."`
 }
 
-// several reports whether the command is a batch.
-func (c *generateCmd) several() bool { return c.Count > 1 || c.FromStdin }
-
-func (c *generateCmd) Faults() []string {
-	faults := FaultList(c.faultsOfOut(c.Out))
-	faults.Require(c.Count >= 1 && c.Count <= maxOrders, fmt.Sprintf("--count must be from 1 to %d", maxOrders))
-	if c.several() {
-		faults.Require(c.Out == "" || c.Out != standardOutput && isDir(c.Out), "--out must be a directory where there are several orders")
-	}
-	if c.FromStdin {
-		faults.Require(c.Count == 1, "--count and --from-stdin can't be used together")
-		faults.Require(c.InputsJSON == "", "--inputs-json and --from-stdin can't be used together")
-	}
-	return faults
-}
+// Faults returns what is wrong with the flags.
+func (c *generateCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run orders a generation, and stays with it where that is asked for.
-func (c *generateCmd) Run(ctx context.Context, p *Program, s *session) error {
+func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	if c.Out != "" && c.Out != standardOutput {
 		if err := mayReceive(c.Out, c.Force); err != nil {
 			return c.notSent(err)
 		}
-	}
-	if c.several() {
-		return c.runSeveral(ctx, p, s)
 	}
 	g, err := c.order(ctx, s)
 	if err != nil {

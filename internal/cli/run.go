@@ -41,8 +41,7 @@ type Program struct {
 
 	JSONErrors bool // errors leave as JSON, because the output does
 
-	args            []string // the command line
-	connectionFlags string   // the flags of the connection, as they were given
+	connectionFlags string // the flags of the connection, as they were given
 }
 
 // Grammar is what a command line may say.
@@ -136,7 +135,6 @@ func (p *Program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
 
 // do parses args and runs the command that they name.
 func (p *Program) do(ctx context.Context, args []string) error {
-	p.args = args
 	helped := false
 	env := &environment{Program: p}
 	parser, err := p.grammar(env, &helped)

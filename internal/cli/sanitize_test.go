@@ -163,7 +163,6 @@ func evilCommands(dir string) [][]string {
 		{"health"},
 		{"generate", terminaltest.Evil, "--inputs-json", "{}"},
 		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch"},
-		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--watch", "--count", "2"},
 		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--out", dir},
 		{"generate", terminaltest.Evil, "--inputs-json", "{}", "--idempotency-key", terminaltest.Evil, "--out", filepath.Join(dir, "file"), "--force"},
 		{"download", terminaltest.Evil, "--out", dir + "/"},

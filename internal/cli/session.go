@@ -208,14 +208,6 @@ func (p *Program) commandLine(words ...string) string {
 	return ShellLine(words) + p.connectionFlags
 }
 
-// retryCommand is the command line of this run, with the key that was made up for it.
-func (p *Program) retryCommand(madeUp bool, key string) string {
-	if madeUp {
-		return ShellLine(p.args) + " --idempotency-key " + key
-	}
-	return ShellLine(p.args)
-}
-
 // ShellLine is a command line of this program, as a shell takes it.
 func ShellLine(words []string) string {
 	line := "easel"
