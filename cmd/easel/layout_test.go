@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"internal/callers":               {"github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "go.yaml.in/yaml/v3"},
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
-	"internal/terminal":              {"golang.org/x/term"},
+	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
 	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
 	"internal/torture":               {},                                 // so is this
 	"internal/clients":               {},                                 // and this

@@ -42,6 +42,25 @@ func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
 	}
 }
 
+func TestAFlagBeforeTheCommandKeepsItsValue(t *testing.T) {
+	for line, want := range map[string]string{
+		"--addr models account":       `"models"`,
+		"--addr=models account":       `"models"`,
+		"-q --addr models account":    `"models"`,
+		"--addr account":              "there is no command in easel --addr account",
+		"--addr":                      "there is no command",
+		"models --addr":               "--addr needs a value",
+		"list --limit":                "--limit needs a value",
+		"--addr --output json models": `--addr: expected string value but got "--output"`,
+		"models --addr --output json": `--addr: expected string value but got "--output"`,
+	} {
+		got := easelRun(t.Context(), nil, strings.Fields(line)...)
+		if got.exit != ExitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("easel %s: exit %d\n%s", line, got.exit, got.stderr)
+		}
+	}
+}
+
 func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		got := easelRun(t.Context(), nil, "completion", shell)

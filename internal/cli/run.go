@@ -144,7 +144,11 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	if args[0] == completionCommand {
 		return p.complete(parser.Model, args[1:])
 	}
-	line, err := parser.Parse(flagsLast(parser.Model.Node, args))
+	args, found := flagsLast(parser.Model.Node, args)
+	if !found && strings.HasPrefix(args[0], "-") && !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		return badUsage("there is no command in "+ShellLine(args), "Name one, such as easel models, or see easel --help.")
+	}
+	line, err := parser.Parse(args)
 	if helped {
 		return nil
 	}
@@ -226,19 +230,51 @@ func usage(line *kong.Context, err error) error {
 	if line != nil && line.Selected() != nil {
 		path = "easel " + line.Selected().Path()
 	}
-	return &Problem{Exit: ExitUsage, Text: err.Error(), Cure: "See " + path + " --help."}
+	text := err.Error()
+	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
+		text = flag + " needs a value"
+	}
+	return &Problem{Exit: ExitUsage, Text: text, Cure: "See " + path + " --help."}
 }
 
-// flagsLast moves flags that stand before the command behind it: easel --addr X account is easel account --addr X.
-func flagsLast(node *kong.Node, args []string) []string {
-	at := 0
+// flagsLast moves the flags before a command behind it: easel --addr X account becomes easel account --addr X. It reports
+// whether there is a command.
+func flagsLast(node *kong.Node, args []string) (moved []string, found bool) {
 	for i, word := range args {
-		if child := childNamed(node, word); child != nil {
-			args = slices.Concat(args[:at], args[i:i+1], args[at:i], args[i+1:])
-			node, at = child, at+1
+		if child := childNamed(node, word); child != nil && areFlags(child, args[:i]) {
+			rest, _ := flagsLast(child, slices.Concat(args[:i], args[i+1:]))
+			return append([]string{word}, rest...), true
 		}
 	}
-	return args
+	return args, false
+}
+
+// areFlags reports whether words are complete flags of a command or of the commands below it, with their values.
+func areFlags(node *kong.Node, words []string) bool {
+	for len(words) > 0 {
+		name, _, hasValue := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
+		if !strings.HasPrefix(words[0], "-") {
+			return false
+		}
+		words = words[1:]
+		switch flag := flagBelow(node, name); {
+		case flag == nil || flag.IsBool() || hasValue:
+		case len(words) == 0:
+			return false // the command would be its value
+		case !strings.HasPrefix(words[0], "-"):
+			words = words[1:]
+		}
+	}
+	return true
+}
+
+// flagBelow returns the flag of a command or of a command below it, nil if there is none.
+func flagBelow(node *kong.Node, name string) *kong.Flag {
+	flag := flagNamed(node, name)
+	for _, child := range node.Children {
+		flag = cmp.Or(flag, flagBelow(child, name))
+	}
+	return flag
 }
 
 //go:embed help.txt

@@ -65,6 +65,17 @@ func TestColourAndUnicodeNeedATerminalThatHasThem(t *testing.T) {
 	}
 }
 
+func TestWideCharactersTakeTwoColumns(t *testing.T) {
+	for line, want := range map[string]int{"": 0, "sea": 3, "日本語": 6, "é": 1, "e\u0301": 1, "👩‍🎨": 2, Red + "sea" + uncoloured: 3} {
+		if got := Width(line); got != want {
+			t.Errorf("%q takes %d columns, and not %d", line, got, want)
+		}
+	}
+	if got := Cut(Red+"日本語"+uncoloured, 5); got != Red+"日本"+uncoloured {
+		t.Errorf("cut to five columns it is %q", got)
+	}
+}
+
 func TestATableSaysWhichColumnsATerminalHasNoRoomFor(t *testing.T) {
 	heads := []string{"ORDER", "STATE", "COST", "PROBLEM"}
 	rows := func() [][]Cell { return [][]Cell{Cells("ord_1", "unknown", "", "the catalog did not answer")} }

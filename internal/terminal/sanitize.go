@@ -101,34 +101,6 @@ func (w SanitizingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Width counts what a line takes on a terminal. Colours take no room.
-func Width(line string) (n int) {
-	for _, r := range line {
-		if !isColour(r) {
-			n++
-		}
-	}
-	return n
-}
-
-// Cut shortens a line to what fits, so that it never wraps.
-func Cut(line string, width int) string {
-	coloured := false
-	for at, r := range line {
-		switch {
-		case isColour(r):
-			coloured = true
-		case width == 0 && coloured:
-			return line[:at] + uncoloured
-		case width == 0:
-			return line[:at]
-		default:
-			width--
-		}
-	}
-	return line
-}
-
 // ShellQuote writes an argument as a shell takes it.
 func ShellQuote(argument string) string {
 	plain := func(r rune) bool {
