@@ -278,10 +278,12 @@ breaking: .build/protodeps
 
 generate: .build/protodeps .build/tools ## Make gen/ from proto/
 	$(TOOL) buf generate
+	@# A file without a service has no stubs for gRPC.
+	@grep -L Stub gen/python/src/easel_grpc/v1/*_pb2_grpc.py* | xargs rm -f
 	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
-	$(ALONE_GO) run -C internal/tools ./stubs '$(CURDIR)/.build/full.binpb' '$(CURDIR)/proto/easel/v1/service_config.json' '$(CURDIR)/clients/reasons.json' '$(CURDIR)'
+	$(TOOL) buf generate --template internal/tools/stubs/buf.gen.yaml
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'

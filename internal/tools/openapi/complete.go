@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode"
@@ -55,28 +53,6 @@ func complete(doc *openapi3.T, c contract) error {
 	}
 	completeSchemas(doc, c)
 	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // it is never 0, which is OK
-	return link(doc)
-}
-
-// link tells where the id that an order answers with is of use.
-func link(doc *openapi3.T) error {
-	create := doc.Paths.Value("/v1/generations")
-	if create == nil || create.Post == nil {
-		return errors.New("there is no POST /v1/generations")
-	}
-	links := openapi3.Links{}
-	for path, item := range doc.Paths.Map() {
-		if !strings.HasPrefix(path, "/v1/generations/{generationId}") {
-			continue
-		}
-		for _, operation := range item.Operations() {
-			links[operation.OperationID] = &openapi3.LinkRef{Value: &openapi3.Link{
-				OperationID: operation.OperationID,
-				Parameters:  map[string]any{"generationId": "$response.body#/generation/generationId"},
-			}}
-		}
-	}
-	create.Post.Responses.Status(http.StatusOK).Value.Links = links
 	return nil
 }
 

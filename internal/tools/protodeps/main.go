@@ -17,6 +17,7 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/genproto/googleapis/rpc/status"
 )
@@ -26,6 +27,7 @@ var roots = []protoreflect.FileDescriptor{
 	validate.File_buf_validate_validate_proto,
 	annotations.File_google_api_annotations_proto,
 	annotations.File_google_api_field_behavior_proto,
+	code.File_google_rpc_code_proto,
 	errdetails.File_google_rpc_error_details_proto,
 	status.File_google_rpc_status_proto,
 }

@@ -1,14 +1,15 @@
-// Command stubs finishes what the generators of the other languages leave undone.
+// Command stubs is a plugin of buf that completes the output of the generators of other languages.
 //
-// It writes the descriptor image and the same as plain .proto files, from which a language that has no
-// stubs here can make its own, and for Python and TypeScript the file that lets a user import the whole contract from
-// one place. The service config and the table of reasons go with each language: they are what a client retries by.
+// It writes the descriptor image and the same as plain .proto files, from which other languages can make stubs. For Python
+// and TypeScript it writes the file from which users import the contract. Each language gets the service config and the
+// table of reasons, by which a client retries.
 package main
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,52 +17,58 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
 )
 
 func main() {
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: stubs IMAGE SERVICE-CONFIG REASONS ROOT")
-		os.Exit(2)
-	}
-	if err := finish(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if err := run(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "stubs:", err)
 		os.Exit(1)
 	}
 }
 
-// finish reads the full image that buf built, and writes generated files below the root of the repository.
-func finish(from, retries, reasons, root string) error {
-	full, err := os.ReadFile(from)
+// run answers a request of buf, and writes generated files below the root of the repository. Buf runs it in internal/tools.
+func run(in io.Reader, out io.Writer) error {
+	data, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}
-	config, err := os.ReadFile(retries)
+	var request pluginpb.CodeGeneratorRequest
+	if err := proto.Unmarshal(data, &request); err != nil {
+		return err
+	}
+	if err := finish(&descriptorpb.FileDescriptorSet{File: request.GetProtoFile()}, filepath.Join("..", "..")); err != nil {
+		return err
+	}
+	response, err := proto.Marshal(&pluginpb.CodeGeneratorResponse{})
+	if err == nil {
+		_, err = out.Write(response)
+	}
+	return err
+}
+
+// finish writes the files that are made of the descriptors, the service config and the table of reasons.
+func finish(set *descriptorpb.FileDescriptorSet, root string) error {
+	config, err := os.ReadFile(filepath.Join(root, "proto", "easel", "v1", "service_config.json"))
 	if err != nil {
 		return err
 	}
-	table, err := readReasons(reasons)
+	table, err := readReasons(filepath.Join(root, "clients", "reasons.json"))
 	if err != nil {
 		return err
 	}
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(full, &set); err != nil {
-		return fmt.Errorf("reading %s: %w", from, err)
-	}
-	lean(&set)
-	addErrors(&set)
-	namePackages(&set)
-	image, err := proto.MarshalOptions{Deterministic: true}.Marshal(&set)
+	image, err := proto.MarshalOptions{Deterministic: true}.Marshal(set)
 	if err != nil {
 		return err
 	}
-	ours := contract(&set)
+	ours := contract(set)
 	gen := filepath.Join(root, "gen")
 	golang := filepath.Join(gen, "go", "easel", "v1")
 	python := filepath.Join(gen, "python", "src", "easel_grpc")
 	typescript := filepath.Join(gen, "typescript", "src", "easel", "v1")
 	java := filepath.Join(root, "clients", "java", "src", "main", "java", "io", "github", "easelgrpc", "easel")
 	tables, types := typescriptReasons(table)
-	tree, err := plainTree(&set)
+	tree, err := plainTree(set)
 	if err != nil {
 		return err
 	}
@@ -84,17 +91,12 @@ func finish(from, retries, reasons, root string) error {
 		texts[filepath.Join(gen, "proto", filepath.FromSlash(path))] = text
 	}
 	for path, text := range texts {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 	}
-	return nil
+	return err
 }
 
-// contract is our own files, without what they import.
+// contract returns our own files, without their imports.
 func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
 	for _, file := range set.File {
 		if strings.HasPrefix(file.GetName(), "easel/") {
