@@ -600,6 +600,13 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(easel.Timeout, "not done after 880.0 s, .* the timeout of 900 s"):
             client.call("order", *ORDER, key="key-1")
 
+    def test_an_unknown_option_is_an_error_and_sends_nothing(self) -> None:
+        script, client = self.play()
+        for name, args in (("order", ORDER), ("run", ORDER), ("get", ("gen_1",)), ("list", ()), ("watch", ("gen_1",)), ("account", ())):
+            with self.subTest(name), self.assertRaisesRegex(TypeError, "max_cost_cent$|max_cost_cent'"):
+                client.call(name, *args, max_cost_cent=50)
+        self.assertEqual([], script.requests)
+
     def test_lists_go_over_all_pages(self) -> None:
         states = [State.FAILED, State.REFUNDED]
         for name, named, pages in (

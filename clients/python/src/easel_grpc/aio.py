@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from easel_grpc import errors, requests
-from easel_grpc.attempts import STREAM, Limits
+from easel_grpc.attempts import STREAM, Limits, limits_of
 from easel_grpc.base import Base, Call
 from easel_grpc.connection import APIKey, Connection
 from easel_grpc.download import Download, Target
@@ -76,17 +76,17 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
 
     async def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
         """Is Client.order of easel_grpc."""
+        limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
         if isinstance(key, Made):
             key, written = self._hooks.made_key()
             if inspect.isawaitable(written):
                 await written
-        limits = Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
         return await _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     async def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
         """Is Client.run of easel_grpc."""
-        attempts = self._attempts(STREAM, "WatchGeneration", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        attempts = self._attempts(STREAM, "WatchGeneration", limits_of(options, OrderOptions))
         order = await self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
         async for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):

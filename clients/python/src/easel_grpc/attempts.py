@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar
@@ -34,6 +34,13 @@ class Limits(TypedDict, total=False):
 
     timeout: float | None
     attempts: int | None
+
+
+def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
+    """Returns the limits among the options of a call, which Python itself does not compare with their kind."""
+    if unknown := options.keys() - kind.__annotations__.keys():
+        raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
+    return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
 
 
 class Kind(NamedTuple):

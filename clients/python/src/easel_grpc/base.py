@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 import grpc
 
 from easel_grpc import errors, requests, v1
-from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limits
+from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limits, limits_of
 from easel_grpc.connection import Connection, connection
 from easel_grpc.requests import Inputs, Key, ListOptions, Which
 from easel_grpc.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
@@ -108,7 +108,7 @@ class Base(ABC, Generic[Renders, Accounts]):
         return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(STREAM, "WatchAccount", limits)))
 
     def _attempts(self, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> Attempts:
-        return Attempts(self._hooks, kind, method, limits, key=key, generation_id=generation_id)
+        return Attempts(self._hooks, kind, method, limits_of(limits), key=key, generation_id=generation_id)
 
     def _account(self, limits: Limits) -> Call[Account]:
         attempts = self._attempts(READ, "GetAccount", limits)
@@ -144,7 +144,7 @@ class Base(ABC, Generic[Renders, Accounts]):
 
     def _list(self, options: ListOptions) -> Call[list[Render]]:
         chosen = requests.chosen(options.get("model", ""), options.get("states", ()), options.get("labels") or {}, options.get("owner", ""))
-        attempts = self._attempts(READ, "ListGenerations", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        attempts = self._attempts(READ, "ListGenerations", limits_of(options, ListOptions))
         request = v1.ListGenerationsRequest(filter=chosen)
         return Call(self.generations.ListGenerations, request, attempts, lambda page: [of(Render, one) for one in page.generations])
 

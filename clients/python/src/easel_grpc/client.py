@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import grpc
 
 from easel_grpc import errors, requests
-from easel_grpc.attempts import STREAM, Limits
+from easel_grpc.attempts import STREAM, Limits, limits_of
 from easel_grpc.base import Base, Call
 from easel_grpc.connection import APIKey, Connection
 from easel_grpc.download import Download, Target
@@ -90,13 +90,13 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
         a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
         Where order_outcome of an error is "unknown", the order may exist: order again with its key.
         """
+        limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
         if isinstance(key, Made):
             key, written = self._hooks.made_key()
             if inspect.iscoroutine(written):
                 written.close()
                 raise TypeError("nothing awaits a coroutine of on_key: take easel_grpc.aio, or a function that writes the key down by itself")
-        limits = Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
         return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
@@ -104,7 +104,7 @@ class Client(Base["Watch[Render]", "Watch[Account]"]):
 
         A render that did not succeed is a RenderFailed.
         """
-        attempts = self._attempts(STREAM, "WatchGeneration", Limits(timeout=options.get("timeout"), attempts=options.get("attempts")))
+        attempts = self._attempts(STREAM, "WatchGeneration", limits_of(options, OrderOptions))
         order = self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
         for render in self._watch(self.generations.WatchGeneration, GenerationProgress(requests.watch(render), attempts)):
