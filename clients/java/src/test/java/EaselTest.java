@@ -90,7 +90,7 @@ final class EaselTest {
       easel = client().onRetry((error, delay) -> delays.add(delay.toMillis())).build();
     }
 
-    private Easel.Builder client() {
+    private EaselBuilder client() {
       return Easel.builder().address("localhost:" + server.getPort()).apiKey("key");
     }
 

@@ -12,11 +12,7 @@ import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Executor;
-import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.function.BiConsumer;
-import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
@@ -28,25 +24,18 @@ import java.util.function.Supplier;
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
-  private static final Executor THREADS = Executors.newCachedThreadPool(task -> {
-    var thread = new Thread(task, "easel-async");
-    thread.setDaemon(true);
-    return thread;
-  });
 
   private final ManagedChannel own; // null where the channel is the caller's
   private final Channel channel;
-  private final Builder made;
-  private final Hooks hooks;
+  private final EaselBuilder.Settings settings;
   private final Deadline deadline; // null: none
   private final int attempts; // 0 means those of the kind of call
   private final boolean derived; // so that the connection is another's to close
 
-  private Easel(ManagedChannel own, Channel channel, Builder made, Hooks hooks, Deadline deadline, int attempts, boolean derived) {
+  Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
     this.channel = channel;
-    this.made = made;
-    this.hooks = hooks;
+    this.settings = settings;
     this.deadline = deadline;
     this.attempts = attempts;
     this.derived = derived;
@@ -58,133 +47,18 @@ public final class Easel implements AutoCloseable {
   }
 
   /** A client that is not as {@link #create} makes it. */
-  public static Builder builder() {
-    return new Builder();
-  }
-
-  /** How a client is made. */
-  public static final class Builder {
-    private String address = variable("EASEL_ADDR", "localhost:50051");
-    private String apiKey = variable("EASEL_API_KEY", "");
-    private String keyFile = variable("EASEL_API_KEY_FILE", "");
-    private String rootsFile = variable("EASEL_TLS_CA_FILE", "");
-    private ChannelCredentials credentials;
-    private Channel channel;
-    private Executor executor = THREADS;
-    private Duration timeout; // null means that of the kind of call
-    private int readAttempts = Attempts.Kind.READ.attempts;
-    private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
-    private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
-    private Consumer<Heartbeat> onHeartbeat = heartbeat -> {};
-    private Consumer<String> onKey;
-
-    private Builder() {}
-
-    /** host:port, with TLS unless the host is this machine; https://host, or http://host without TLS. */
-    public Builder address(String address) {
-      this.address = address;
-      return this;
-    }
-
-    /** The API key or token that goes with every call. Without it that of the file EASEL_API_KEY_FILE, which each call reads, else EASEL_API_KEY. */
-    public Builder apiKey(String apiKey) {
-      this.apiKey = apiKey;
-      this.keyFile = "";
-      return this;
-    }
-
-    /** Other credentials than those of the address, such as a certificate of one's own. */
-    public Builder credentials(ChannelCredentials credentials) {
-      this.credentials = credentials;
-      return this;
-    }
-
-    /** A channel that stays the caller's own, in place of address, API key and credentials. */
-    public Builder channel(Channel channel) {
-      this.channel = channel;
-      return this;
-    }
-
-    /** Lets the API key go without TLS to another machine, as EASEL_ALLOW_PLAINTEXT=true does: where something on the way encrypts. */
-    public Builder allowPlaintextKey() {
-      plaintextKey = true;
-      return this;
-    }
-
-    /** Is told each error that another attempt follows, and after which delay, on the caller's thread. */
-    public Builder onRetry(BiConsumer<EaselException, Duration> onRetry) {
-      this.onRetry = onRetry;
-      return this;
-    }
-
-    /** Is told why a watch is quiet, on the caller's thread. */
-    public Builder onHeartbeat(Consumer<Heartbeat> onHeartbeat) {
-      this.onHeartbeat = onHeartbeat;
-      return this;
-    }
-
-    /** Is given each idempotency key that was made, before its order leaves: write it down. Else it is logged. */
-    public Builder onKey(Consumer<String> onKey) {
-      this.onKey = onKey;
-      return this;
-    }
-
-    /** The total time of each read and order. Without it a minute for a read, and 15 minutes for an order. */
-    public Builder timeout(Duration total) {
-      this.timeout = total;
-      return this;
-    }
-
-    /** The number of attempts of a read. Without it 5. */
-    public Builder attempts(int attempts) {
-      this.readAttempts = attempts;
-      return this;
-    }
-
-    /** Runs the tasks of {@link Easel#async}, such as one of virtual threads. Without it a pool of daemon threads. */
-    public Builder executor(Executor executor) {
-      this.executor = executor;
-      return this;
-    }
-
-    private static String variable(String name, String otherwise) {
-      return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
-    }
-
-    /** Makes the client. Throws IllegalArgumentException where the address or the API key can't be used; nothing is sent yet. */
-    public Easel build() {
-      var hooks = new Hooks(onRetry, onHeartbeat, onKey);
-      if (channel != null) {
-        return new Easel(null, channel, this, hooks, null, 0, false);
-      }
-      var where = new Address(address);
-      var key = keyFile.isEmpty() ? apiKey.strip() : Connection.readKey(keyFile);
-      var trusted = credentials != null || rootsFile.isEmpty() ? credentials : Connection.trusting(rootsFile);
-      var plaintext = trusted != null ? Connection.isClear(trusted) : where.clear || where.loopback && !where.encrypted;
-      if (plaintext ? where.encrypted : where.clear) {
-        throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
-      }
-      if (!key.matches("[!-~]*")) {
-        throw new IllegalArgumentException("the API key has a space, a line break or another character that no API key has");
-      }
-      if (plaintext && !where.loopback && !key.isEmpty() && !plaintextKey) {
-        throw new IllegalArgumentException("the API key would go to " + where.hostPort
-            + " in the clear: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true where something else encrypts");
-      }
-      var security = trusted != null ? trusted : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
-      var own = Connection.connect(where.hostPort, security);
-      return new Easel(own, Connection.authorized(own, key, keyFile), this, hooks, null, 0, false);
-    }
+  public static EaselBuilder builder() {
+    return new EaselBuilder();
   }
 
   /** The same client whose calls all end after the timeout, which starts now. It needs no close. */
   public Easel withTimeout(Duration timeout) {
-    return new Easel(own, channel, made, hooks, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
+    return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
   /** The same client with another maximum of failed attempts in a row for all calls. It needs no close. */
   public Easel withAttempts(int attempts) {
-    return new Easel(own, channel, made, hooks, deadline, attempts, true);
+    return new Easel(own, channel, settings, deadline, attempts, true);
   }
 
   /** A task that makes calls, for {@link #async}. */
@@ -200,7 +74,7 @@ public final class Easel implements AutoCloseable {
     var calls = Context.current().withCancellation();
     var future = new CompletableFuture<T>();
     future.whenComplete((value, error) -> calls.cancel(null));
-    made.executor.execute(calls.wrap(() -> {
+    settings.executor().execute(calls.wrap(() -> {
       try {
         future.complete(task.run(this));
       } catch (Throwable e) {
@@ -429,12 +303,12 @@ public final class Easel implements AutoCloseable {
   }
 
   Hooks hooks() {
-    return hooks;
+    return settings.hooks();
   }
 
   /** The number of failed attempts of a kind of call after which it ends. */
   int attempts(Attempts.Kind kind) {
-    return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? made.readAttempts : kind.attempts;
+    return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }
 
   /** The end of a call that begins now; null if it has none but that of the Context. */
@@ -442,7 +316,7 @@ public final class Easel implements AutoCloseable {
     if (deadline != null || kind.timeout == null || Context.current().getDeadline() != null) {
       return deadline;
     }
-    var timeout = Optional.ofNullable(made.timeout).orElse(kind.timeout);
+    var timeout = Optional.ofNullable(settings.timeout()).orElse(kind.timeout);
     return Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS);
   }
 
