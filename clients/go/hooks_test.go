@@ -79,41 +79,50 @@ func TestCallsEndByThemselves(t *testing.T) {
 	}{
 		"a read beside a dead port": {
 			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			func(context.Context) error { return down }, nil, [2]time.Duration{3 * time.Second, 12 * time.Second},
+			func(context.Context) error { return down }, nil,
+			[2]time.Duration{3 * time.Second, 12 * time.Second},
 		},
 		"a read without a response": {
 			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			silent, nil, [2]time.Duration{time.Minute, time.Minute},
+			silent, nil,
+			[2]time.Duration{time.Minute, time.Minute},
 		},
 		"a stub's read without a response": {
 			func(ctx context.Context, c *easel.Client) error {
 				_, err := c.Generations.ListGenerations(ctx, nil)
 				return err
 			},
-			silent, nil, [2]time.Duration{time.Minute, time.Minute},
+			silent, nil,
+			[2]time.Duration{time.Minute, time.Minute},
 		},
 		"a read of a client with a timeout": {
 			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			silent, []easel.Option{easel.WithTimeout(7 * time.Second)}, [2]time.Duration{7 * time.Second, 7 * time.Second},
+			silent,
+			[]easel.Option{easel.WithTimeout(7 * time.Second)},
+			[2]time.Duration{7 * time.Second, 7 * time.Second},
 		},
 		"a read with a timeout": {
 			func(ctx context.Context, c *easel.Client) error {
 				return lastError(c.List(ctx, easel.Filter{}, easel.Timeout(5*time.Second)))
 			},
-			silent, []easel.Option{easel.WithTimeout(7 * time.Second)}, [2]time.Duration{5 * time.Second, 5 * time.Second},
+			silent,
+			[]easel.Option{easel.WithTimeout(7 * time.Second)},
+			[2]time.Duration{5 * time.Second, 5 * time.Second},
 		},
 		"a read with one attempt": {
 			func(ctx context.Context, c *easel.Client) error {
 				return lastError(c.List(ctx, easel.Filter{}, easel.Attempts(1)))
 			},
-			func(context.Context) error { return down }, nil, [2]time.Duration{0, time.Second},
+			func(context.Context) error { return down }, nil,
+			[2]time.Duration{0, time.Second},
 		},
 		"an order": {
 			func(ctx context.Context, c *easel.Client) error {
 				_, err := c.Order(ctx, easel.Order{Key: "k"})
 				return err
 			},
-			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 15 * time.Minute},
+			func(context.Context) error { return down }, nil,
+			[2]time.Duration{14 * time.Minute, 15 * time.Minute},
 		},
 		"an order whose context has more time": {
 			func(ctx context.Context, c *easel.Client) error {
@@ -124,15 +133,18 @@ func TestCallsEndByThemselves(t *testing.T) {
 			},
 			func(context.Context) error {
 				return failed(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", 40*time.Second)
-			}, nil, [2]time.Duration{59 * time.Minute, time.Hour},
+			}, nil,
+			[2]time.Duration{59 * time.Minute, time.Hour},
 		},
 		"a watch": {
 			func(ctx context.Context, c *easel.Client) error { return lastError(c.Watch(ctx, "gen_1")) },
-			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 18 * time.Minute},
+			func(context.Context) error { return down }, nil,
+			[2]time.Duration{14 * time.Minute, 18 * time.Minute},
 		},
 		"a download": {
 			func(ctx context.Context, c *easel.Client) error { return c.Download(ctx, "gen_1", io.Discard) },
-			func(context.Context) error { return down }, nil, [2]time.Duration{14 * time.Minute, 18 * time.Minute},
+			func(context.Context) error { return down }, nil,
+			[2]time.Duration{14 * time.Minute, 18 * time.Minute},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,9 +29,9 @@ var built = map[string]struct {
 		`\.dist-info/licenses/LICENSE$`: `Apache License`,
 		`\.dist-info/licenses/NOTICE$`:  `The Easel authors`,
 		`\.dist-info/METADATA$`:         `(?s)\nVersion: VERSION\n.*License-Expression: Apache-2\.0\n.*Project-URL: Homepage, https://.*\n\n.*client\.order\(`,
-		`^easel_grpc/py\.typed$`:             ``,
-		`^easel_grpc/connection\.py$`:        `__version__ = "VERSION"`,
-		`^easel_grpc/v1/.*_pb2\.pyi$`:        ``,
+		`^easel_grpc/py\.typed$`:        ``,
+		`^easel_grpc/connection\.py$`:   `__version__ = "VERSION"`,
+		`^easel_grpc/v1/.*_pb2\.pyi$`:   ``,
 	}},
 	"typescript": {"easel-grpc-easel-*.tgz", map[string]string{
 		`^package/LICENSE$`:             `Apache License`,
@@ -47,6 +47,7 @@ var built = map[string]struct {
 		`^META-INF/LICENSE$`:           `Apache License`,
 		`^META-INF/NOTICE$`:            `The Easel authors`,
 		`^META-INF/MANIFEST\.MF$`:      `Implementation-Version: VERSION\r?\n`,
+		`^META-INF/MANIFEST\.MF`:       `Automatic-Module-Name: io\.github\.easelgrpc\.easel\r?\n`,
 		`^META-INF/maven/.*/pom\.xml$`: `(?s)<version>VERSION</version>.*<url>https://.*<name>Apache-2\.0</name>`,
 	}},
 }
