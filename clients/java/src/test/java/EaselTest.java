@@ -29,6 +29,8 @@ import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.ResourceLock;
+import org.junit.jupiter.api.parallel.Resources;
 
 /** The client against a server that answers by a script. */
 @Timeout(300) // for a busy machine: each test waits for conditions
@@ -428,6 +430,7 @@ final class EaselTest {
   }
 
   @Test
+  @ResourceLock(Resources.GLOBAL) // runs by itself, because the response has to arrive within three seconds
   void aWatchEndsWhereTheServerRefusesItsHeartbeat() throws IOException {
     Answer refuse = request -> {
       LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
