@@ -18,20 +18,21 @@ import (
 )
 
 func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
-	s := openStore(t, 1000)
-	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
-	first := s.mustCreate(s.order("k1"))
-	if lost.Fired() != 2 || s.posts() != 3 {
-		t.Errorf("the fault fired %d times and %d orders were posted, want 2 and 3", lost.Fired(), s.posts())
-	}
-	again := s.mustCreate(s.order("k1"))
-	if first.ID != again.ID {
-		t.Errorf("the same key gave %s and then %s", first.ID, again.ID)
-	}
-	if s.posts() != 3 {
-		t.Error("a key that is known to have succeeded was posted again")
-	}
-	s.wantCharges("k1", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
+		first := s.mustCreate(s.order("k1"))
+		if lost.Fired() != 2 || s.posts() != 3 {
+			t.Errorf("the fault fired %d times and %d orders were posted, want 2 and 3", lost.Fired(), s.posts())
+		}
+		again := s.mustCreate(s.order("k1"))
+		if first.ID != again.ID {
+			t.Errorf("the same key gave %s and then %s", first.ID, again.ID)
+		}
+		if s.posts() != 3 {
+			t.Error("a key that is known to have succeeded was posted again")
+		}
+		s.wantCharges("k1", 1)
+	})
 }
 
 func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // U4 U12 U14 M15
@@ -56,82 +57,86 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		"408":                        {AfterCommit: true, Status: 408},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStore(t, 1000)
-			fault.Route, fault.Count = "POST /generations", 1
-			fired := s.sandbox.Inject(fault)
-			s.mustCreate(s.order("k"))
-			if fired.Fired() != 1 || s.posts() != 2 {
-				t.Errorf("the fault fired %d times and %d orders were posted, want 1 and 2", fired.Fired(), s.posts())
-			}
-			s.wantCharges("k", 1)
+			inStore(t, 1000, func(t *testing.T, s *store) {
+				fault.Route, fault.Count = "POST /generations", 1
+				fired := s.sandbox.Inject(fault)
+				s.mustCreate(s.order("k"))
+				if fired.Fired() != 1 || s.posts() != 2 {
+					t.Errorf("the fault fired %d times and %d orders were posted, want 1 and 2", fired.Fired(), s.posts())
+				}
+				s.wantCharges("k", 1)
+			})
 		})
 	}
 }
 
 func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
-	s := openStore(t, 1000)
-	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := s.client.Create(ctx, s.cred, s.order("k"))
-	s.wantKind(err, catalog.KindOutcomeUnknown)
-	if ctx.Err() != nil {
-		t.Error("the answer came after the caller's deadline")
-	}
-	if lost.Fired() < 2 {
-		t.Errorf("%d attempts within a second, want several", lost.Fired())
-	}
-	s.sandbox.ClearFaults()
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := s.client.Create(ctx, s.cred, s.order("k"))
+		s.wantKind(err, catalog.KindOutcomeUnknown)
+		if ctx.Err() != nil {
+			t.Error("the answer came after the caller's deadline")
+		}
+		if lost.Fired() < 2 {
+			t.Errorf("%d attempts within a second, want several", lost.Fired())
+		}
+		s.sandbox.ClearFaults()
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // K7
-	s := openStore(t, 1000)
-	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(300 * time.Millisecond)})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for slow.Fired() == 0 {
-			time.Sleep(time.Millisecond)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(300 * time.Millisecond)})
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			for slow.Fired() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		_, err := s.client.Create(ctx, s.cred, s.order("k"))
+		s.wantKind(err, catalog.KindOutcomeUnknown)
+		s.finish()
+		s.wantCharges("k", 1)
+		posts := s.posts()
+		s.mustCreate(s.order("k"))
+		if s.posts() != posts {
+			t.Error("the order was finished, and yet posted again")
 		}
-		cancel()
-	}()
-	_, err := s.client.Create(ctx, s.cred, s.order("k"))
-	s.wantKind(err, catalog.KindOutcomeUnknown)
-	s.finish()
-	s.wantCharges("k", 1)
-	posts := s.posts()
-	s.mustCreate(s.order("k"))
-	if s.posts() != posts {
-		t.Error("the order was finished, and yet posted again")
-	}
-	s.wantCharges("k", 1)
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
-	var all sync.WaitGroup
-	ids := make([]string, 50)
-	for i := range ids {
-		all.Go(func() {
-			g, err := s.create(s.order("k"))
-			if err != nil {
-				t.Error(err)
-			}
-			ids[i] = g.ID
-		})
-	}
-	all.Wait()
-	for _, id := range ids {
-		if id != ids[0] || id == "" {
-			t.Errorf("ids %q and %q under one key", ids[0], id)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
+		var all sync.WaitGroup
+		ids := make([]string, 50)
+		for i := range ids {
+			all.Go(func() {
+				g, err := s.create(s.order("k"))
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = g.ID
+			})
 		}
-	}
-	if s.posts() != 1 {
-		t.Errorf("%d orders were posted, want 1", s.posts())
-	}
-	s.wantCharges("k", 1)
+		all.Wait()
+		for _, id := range ids {
+			if id != ids[0] || id == "" {
+				t.Errorf("ids %q and %q under one key", ids[0], id)
+			}
+		}
+		if s.posts() != 1 {
+			t.Errorf("%d orders were posted, want 1", s.posts())
+		}
+		s.wantCharges("k", 1)
+	})
 }
 
 // posting notes the orders that pass it.
@@ -157,54 +162,51 @@ func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
-	transport := catalog.NewTransport()
-	defer transport.CloseIdleConnections()
-	orders := posting{transport, new(sync.Mutex), map[string]int{}}
-	var all sync.WaitGroup
-	ids := make([]string, 6)
-	for i := range ids { // each is a process of its own: they share nothing but the catalog
-		replica := newClient(t, catalog.Config{BaseURL: s.url, Transport: orders})
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			receipt, err := replica.Create(ctx, s.cred, s.order("k"))
-			if err != nil {
-				t.Error(err)
-			}
-			ids[i] = receipt.Generation.ID
-		})
-	}
-	all.Wait()
-	for _, id := range ids {
-		if id != ids[0] || id == "" {
-			t.Errorf("ids %q and %q under one key", ids[0], id)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
+		orders := posting{s.transport, new(sync.Mutex), map[string]int{}}
+		var all sync.WaitGroup
+		ids := make([]string, 6)
+		for i := range ids { // each is a process of its own: they share nothing but the catalog
+			replica := s.process(orders)
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				receipt, err := replica.Create(ctx, s.cred, s.order("k"))
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = receipt.Generation.ID
+			})
 		}
-	}
-	if len(orders.seen) != 1 || s.posts() < len(ids) {
-		t.Errorf("%d posts of %v, want one key and one body from each of %d", s.posts(), orders.seen, len(ids))
-	}
-	s.wantCharges("k", 1)
+		all.Wait()
+		for _, id := range ids {
+			if id != ids[0] || id == "" {
+				t.Errorf("ids %q and %q under one key", ids[0], id)
+			}
+		}
+		if len(orders.seen) != 1 || s.posts() < len(ids) {
+			t.Errorf("%d posts of %v, want one key and one body from each of %d", s.posts(), orders.seen, len(ids))
+		}
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
-	s := openStore(t, 1000)
-	s.mustCreate(s.order("k"))
-	other := s.order("k")
-	other.Inputs = []byte(`{"prompt":"a loud harbour"}`)
-	_, err := s.create(other)
-	s.wantKind(err, catalog.KindKeyReused)
-	if s.posts() != 1 {
-		t.Error("the other order was posted")
-	}
-
-	t.Run("also where only the catalog knows it", func(t *testing.T) {
-		restarted := newClient(t, catalog.Config{BaseURL: s.url})
-		_, err = restarted.Create(t.Context(), s.cred, other)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.mustCreate(s.order("k"))
+		other := s.order("k")
+		other.Inputs = []byte(`{"prompt":"a loud harbour"}`)
+		_, err := s.create(other)
 		s.wantKind(err, catalog.KindKeyReused)
+		if s.posts() != 1 {
+			t.Error("the other order was posted")
+		}
+
+		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog knows the key
+		s.wantKind(err, catalog.KindKeyReused)
+		s.wantCharges("k", 1)
 	})
-	s.wantCharges("k", 1)
 }
 
 func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
@@ -219,88 +221,94 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
 		"forbidden": {403, `{}`, catalog.KindForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStore(t, 1000)
-			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: row.status, Body: row.body})
-			_, err := s.create(s.order("k"))
-			s.wantKind(err, row.want)
-			if s.posts() != 1 {
-				t.Errorf("%d orders posted for a refusal that is certain, want 1", s.posts())
-			}
-			s.mustCreate(s.order("k"))
-			s.wantCharges("k", 1)
+			inStore(t, 1000, func(t *testing.T, s *store) {
+				s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: row.status, Body: row.body})
+				_, err := s.create(s.order("k"))
+				s.wantKind(err, row.want)
+				if s.posts() != 1 {
+					t.Errorf("%d orders posted for a refusal that is certain, want 1", s.posts())
+				}
+				s.mustCreate(s.order("k"))
+				s.wantCharges("k", 1)
+			})
 		})
 	}
 }
 
 func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
-	s := openStore(t, 1000)
-	bad := s.order("k")
-	bad.Inputs = []byte(`{"prompt":7}`)
-	_, err := s.create(bad)
-	s.wantKind(err, catalog.KindInvalidInput)
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		bad := s.order("k")
+		bad.Inputs = []byte(`{"prompt":7}`)
+		_, err := s.create(bad)
+		s.wantKind(err, catalog.KindInvalidInput)
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
-	_, err := s.create(s.order("k"))
-	s.wantKind(err, catalog.KindOutcomeUnknown)
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
+		_, err := s.create(s.order("k"))
+		s.wantKind(err, catalog.KindOutcomeUnknown)
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
-	s := openStore(t, 1000)
-	busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
-	s.mustCreate(s.order("k"))
-	if busy.Fired() != 2 {
-		t.Errorf("the fault fired %d times, want 2", busy.Fired())
-	}
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 409, Body: `{"code":"IN_PROGRESS"}`})
-	ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
-	defer cancel()
-	_, err := s.client.Create(ctx, s.cred, s.order("k2"))
-	if kind := catalog.KindOf(err); kind != catalog.KindInProgress && kind != catalog.KindOutcomeUnknown {
-		t.Errorf("error %v", err)
-	}
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
+		s.mustCreate(s.order("k"))
+		if busy.Fired() != 2 {
+			t.Errorf("the fault fired %d times, want 2", busy.Fired())
+		}
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 409, Body: `{"code":"IN_PROGRESS"}`})
+		ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
+		defer cancel()
+		_, err := s.client.Create(ctx, s.cred, s.order("k2"))
+		if kind := catalog.KindOf(err); kind != catalog.KindInProgress && kind != catalog.KindOutcomeUnknown {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
-	s := openStore(t, 1000)
-	quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dear := s.order("k")
-	dear.MaxCostCents = new(quote.PriceCents - 1)
-	_, err = s.create(dear)
-	s.wantKind(err, catalog.KindPriceAboveLimit)
-	if s.posts() != 0 {
-		t.Error("an order above the limit was posted")
-	}
-	dear.MaxCostCents = new(quote.PriceCents)
-	g := s.mustCreate(dear)
-	if g.CostCents == nil || *g.CostCents != quote.PriceCents {
-		t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
-	}
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dear := s.order("k")
+		dear.MaxCostCents = new(quote.PriceCents - 1)
+		_, err = s.create(dear)
+		s.wantKind(err, catalog.KindPriceAboveLimit)
+		if s.posts() != 0 {
+			t.Error("an order above the limit was posted")
+		}
+		dear.MaxCostCents = new(quote.PriceCents)
+		g := s.mustCreate(dear)
+		if g.CostCents == nil || *g.CostCents != quote.PriceCents {
+			t.Errorf("cost %v, want %d", g.CostCents, quote.PriceCents)
+		}
+	})
 }
 
 func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
-	order := s.order("k")
-	order.MaxCostCents = new(int64(1000))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := s.client.Create(ctx, s.cred, order)
-	s.wantKind(err, catalog.KindOutcomeUnknown)
-	s.finish()
-	order.MaxCostCents = new(int64(0)) // the price has risen above the limit, as it were
-	s.mustCreate(order)
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
+		order := s.order("k")
+		order.MaxCostCents = new(int64(1000))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := s.client.Create(ctx, s.cred, order)
+		s.wantKind(err, catalog.KindOutcomeUnknown)
+		s.finish()
+		order.MaxCostCents = new(int64(0)) // the price has risen above the limit, as it were
+		s.mustCreate(order)
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
@@ -335,85 +343,88 @@ func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 }
 
 func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
-	s := openStore(t, 1_000_000)
-	faults := []*sandbox.Injected{
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, Reset: true}),
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, AfterCommit: true, Status: 502}),
-	}
-	ids := make([]string, 300)
-	var all sync.WaitGroup
-	slots := make(chan struct{}, 50)
-	for i := range ids {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			// An order whose outcome stays unknown is sent again, as the contract says.
-			g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
-			for catalog.KindOf(err) == catalog.KindOutcomeUnknown {
-				g, err = s.create(s.order(fmt.Sprintf("k%d", i)))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-			ids[i] = g.ID
-		})
-	}
-	all.Wait()
-	for _, f := range faults {
-		if f.Fired() < 10 {
-			t.Errorf("a fault fired only %d times", f.Fired())
+	inStore(t, 1_000_000, func(t *testing.T, s *store) {
+		faults := []*sandbox.Injected{
+			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
+			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, Reset: true}),
+			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, AfterCommit: true, Status: 502}),
 		}
-	}
-	charges := s.audit()
-	distinct := map[string]bool{}
-	for i, id := range ids {
-		distinct[id] = true
-		if n := charges[fmt.Sprintf("k%d", i)]; n != 1 {
-			t.Errorf("%d charges under k%d", n, i)
+		ids := make([]string, 300)
+		var all sync.WaitGroup
+		slots := make(chan struct{}, 50)
+		for i := range ids {
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				// An order whose outcome stays unknown is sent again, as the contract says.
+				g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
+				for catalog.KindOf(err) == catalog.KindOutcomeUnknown {
+					g, err = s.create(s.order(fmt.Sprintf("k%d", i)))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				ids[i] = g.ID
+			})
 		}
-	}
-	if len(distinct) != len(ids) || len(charges) != len(ids) {
-		t.Errorf("%d generations and %d charged keys for %d orders", len(distinct), len(charges), len(ids))
-	}
+		all.Wait()
+		for _, f := range faults {
+			if f.Fired() < 10 {
+				t.Errorf("a fault fired only %d times", f.Fired())
+			}
+		}
+		charges := s.audit()
+		distinct := map[string]bool{}
+		for i, id := range ids {
+			distinct[id] = true
+			if n := charges[fmt.Sprintf("k%d", i)]; n != 1 {
+				t.Errorf("%d charges under k%d", n, i)
+			}
+		}
+		if len(distinct) != len(ids) || len(charges) != len(ids) {
+			t.Errorf("%d generations and %d charged keys for %d orders", len(distinct), len(charges), len(ids))
+		}
+	})
 }
 
 func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	began, o := time.Now(), s.order("k")
-	o.FailAfter = 300 * time.Millisecond
-	_, err := s.client.Create(ctx, s.cred, o)
-	s.wantKind(err, catalog.KindOutcomeUnknown)
-	var failed *catalog.Error
-	if took := time.Since(began); !errors.As(err, &failed) || failed.Status != http.StatusServiceUnavailable || took < 300*time.Millisecond || took > 30*time.Second {
-		t.Errorf("after %v: %+v", took, failed)
-	}
-	s.finish()
-	s.wantCharges("k", 1) // without another call
-	if _, err := s.client.Create(ctx, s.cred, s.order("k")); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began, o := time.Now(), s.order("k")
+		o.FailAfter = 300 * time.Millisecond
+		_, err := s.client.Create(ctx, s.cred, o)
+		s.wantKind(err, catalog.KindOutcomeUnknown)
+		var failed *catalog.Error
+		if took := time.Since(began); !errors.As(err, &failed) || failed.Status != http.StatusServiceUnavailable || took < 300*time.Millisecond || took > 30*time.Second {
+			t.Errorf("after %v: %+v", took, failed)
+		}
+		s.finish()
+		s.wantCharges("k", 1) // without another call
+		if _, err := s.client.Create(ctx, s.cred, s.order("k")); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestAFailedAttemptSaysWhatTheCatalogSaid(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{
-		Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{
+			Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		o := s.order("k")
+		o.FailAfter = 10 * time.Millisecond
+		_, err := s.client.Create(ctx, s.cred, o)
+		s.wantKind(err, catalog.KindInProgress)
+		var failed *catalog.Error
+		if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || !isUnknown(err) {
+			t.Errorf("got %+v", failed)
+		}
+		s.finish()
+		s.wantCharges("k", 1)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	o := s.order("k")
-	o.FailAfter = 10 * time.Millisecond
-	_, err := s.client.Create(ctx, s.cred, o)
-	s.wantKind(err, catalog.KindInProgress)
-	var failed *catalog.Error
-	if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || !isUnknown(err) {
-		t.Errorf("got %+v", failed)
-	}
-	s.finish()
-	s.wantCharges("k", 1)
 }

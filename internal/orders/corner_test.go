@@ -19,47 +19,50 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openStore(t, 1000)
-			first := s.mustCreate(s.order("k"))
-			fault.Route = "GET /generations/{id}"
-			fired := s.sandbox.Inject(fault)
-			again := s.mustCreate(s.order("k"))
-			if again.ID != first.ID || again.State != catalog.StateQueued {
-				t.Errorf("the repeat gave %v %v", again.ID, again.State)
-			}
-			if fired.Fired() == 0 || s.posts() != 1 {
-				t.Errorf("the fault fired %d times, %d orders posted", fired.Fired(), s.posts())
-			}
+			inStore(t, 1000, func(t *testing.T, s *store) {
+				first := s.mustCreate(s.order("k"))
+				fault.Route = "GET /generations/{id}"
+				fired := s.sandbox.Inject(fault)
+				again := s.mustCreate(s.order("k"))
+				if again.ID != first.ID || again.State != catalog.StateQueued {
+					t.Errorf("the repeat gave %v %v", again.ID, again.State)
+				}
+				if fired.Fired() == 0 || s.posts() != 1 {
+					t.Errorf("the fault fired %d times, %d orders posted", fired.Fired(), s.posts())
+				}
+			})
 		})
 	}
 }
 
 func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-	slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 429, Body: `{}`})
-	s.mustCreate(s.order("k"))
-	if slow.Fired() != 1 || s.posts() != 3 {
-		t.Errorf("the 429 came %d times, %d orders posted; want 1 and 3", slow.Fired(), s.posts())
-	}
-	s.wantCharges("k", 1)
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 429, Body: `{}`})
+		s.mustCreate(s.order("k"))
+		if slow.Fired() != 1 || s.posts() != 3 {
+			t.Errorf("the 429 came %d times, %d orders posted; want 1 and 3", slow.Fired(), s.posts())
+		}
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T) { // A10
-	s := openStore(t, 1000)
-	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
-	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-	lost.Remove()
-	for _, status := range []int{401, 402, 404, 307, 429} {
-		fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{}`})
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-		if fault.Fired() == 0 {
-			t.Errorf("%d did not come", status)
+		lost.Remove()
+		for _, status := range []int{401, 402, 404, 307, 429} {
+			fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{}`})
+			s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+			if fault.Fired() == 0 {
+				t.Errorf("%d did not come", status)
+			}
+			fault.Remove()
 		}
-		fault.Remove()
-	}
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
+	})
 }
 
 // briefly places an order with little time, and expects a kind of error.
@@ -73,95 +76,98 @@ func (s *store) briefly(o order, want catalog.Kind) {
 }
 
 func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
-	s := openStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1) // the price of one haiku
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-	restarted := newClient(t, catalog.Config{BaseURL: s.url})
-	_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
-	s.wantKind(err, catalog.KindInsufficientFunds)
-	if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
-		t.Errorf("a process that knows nothing of it returns %+v", err) // and leaves open whether an earlier call has placed it
-	}
-	if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
-		t.Fatal(err)
-	}
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
+	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *store) { // the price of one haiku
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+		restarted := s.process(s.transport)
+		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
+		s.wantKind(err, catalog.KindInsufficientFunds)
+		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
+			t.Errorf("a process that knows nothing of it returns %+v", err) // and leaves open whether an earlier call has placed it
+		}
+		if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
+			t.Fatal(err)
+		}
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
+	})
 }
 
 func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // A11
-	s := openStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000)
-	next, err := s.sandbox.AddKey(t.Context(), s.key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-	s.cred = catalog.Held(func() catalog.Secret {
-		if lost.Fired() > 0 {
-			return catalog.NewSecret(next)
+	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *store) {
+		next, err := s.sandbox.AddKey(t.Context(), s.key, "")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return catalog.NewSecret(s.key)
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
+		s.cred = catalog.Held(func() catalog.Secret {
+			if lost.Fired() > 0 {
+				return catalog.NewSecret(next)
+			}
+			return catalog.NewSecret(s.key)
+		})
+		s.mustCreate(s.order("k"))
+		s.wantCharges("k", 1)
 	})
-	s.mustCreate(s.order("k"))
-	s.wantCharges("k", 1)
 }
 
 func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
-	order := s.order("k")
-	order.MaxCostCents = new(int64(1000))
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	_, err := s.client.Create(ctx, s.cred, order)
-	if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	s.finish()
-	if s.posts() != 0 {
-		t.Errorf("%d orders posted for a caller who had left", s.posts())
-	}
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := s.client.Create(over, s.cred, order); err != context.Canceled {
-		t.Errorf("a call that was over gave %v", err)
-	}
-	s.finish()
-	if s.posts() != 0 || len(s.audit()) != 0 {
-		t.Errorf("%d orders posted, charges %v", s.posts(), s.audit())
-	}
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
+		order := s.order("k")
+		order.MaxCostCents = new(int64(1000))
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.client.Create(ctx, s.cred, order)
+		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		s.finish()
+		if s.posts() != 0 {
+			t.Errorf("%d orders posted for a caller who had left", s.posts())
+		}
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := s.client.Create(over, s.cred, order); err != context.Canceled {
+			t.Errorf("a call that was over gave %v", err)
+		}
+		s.finish()
+		if s.posts() != 0 || len(s.audit()) != 0 {
+			t.Errorf("%d orders posted, charges %v", s.posts(), s.audit())
+		}
+	})
 }
 
 func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
-	s := openStore(t, 1000)
-	s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 503, Header: map[string]string{"Retry-After": "60"}})
-	begun := time.Now()
-	s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("the pause of a minute went on for %v after the time of the caller", took)
-	}
-	if s.posts() != 1 {
-		t.Errorf("%d orders posted", s.posts())
-	}
+	inStore(t, 1000, func(t *testing.T, s *store) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 503, Header: map[string]string{"Retry-After": "60"}})
+		begun := time.Now()
+		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("the pause of a minute went on for %v after the time of the caller", took)
+		}
+		if s.posts() != 1 {
+			t.Errorf("%d orders posted", s.posts())
+		}
+	})
 }
 
 func TestARefusalAfterAConnectionThatNeverWasIsBelieved(t *testing.T) {
-	s := openStore(t, 0)
-	var attempts atomic.Int32
-	base := catalog.NewTransport()
-	defer base.CloseIdleConnections()
-	client := newClient(t, catalog.Config{BaseURL: s.url, Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPost && attempts.Add(1) == 1 {
-			return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+	inStore(t, 0, func(t *testing.T, s *store) {
+		var attempts atomic.Int32
+		client := s.process(transportFunc(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && attempts.Add(1) == 1 {
+				return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+			}
+			return s.transport.RoundTrip(r)
+		}))
+		_, err := client.Create(t.Context(), s.cred, s.order("k"))
+		s.wantKind(err, catalog.KindInsufficientFunds)
+		if attempts.Load() != 2 {
+			t.Errorf("%d attempts, want 2", attempts.Load())
 		}
-		return base.RoundTrip(r)
-	})})
-	_, err := client.Create(t.Context(), s.cred, s.order("k"))
-	s.wantKind(err, catalog.KindInsufficientFunds)
-	if attempts.Load() != 2 {
-		t.Errorf("%d attempts, want 2", attempts.Load())
-	}
+	})
 }
 
 type transportFunc func(*http.Request) (*http.Response, error)

@@ -2,9 +2,13 @@ package orders_test
 
 import (
 	"context"
-	"net/http/httptest"
+	"net"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -14,42 +18,54 @@ import (
 // every test.
 type store struct {
 	*testing.T
-	sandbox *sandbox.Sandbox
-	client  *client
-	url     string
-	key     string
-	cred    catalog.Credential
+	sandbox   *sandbox.Sandbox
+	client    *client
+	transport *catalog.TransportPools
+	key       string
+	cred      catalog.Credential
 }
 
-func openStore(t *testing.T, balance int64) *store {
+// inStore runs a test in simulated time.
+func inStore(t *testing.T, balance int64, test func(*testing.T, *store)) {
 	t.Helper()
-	return openStoreOf(t, sandbox.Config{}, balance)
+	inStoreOf(t, sandbox.Config{}, balance, test)
 }
 
-// openStoreOf is openStore over a catalog with ways of its own.
-func openStoreOf(t *testing.T, cfg sandbox.Config, balance int64) *store {
+// inStoreOf is inStore over a catalog with ways of its own.
+func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *store)) {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000
-	box, err := sandbox.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(box)
-	transport := catalog.NewTransportPools(catalog.NewTransport())
-	client := newClient(t, catalog.Config{BaseURL: server.URL + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
-	key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &store{t, box, client, server.URL + sandbox.BasePath, key, catalog.Forwarded(catalog.NewSecret(key))}
-	t.Cleanup(func() {
-		s.finish()
-		s.audit()
-		transport.CloseIdleConnections()
-		_ = box.Close()
-		server.Close()
+	synctest.Test(t, func(t *testing.T) {
+		box, err := sandbox.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, server := bufconn.Listen(1<<20), &http.Server{Handler: box} //nolint:gosec // the test is its only client
+		go func() { _ = server.Serve(listener) }()
+		direct := catalog.NewTransport()
+		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+		transport := catalog.NewTransportPools(direct)
+		s := &store{T: t, sandbox: box, transport: transport, key: key, cred: catalog.Forwarded(catalog.NewSecret(key))}
+		s.client = s.process(transport)
+		t.Cleanup(func() {
+			s.finish()
+			s.audit()
+			transport.CloseIdleConnections()
+			_ = server.Close()
+			_ = box.Close()
+		})
+		test(t, s)
 	})
-	return s
+}
+
+// process creates a process that orders through a transport.
+func (s *store) process(transport http.RoundTripper) *client {
+	s.Helper()
+	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
 // audit checks that the books are exact, and gives the charges of each idempotency key.
