@@ -175,8 +175,8 @@ test-attacks: ## Make each attack in its documented size, and print a neighbour'
 	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
-test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and measure what replicas cost the catalog
-	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 5m -every-size
+test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and count their requests
+	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 1m
 	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
 
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones beside 100 downloads

@@ -62,13 +62,12 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 
 	recorder := orders.NewRecorder(book, observed.Logger)
 	defer begin(context.WithoutCancel(ctx), recorder.Record)()
-	polls, unshare := c.sharedPolls(ctx, book, observed.Logger)
-	defer unshare()
-	hub, err := c.hub(upstream, gates, observed, polls, recorder)
+	hub, err := c.hub(upstream, gates, observed, book, recorder)
 	if err != nil {
 		return err
 	}
 	defer clock.forWork(hub.Close)
+	defer begin(ctx, hub.DivideRate)()
 	client := upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		hub.Called(cred, err)
 		observed.Failures.Called(ctx, cred, err)
@@ -82,9 +81,6 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
 	defer unguard()
-	if held != nil {
-		defer begin(ctx, func(ctx context.Context) { hub.ShareGate(ctx, *held) })()
-	}
 	known, err := c.callers(ctx, book, notifier, observed.Logger)
 	if err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
@@ -119,7 +115,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	asked := placedOrders{book, client, held}
 	operators := admin.Config{
 		Status: admin.Status{
-			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: hub.Snapshot, Gates: gates.States, Shares: polls != nil, Copies: contents.Keeps(),
+			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: hub.Snapshot, Gates: gates.States, Copies: contents.Keeps(),
 			Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() },
 		},
 		Orders: admin.Orders{Ledger: book, Contents: contents, Differs: asked.differs}, Events: known != nil, Closed: c.AdminAuth,
@@ -217,16 +213,12 @@ func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger 
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, gates *gate.Set, observed *telemetry.Telemetry, polls *ledger.Polls, recorder *orders.Recorder) (*watch.Hub, error) {
-	cfg := watch.Config{
+func (c *serveCmd) hub(upstream *catalog.Client, gates *gate.Set, observed *telemetry.Telemetry, book *ledger.Ledger, recorder *orders.Recorder) (*watch.Hub, error) {
+	hub, err := watch.New(watch.Config{
 		Upstream: upstream.Polls(), Gates: gates, MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Sighted: recorder.Sighted,
-	}
-	if polls != nil {
-		cfg.Book = polls
-	}
-	hub, err := watch.New(cfg)
+		Ledger: book, Sighted: recorder.Sighted,
+	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_POLL_*", err)
 	}

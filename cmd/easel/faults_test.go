@@ -107,7 +107,7 @@ var faults = []fault{
 	{id: "A13", what: "a client without a certificate where a client CA is set", proof: "refused over gRPC and REST; who has one is served"},
 	{id: "A14", what: "a page of another origin, by DNS rebinding, where anybody may call", proof: "its orders are refused; those of this machine's own names are not"},
 	{id: "A15", what: "escape sequences and directional overrides in any text of a catalog, a server or a file", proof: "every command, in every form, on a pipe and on a terminal: nothing but their visible form"},
-	{id: "A16", what: "replicas that have left stand in what the others share", proof: "they count for a minute, and keep nothing of the rate"},
+	{id: "A16", what: "replicas that have left stand in what the others share", proof: "they count for 30 s, and keep nothing of the rate"},
 	{id: "A17", what: "a page of another origin triggers what the admin listener can do", proof: "refused, reads too, and foreign hosts wherever it listens; operators are served"},
 
 	{id: "T1", what: "two owners behind one API key choose one idempotency key", proof: "two orders, each its own answer, after a crash too"},

@@ -40,12 +40,3 @@ func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *sl
 	}
 	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
 }
-
-// sharedPolls are the polls that other processes share over the ledger; nil: it is of this process alone.
-func (c *serveCmd) sharedPolls(ctx context.Context, book *ledger.Ledger, logger *slog.Logger) (polls *ledger.Polls, unshare func()) {
-	if !book.IsShared() {
-		return nil, func() {}
-	}
-	polls = ledger.NewPolls(ledger.PollsConfig{Ledger: book, Logger: logger})
-	return polls, begin(context.WithoutCancel(ctx), polls.Run)
-}

@@ -56,13 +56,6 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-func are(keys int) string {
-	if keys == 1 {
-		return "An API key is"
-	}
-	return fmt.Sprintf("%d API keys are", keys)
-}
-
 // withCalls adds the API keys whose calls get no answer. Polls find only those that somebody watches.
 func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
 	unanswered := s.Unanswered()
@@ -121,9 +114,6 @@ func concernsOf(r report, s watch.Stats) []concern {
 	}
 	if s.Stalest > stale && troubled(s) == 0 {
 		all.add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
-	}
-	if r.Replicas != nil && r.Replicas.Away > 0 {
-		all.add(false, "%s polled under for this replica alone, at its part of EASEL_POLL_RATE: the ledger does not answer.", are(r.Replicas.Away))
 	}
 	r.Gates.concerns(r.Time, &all)
 	r.Ledger.concerns(r.Time, &all)

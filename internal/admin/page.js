@@ -115,14 +115,11 @@ const gates = ({ gates: g }) => {
   ], g.waiting, 'Nobody waits.');
 };
 
-// replicas shows in a line how polls are shared with others.
-const replicas = ({ replicas: r, watching: w, ledger: l }) => {
+// replicas shows the number of replicas that divide the rate of polls.
+const replicas = ({ watching: w }) => {
   const line = at('replicas');
-  line.hidden = !r;
-  if (!r) return;
-  const state = !l.up ? make('span', 'with no replica, as the ledger does not answer', 'bad') : r.away ? make('span', `under ${count(r.away)} of ${count(w.keys)} ${w.keys === 1 ? 'key' : 'keys'} for itself alone`, 'bad') : make('span', 'with all replicas over the ledger', 'good');
-  line.replaceChildren(make('b', 'Polls'), ' are shared: ', state,
-    `. Made here for all: ${count(r.granted)}; left to others, or to the rate: ${count(r.refused)}; states taken from others: ${count(r.taken)}.`);
+  line.hidden = w.replicas < 2;
+  line.replaceChildren(make('b', `${count(w.replicas)} replicas`), ' divide EASEL_POLL_RATE.');
 };
 
 const money = cents => `${cents < 0 ? '-' : ''}${count(Math.trunc(Math.abs(cents) / 100))}.${String(Math.abs(cents) % 100).padStart(2, '0')} EUR`;

@@ -21,7 +21,6 @@ type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Shares            bool                            // its polls, with other replicas
 	Gates             func() map[string]gate.State    // by tenant
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
@@ -68,7 +67,6 @@ type report struct {
 	Concerns    []concern    `json:"concerns"`       // none: all is well
 	Usage       []Usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
-	Replicas    *replicas    `json:"replicas,omitempty"` // absent where polls are not shared
 	Gates       gates        `json:"gates"`
 	Ledger      book         `json:"ledger"`
 	Copies      *copies      `json:"copies,omitempty"` // absent without a store
@@ -90,6 +88,7 @@ type concern struct {
 
 // watching is the hub as a whole.
 type watching struct {
+	Replicas       int     `json:"replicas"` // replicas that divide the rate of polls
 	Keys           int     `json:"keys"`
 	Active         int     `json:"active"`
 	Watches        int     `json:"watches"`
@@ -100,14 +99,6 @@ type watching struct {
 	Saved          int64   `json:"saved"`    // of those
 	Conflated      int64   `json:"conflated"`
 	Regressed      int64   `json:"regressed"`
-}
-
-// replicas is this replica among the others.
-type replicas struct {
-	Granted int64 `json:"granted"` // polls that it was to make for all
-	Refused int64 `json:"refused"` // polls that another made, or that the rate did not allow
-	Taken   int64 `json:"taken"`   // states that others have found
-	Away    int   `json:"away"`    // API keys that it polls under for itself, as the ledger does not answer
 }
 
 type apiKey struct {
@@ -157,9 +148,6 @@ func (s Status) report(ctx context.Context) report {
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
 		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
 	}
-	if s.Shares {
-		r.Replicas = replicasOf(hub.Stats)
-	}
 	r.Gates = gatesOf(s.Gates(), hub.Time)
 	known := s.Ledger(ctx)
 	r.Ledger = bookOf(known, hub.Time)
@@ -188,13 +176,9 @@ func (s Status) report(ctx context.Context) report {
 func watchingOf(s watch.Stats) watching {
 	made := s.Reads + s.Sweeps
 	return watching{
-		Keys: s.Pollers, Active: s.Active, Watches: s.Watches, StalestSeconds: s.Stalest.Seconds(), Reads: s.Reads, Sweeps: s.Sweeps,
+		Replicas: s.Replicas, Keys: s.Pollers, Active: s.Active, Watches: s.Watches, StalestSeconds: s.Stalest.Seconds(), Reads: s.Reads, Sweeps: s.Sweeps,
 		Unshared: int64(s.Unshared), Saved: max(0, int64(s.Unshared)-made), Conflated: s.Conflated, Regressed: s.Regressions,
 	}
-}
-
-func replicasOf(s watch.Stats) *replicas {
-	return &replicas{Granted: s.Claimed, Refused: s.Refused, Taken: s.Taken, Away: s.Away}
 }
 
 func apiKeyOf(k watch.PolledCredential, now time.Time) apiKey {

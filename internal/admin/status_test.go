@@ -100,10 +100,6 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
 			s.Gates = func() map[string]gate.State { return map[string]gate.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},
-		"replicas that share polls": {func(_ *watch.Snapshot, s *Status) { s.Shares = true }, "", false},
-		"polls that are not shared for a while": {func(h *watch.Snapshot, s *Status) {
-			s.Shares, h.Stats.Away = true, 2
-		}, "2 API keys are polled under for this replica alone", false},
 		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
 			s.Issuers = func() map[string]error {
 				return map[string]error{"https://issuer.example": errors.New("jwks_url: it answers with status 503")}

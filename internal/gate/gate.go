@@ -79,7 +79,6 @@ const (
 	fewPlaces    = 2   // for owners that hold fewer
 	owners       = 256 // that may be remembered beside those that wait or hold a turn
 	mostSaved    = 8   // turns that an owner may save up that asks for less than its part: it goes first when it comes
-	lendsFrom    = 2   // of them it goes in advance
 	holdWeight   = 8   // one turn in so many is what the time of a turn is known by
 )
 
@@ -87,20 +86,18 @@ const (
 type Gate struct {
 	cfg Config
 
-	mu       sync.Mutex
-	owners   map[string]*owner
-	waiting  int
-	held     [Classes]int
-	hold     time.Duration // how long a turn is held, on average
-	share    float64       // of the owner that went last, before its turn
-	paces    [Classes]pace // of polls and reads together that of reads
-	polls    bucket
-	pause    pause
-	cap      dailyCap
-	repeats  repeats
-	reported Report            // what this process reports
-	heard    map[string]Report // what the other processes have reported
-	timer    *time.Timer       // until the next turn, where that is a matter of time
+	mu      sync.Mutex
+	owners  map[string]*owner
+	waiting int
+	held    [Classes]int
+	hold    time.Duration // how long a turn is held, on average
+	share   float64       // of the owner that went last, before its turn
+	paces   [Classes]pace // of polls and reads together that of reads
+	polls   bucket
+	pause   pause
+	cap     dailyCap
+	repeats repeats
+	timer   *time.Timer // until the next turn, where that is a matter of time
 }
 
 // owner is who shares the turns, as long as it waits, holds one, or has had more than its part.
@@ -125,7 +122,7 @@ type waiter struct {
 
 // New makes a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{cfg: cfg, owners: map[string]*owner{}, heard: map[string]Report{}, repeats: repeats{tokens: mostRepeats}}
+	g := &Gate{cfg: cfg, owners: map[string]*owner{}, repeats: repeats{tokens: mostRepeats}}
 	g.polls.fill(cfg.PollRate, time.Now())
 	return g
 }
@@ -313,8 +310,7 @@ func (g *Gate) next(now time.Time) (next *waiter, again time.Time) {
 			if len(line) == 0 || shut[c] || !g.hasPlace(o, Class(c)) {
 				continue
 			}
-			at := opens[c].Add(-g.lent(o, Class(c), now))
-			switch {
+			switch at := opens[c]; {
 			case at.After(now):
 				if again.IsZero() || at.Before(again) {
 					again = at
@@ -327,16 +323,6 @@ func (g *Gate) next(now time.Time) (next *waiter, again time.Time) {
 		}
 	}
 	return next, again
-}
-
-// lent is how much earlier than others an owner goes that has had less than its part: it takes the next token of the pace
-// in advance. The tokens of one process are far apart where many share a pace.
-func (g *Gate) lent(o *owner, c Class, now time.Time) time.Duration {
-	pace := g.paces[paceOf(c)].own(now)
-	if pace == 0 || c == Poll || len(g.heard) == 0 || g.pause.closed || o.share > g.share-lendsFrom/o.weight {
-		return 0
-	}
-	return seconds(1 / pace)
 }
 
 // opens is when the gate opens for a class; shut: when another turn ends.
@@ -394,9 +380,7 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	*t = Turn{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
 	t.first = g.pause.begin(t)
 	t.pauses = g.pause.count
-	if t.looks = g.cap.begin(w.Class, now); t.looks {
-		g.reported.Looked = now
-	}
+	t.looks = g.cap.begin(w.Class, now)
 	g.paces[paceOf(w.Class)].take(now)
 	if w.Class == Poll {
 		g.polls.take(g.cfg.PollRate, now)
@@ -405,7 +389,6 @@ func (g *Gate) begin(w *waiter, now time.Time) *Turn {
 	w.owner.held++
 	g.share = max(g.share, w.owner.share)
 	w.owner.share += 1 / w.owner.weight
-	t.counted = g.reported.begins(w.owner)
 	return t
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,7 +79,7 @@ func (c *catalog) paused(from, to time.Time) (d time.Duration) {
 }
 
 // order sends one order until it is taken, as long as ctx lasts.
-func order(ctx context.Context, g *gate.Gate, c *catalog, r gate.Request, others ...*gate.Gate) error {
+func order(ctx context.Context, g *gate.Gate, c *catalog, r gate.Request) error {
 	for {
 		turn, err := g.Enter(ctx, r)
 		if err != nil {
@@ -89,14 +88,6 @@ func order(ctx context.Context, g *gate.Gate, c *catalog, r gate.Request, others
 		r.Came = turn.Came
 		answer := c.ask(r.Owner)
 		turn.End(answer)
-		if answer.Outcome == gate.Throttled && len(others) > 0 {
-			until := g.State().Paused
-			time.AfterFunc(10*time.Millisecond, func() { // through the book
-				for _, other := range others {
-					other.Pause(until)
-				}
-			})
-		}
 		if answer.Outcome == gate.Passed {
 			return nil
 		}
@@ -108,30 +99,22 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 		name        string
 		rate, burst float64
 		retryAfter  time.Duration
-		replicas    int
 		use         float64 // of what the catalog takes while it wants to be asked
 	}{
-		{"a catalog that saves up a second", 20, 20, time.Second, 1, 0.95},
-		{"a catalog that saves up nothing", 20, 1, time.Second, 1, 0.95},
-		{"a catalog that asks for long pauses", 20, 20, 5 * time.Second, 1, 0.9},
-		{"a catalog that does not say for how long", 20, 20, 0, 1, 0.95},
-		{"a slow catalog", 2, 2, time.Second, 1, 0.95},
-		{"a quick catalog", 300, 300, time.Second, 1, 0.95},
-		{"four replicas", 20, 20, time.Second, 4, 0.95},
+		{"a catalog that saves up a second", 20, 20, time.Second, 0.95},
+		{"a catalog that saves up nothing", 20, 1, time.Second, 0.95},
+		{"a catalog that asks for long pauses", 20, 20, 5 * time.Second, 0.9},
+		{"a catalog that does not say for how long", 20, 20, 0, 0.95},
+		{"a slow catalog", 2, 2, time.Second, 0.95},
+		{"a quick catalog", 300, 300, time.Second, 0.95},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCatalog(row.rate, row.burst, row.retryAfter)
-				gates := make([]*gate.Gate, row.replicas)
-				for i := range gates {
-					gates[i] = gate.New(gate.Config{})
-				}
+				g := gate.New(gate.Config{})
 				weights := map[string]float64{}
 				ctx, cancel := context.WithCancel(t.Context())
 				var work sync.WaitGroup
-				if len(gates) > 1 {
-					work.Go(func() { exchange(ctx, gates) })
-				}
 				var refused atomic.Int64
 				for n := range 10 {
 					owner, weight, callers := fmt.Sprintf("team %d", n), 1.0, 4
@@ -142,11 +125,11 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 						weight, callers = 3, 12
 					}
 					weights[owner] = weight
-					for i := range callers * row.replicas {
+					for range callers {
 						work.Go(func() {
 							for ctx.Err() == nil {
 								ctx, cancel := context.WithTimeout(ctx, time.Hour)
-								if err := order(ctx, gates[i%len(gates)], c, gate.Request{Owner: owner, Weight: weight}, gates...); errors.As(err, new(*gate.Refused)) {
+								if err := order(ctx, g, c, gate.Request{Owner: owner, Weight: weight}); errors.As(err, new(*gate.Refused)) {
 									refused.Add(1)
 								}
 								cancel()
@@ -180,7 +163,7 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 				if allowed := row.rate * (measured.Seconds() - max(0, paused-row.burst/row.rate*float64(c.refused))); all < row.use*allowed {
 					t.Errorf("%.1f %% of what the catalog takes are used", 100*all/allowed)
 				}
-				if most := c.refused * (row.replicas + int(row.rate/50)); c.intruders > most || refused.Load() > 0 {
+				if most := c.refused * (1 + int(row.rate/50)); c.intruders > most || refused.Load() > 0 {
 					t.Errorf("%d requests in %d pauses, %d orders refused", c.intruders, c.refused, refused.Load())
 				}
 				c.mu.Unlock()
@@ -188,22 +171,6 @@ func TestTurnsAreSharedByWeight(t *testing.T) {
 				work.Wait()
 			})
 		})
-	}
-}
-
-// exchange lets gates of several processes tell each other, a while late.
-func exchange(ctx context.Context, gates []*gate.Gate) {
-	for ctx.Err() == nil {
-		reports := map[string]gate.Report{}
-		for n, g := range gates {
-			reports[fmt.Sprint(n)], _ = g.Tell()
-		}
-		time.Sleep(250 * time.Millisecond)
-		for n, g := range gates {
-			others := maps.Clone(reports)
-			delete(others, fmt.Sprint(n))
-			g.Hear(fmt.Sprint(n), others)
-		}
 	}
 }
 
@@ -302,13 +269,8 @@ func TestAPauseIsCappedAndOnesOwnPauseGrows(t *testing.T) { // U6
 		}
 		turn := enter(t, g, gate.Request{})
 		turn.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 87600 * time.Hour})
-		g.Pause(time.Now().Add(time.Second))
 		if got := time.Until(g.State().Paused); got != 2*time.Minute {
 			t.Errorf("a pause of ten years is %v", got)
-		}
-		g.Pause(time.Now().Add(time.Hour))
-		if got := time.Until(g.State().Paused); got != 2*time.Minute {
-			t.Errorf("another's pause of an hour is %v", got)
 		}
 	})
 }

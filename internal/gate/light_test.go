@@ -13,26 +13,21 @@ import (
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
-// crowd lets owners ask as much as they can, each request at the next gate.
+// crowd lets owners ask as much as they can.
 type crowd struct {
-	gates   []*gate.Gate
+	gate    *gate.Gate
 	catalog *catalog
 	work    sync.WaitGroup
 
-	mu    sync.Mutex
-	count int
-	lost  int             // requests that had no turn within a minute
-	took  []time.Duration // requests of the light owner, without the pauses that the catalog has asked for
+	mu   sync.Mutex
+	lost int             // requests that had no turn within a minute
+	took []time.Duration // requests of the light owner, without the pauses that the catalog has asked for
 }
 
 func (c *crowd) order(ctx context.Context, owner string, weight float64) {
-	c.mu.Lock()
-	c.count++
-	g := c.gates[c.count%len(c.gates)]
-	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := order(ctx, g, c.catalog, gate.Request{Owner: owner, Weight: weight}, c.gates...); errors.As(err, new(*gate.Refused)) {
+	if err := order(ctx, c.gate, c.catalog, gate.Request{Owner: owner, Weight: weight}); errors.As(err, new(*gate.Refused)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.lost++
@@ -50,9 +45,6 @@ func (c *crowd) ask(ctx context.Context) {
 			})
 		}
 	}
-	if len(c.gates) > 1 {
-		c.work.Go(func() { exchange(ctx, c.gates) })
-	}
 }
 
 // visit makes one request of an owner that asks for less than its part.
@@ -68,37 +60,30 @@ func (c *crowd) visit(ctx context.Context) {
 }
 
 func TestALightOwnerHardlyWaitsBesideOneThatFloods(t *testing.T) {
-	for _, replicas := range []int{1, 4} {
-		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const alone = 200 * time.Millisecond
-				c := &crowd{catalog: newCatalog(20, 20, time.Second)}
-				c.catalog.latency = alone - 10*time.Millisecond
-				for range replicas {
-					c.gates = append(c.gates, gate.New(gate.Config{}))
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				c.ask(ctx)
-				time.Sleep(time.Minute)     // until the pace is known
-				requests, late := 2400, 100 // one in so many may be late: a pause makes a few wait
-				if testing.Short() {
-					requests, late = 300, 10
-				}
-				for range requests {
-					time.Sleep(500 * time.Millisecond)
-					c.visit(ctx)
-				}
-				time.Sleep(5 * time.Second)
-				cancel()
-				c.work.Wait()
-				if c.lost > 0 {
-					t.Errorf("%d requests had no turn within a minute", c.lost)
-				}
-				slices.Sort(c.took)
-				if took := c.took[len(c.took)-1-len(c.took)/late]; len(c.took) != requests || took > 3*alone {
-					t.Errorf("%d requests take %v but for one in %d, and alone %v", len(c.took), took, late, alone)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const alone = 200 * time.Millisecond
+		c := &crowd{gate: gate.New(gate.Config{}), catalog: newCatalog(20, 20, time.Second)}
+		c.catalog.latency = alone - 10*time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		c.ask(ctx)
+		time.Sleep(time.Minute)     // until the pace is known
+		requests, late := 2400, 100 // one in so many may be late: a pause makes a few wait
+		if testing.Short() {
+			requests, late = 300, 10
+		}
+		for range requests {
+			time.Sleep(500 * time.Millisecond)
+			c.visit(ctx)
+		}
+		time.Sleep(5 * time.Second)
+		cancel()
+		c.work.Wait()
+		if c.lost > 0 {
+			t.Errorf("%d requests had no turn within a minute", c.lost)
+		}
+		slices.Sort(c.took)
+		if took := c.took[len(c.took)-1-len(c.took)/late]; len(c.took) != requests || took > 3*alone {
+			t.Errorf("%d requests take %v but for one in %d, and alone %v", len(c.took), took, late, alone)
+		}
+	})
 }

@@ -25,7 +25,7 @@ const (
 // pace is how fast the other side takes requests, as it has shown by refusing one. It never says how many that are: so
 // what has passed is counted, up to a refusal. From there the pace comes close to what was too fast and stays, which
 // wastes little; after a while it is tried again whether the other side takes more, and ever more seldom while it does
-// not. It is that of all processes together, each of which gives a part of it.
+// not.
 type pace struct {
 	tooBig float64 // turns a second that were refused; 0: no refusal yet, and no pace
 	safe   float64 // turns a second that have passed
@@ -37,7 +37,6 @@ type pace struct {
 	slowed bool          // the gate is closed since a refusal
 	began  time.Time     // the last refusal
 	wait   time.Duration // from there to a try; 0: plateau
-	part   float64       // of this process; 0: all
 	bucket bucket
 	recent recent
 }
@@ -70,25 +69,22 @@ func (p *pace) limits(now time.Time) bool { return p.rate(now) > 0 }
 
 func (p *pace) untilTry() time.Duration { return cmp.Or(p.wait, plateau) }
 
-// own is the part of the pace that this process gives.
-func (p *pace) own(now time.Time) float64 { return p.rate(now) * cmp.Or(p.part, 1) }
-
-// hoped is what becomes of the part as far as is known: what is wanted here grows it soon. 0 is not known.
-func (p *pace) hoped(processes int) float64 {
+// hoped returns the pace that is expected soon. Zero means that it is unknown.
+func (p *pace) hoped() float64 {
 	if p.tooBig == 0 || p.guess || p.fresh {
 		return 0
 	}
-	return max(slowest, p.tooBig) * max(cmp.Or(p.part, 1), 1/float64(processes))
+	return max(slowest, p.tooBig)
 }
 
 // opens is when there is a token.
 func (p *pace) opens(now time.Time) time.Time {
-	rate := p.own(now)
+	rate := p.rate(now)
 	p.bucket.most = 1 + rate*ahead
 	return p.bucket.opens(rate, now)
 }
 
-func (p *pace) take(now time.Time) { p.bucket.take(p.own(now), now) }
+func (p *pace) take(now time.Time) { p.bucket.take(p.rate(now), now) }
 
 // passed counts turns that were not refused.
 func (p *pace) passed(n int, now time.Time) {

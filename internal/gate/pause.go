@@ -7,7 +7,6 @@ const (
 	ownPause    = 30 * time.Second // the longest of our own
 	askedPause  = 2 * time.Minute  // the longest that the other side can ask for
 	capProbe    = time.Minute      // between two orders that look whether the daily cap is over
-	capTurn     = 2 * time.Second  // after which the next process looks, where the one before it does not
 	mostDoubles = 5
 )
 
@@ -82,9 +81,8 @@ func (p *pause) ended(t *Turn, o Outcome, now time.Time) (opens bool) {
 
 // dailyCap closes the gate for orders.
 type dailyCap struct {
-	since  time.Time // zero: it is not reached
-	looks  time.Time // when the next order may look whether it is over
-	passed time.Time // when one has passed after it was reached
+	since time.Time // zero: it is not reached
+	looks time.Time // when the next order may look whether it is over
 }
 
 // closes reports whether the cap refuses a request: it lasts until the day ends in UTC, unless one order a minute, which
@@ -121,19 +119,4 @@ func (d *dailyCap) begin(c Class, now time.Time) (looks bool) {
 		d.looks = now.Add(capProbe)
 	}
 	return looks
-}
-
-// heard notes when another process has met the cap, began to look, or found it gone. The one that looked last looks again
-// first, and this one where it does not.
-func (d *dailyCap) heard(r Report, now time.Time, after time.Duration) {
-	switch next := now.Add(capProbe + after); {
-	case d.isReached() && r.Over.After(d.since):
-		*d = dailyCap{passed: r.Over}
-	case r.Capped.After(r.Over) && r.Capped.After(d.passed) && r.Capped.After(d.since) && !(&dailyCap{since: r.Capped}).isOver(now):
-		d.since, d.looks = r.Capped, next
-	case d.isReached():
-		if looks := r.Looked.Add(capProbe + after); looks.After(d.looks) && looks.Before(next) {
-			d.looks = looks
-		}
-	}
 }

@@ -121,37 +121,6 @@ func TestWhatAnOwnerSavesUpIsBounded(t *testing.T) {
 	})
 }
 
-// One process of many has few tokens of a pace: who asks for less than its part takes the next in advance.
-func TestALightOwnerTakesATokenInAdvance(t *testing.T) {
-	for name, row := range map[string]struct {
-		class       gate.Class
-		owner       string
-		paused      time.Duration
-		least, most time.Duration // that it waits
-	}{
-		"an order": {gate.Order, "light", 0, 0, 1}, "a read": {gate.Read, "light", 0, 0, 1}, "a poll": {gate.Poll, "light", 0, 2, time.Minute},
-		"of who has had more": {gate.Order, "busy", 0, 2, time.Minute}, "in a pause": {gate.Order, "light", time.Second, time.Second, time.Second},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			g := gate.New(gate.Config{})
-			enter(t, g, gate.Request{Owner: "light"}).End(gate.Answer{})
-			for range 20 {
-				enter(t, g, gate.Request{Owner: "busy"}).End(gate.Answer{})
-			}
-			g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{4, 4}, Owners: map[string]gate.Part{"busy": {Weight: 1, Wants: 20}}}})
-			for _, class := range []gate.Class{gate.Order, gate.Read} { // the tokens that there are
-				enter(t, g, gate.Request{Owner: "busy", Class: class}).End(gate.Answer{})
-			}
-			g.Pause(time.Now().Add(row.paused))
-			began := time.Now()
-			enter(t, g, gate.Request{Owner: row.owner, Class: row.class}).End(gate.Answer{})
-			if waited := time.Since(began); waited < row.least || waited > row.most {
-				t.Errorf("%s: it waits for %v", name, waited)
-			}
-		})
-	}
-}
-
 func TestPlacesAreBoundedForEachAndForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate.New(gate.Config{Places: [gate.Classes]int{4, 2, 1}, OwnerPlaces: 3})
@@ -232,7 +201,7 @@ func TestARequestWaitsForItsPatienceAndUntilItsDeadline(t *testing.T) {
 				defer cancel()
 			}
 			paused := gate.New(gate.Config{})
-			paused.Pause(began.Add(2 * time.Second)) // which is too long
+			enter(t, paused, gate.Request{}).End(gate.Answer{Outcome: gate.Paused, RetryAfter: 2 * time.Second}) // which is too long
 			if _, err := paused.Enter(ctx, gate.Request{Patience: row.patience}); !errors.As(err, new(*gate.Refused)) || time.Since(began) != 0 {
 				t.Errorf("%+v: in a pause %v after %v", row, err, time.Since(began))
 			}
@@ -257,35 +226,6 @@ func TestATurnThatWasNotUsedCountsForNobody(t *testing.T) {
 		held.End(gate.Answer{})
 		if got := first(2, went); got != "unused served" {
 			t.Errorf("they go as %s", got)
-		}
-	})
-}
-
-func TestATokenThatWasNotUsedIsThereForTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(gate.Config{})
-		g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{2, 2}}})
-		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Unused})
-		began := time.Now()
-		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) != 0 {
-			t.Errorf("the next waits for %v", time.Since(began))
-		}
-		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) == 0 {
-			t.Error("the one behind it does not wait")
-		}
-	})
-}
-
-// The one that finds out whether a pause is over is not held back by the pace of before.
-func TestTheFirstAfterAPauseNeedsNoToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(gate.Config{})
-		g.Hear("self", map[string]gate.Report{"another": {Pace: [gate.Classes]float64{1, 1}, Owners: map[string]gate.Part{"busy": {Weight: 1, Wants: 20}}}})
-		enter(t, g, gate.Request{}).End(gate.Answer{})
-		began := time.Now()
-		g.Pause(began.Add(time.Second))
-		if enter(t, g, gate.Request{}).End(gate.Answer{}); time.Since(began) != time.Second {
-			t.Errorf("it goes after %v", time.Since(began))
 		}
 	})
 }
@@ -373,42 +313,4 @@ func TestOnlyARefusalOfManySlowsThePace(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Another process tells of the same pause by its own clock.
-func TestAPauseOfAnotherProcessThatIsHardlyLongerIsTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, until := gate.New(gate.Config{}), time.Now().Add(10*time.Second)
-		g.Pause(until)
-		g.Pause(until.Add(100 * time.Millisecond))
-		if got := g.State().Paused; got != until {
-			t.Errorf("it ends %v later", got.Sub(until))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		refused := make(chan error, 1)
-		go func() {
-			_, err := g.Enter(ctx, gate.Request{})
-			refused <- err
-		}()
-		synctest.Wait()
-		began := time.Now()
-		g.Pause(until.Add(time.Minute))
-		if err := <-refused; !errors.As(err, new(*gate.Refused)) || time.Since(began) != 0 {
-			t.Errorf("who can't wait for so long is told %v after %v", err, time.Since(began))
-		}
-	})
-}
-
-// Of one's own pauses the second is twice as long as the first, whatever others have told between.
-func TestAPauseOfAnotherProcessMakesOnesOwnNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(gate.Config{})
-		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Throttled})
-		g.Pause(time.Now().Add(5 * time.Second))
-		enter(t, g, gate.Request{}).End(gate.Answer{Outcome: gate.Failed})
-		if got := time.Until(g.State().Paused); got != 2*time.Second {
-			t.Errorf("it is %v", got)
-		}
-	})
 }

@@ -46,7 +46,7 @@ func (g *Gate) State() State {
 	defer g.mu.Unlock()
 	s := State{
 		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
-		Looks: g.cap.looks, OrderPace: g.paces[Order].own(now), Held: g.held,
+		Looks: g.cap.looks, OrderPace: g.paces[Order].rate(now), Held: g.held,
 	}
 	g.polls.fill(g.cfg.PollRate, now)
 	s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens
@@ -118,7 +118,7 @@ func (g *Gate) estimate(w *waiter, now time.Time) (wait time.Duration) {
 	if g.pause.closed {
 		wait = max(0, g.pause.until.Sub(now))
 	}
-	if rate := g.paces[paceOf(w.Class)].hoped(1 + len(g.heard)); rate > 0 {
+	if rate := g.paces[paceOf(w.Class)].hoped(); rate > 0 {
 		wait += seconds(before / rate)
 	}
 	if g.cfg.PollRate > 0 && w.Class == Poll {

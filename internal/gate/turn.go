@@ -28,15 +28,14 @@ type Answer struct {
 type Turn struct {
 	Came time.Time // when its request came first
 
-	gate    *Gate
-	owner   *owner
-	class   Class
-	began   time.Time
-	first   bool // after a pause
-	looks   bool // whether the daily cap is over
-	pauses  int  // when it began
-	counted bool // the report counts it
-	ended   bool
+	gate   *Gate
+	owner  *owner
+	class  Class
+	began  time.Time
+	first  bool // after a pause
+	looks  bool // whether the daily cap is over
+	pauses int  // when it began
+	ended  bool
 }
 
 // End ends the turn with what has become of it. It may be called again, and of no turn, to no effect.
@@ -64,12 +63,8 @@ func (t *Turn) End(a Answer) {
 		fallthrough
 	case Throttled, Paused:
 		t.owner.share = max(g.leastShare(t.owner), t.owner.share-1/t.owner.weight) // it has had nothing
-		if t.counted {
-			g.reported.givesBack(t.owner)
-		}
 	default:
 		g.paces[paceOf(t.class)].passed(1, now)
-		g.reported.Passed[paceOf(t.class)]++
 	}
 	g.learn(t, a, now)
 	g.give(now)
@@ -98,15 +93,13 @@ func (g *Gate) learn(t *Turn, a Answer, now time.Time) {
 		if a.Outcome == Throttled && !late && !t.first {
 			refused = paceOf(t.class)
 			g.slow(refused, now)
-			g.reported.Refused[refused]++
 		}
 		g.close(a, late, refused, now)
 	case Capped:
 		g.cap.reached(now)
-		g.reported.Capped = now
 	case Passed:
 		if t.class == Order && g.cap.isReached() {
-			g.cap, g.reported.Over = dailyCap{passed: now}, now
+			g.cap = dailyCap{}
 		}
 	}
 	if t.looks && (a.Outcome == Unused || a.Outcome == Throttled || a.Outcome == Paused) {
@@ -149,22 +142,6 @@ func (g *Gate) review(now time.Time) {
 			}
 		}
 	}
-}
-
-// samePause is how far the ends of two pauses are apart that may be one: another process tells of it by its own clock.
-const samePause = 250 * time.Millisecond
-
-// Pause closes the gate until a time, as another process was asked to.
-func (g *Gate) Pause(until time.Time) {
-	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if until.Sub(g.pause.until) < samePause || !until.After(now) {
-		return
-	}
-	g.close(Answer{Throttled, until.Sub(now)}, g.pause.closed, Classes, now)
-	g.review(now)
-	g.give(now)
 }
 
 // SetPollRate sets how many polls begin in a second.

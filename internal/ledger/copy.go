@@ -20,8 +20,8 @@ type copiedTable struct {
 	key  []string
 }
 
-// copiedTables are what a copy has, each table before those that refer to it. Those who work on what, and what replicas
-// share of polls, are of the moment.
+// copiedTables are the tables of a copy, each table before those that refer to it. Leases and live replicas are
+// not copied.
 var copiedTables = []copiedTable{
 	{"orders", []string{"id"}},
 	{"labels", []string{"order_id", "name"}},

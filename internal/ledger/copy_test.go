@@ -150,8 +150,8 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
-	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%' AND name NOT LIKE 'shared%'`)
-	if want := strings.Join(ledger.CopiedTables("duties", "facts"), " "); tables != want {
+	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%'`)
+	if want := strings.Join(ledger.CopiedTables("duties", "facts", "replicas"), " "); tables != want {
 		t.Errorf("the tables are %q, and those of a copy %q", tables, want)
 	}
 }
@@ -233,7 +233,7 @@ func TestWhoServesMayWriteWhatAMigrationAdds(t *testing.T) {
 		if _, differences := verify(t, serving); len(differences) > 0 {
 			t.Error(differences)
 		}
-		if _, err := ledger.NewPolls(ledger.PollsConfig{Ledger: l}).Exchange(t.Context(), theAPIKey, "a", "{}"); err != nil {
+		if _, err := l.Attend(t.Context(), "replica", true); err != nil {
 			t.Error(err)
 		}
 	}

@@ -34,7 +34,6 @@ type dialect struct {
 	still    *sql.TxOptions // of one that keeps others from writing meanwhile
 
 	oneAtATime string        // the statement that lets one transaction at a time go on, until it ends; "" where one has all
-	notify     string        // the statement that tells other processes of $1; "" where there are none
 	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
 }
@@ -50,12 +49,10 @@ var postgres = dialect{
 	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)",
-		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT",
-		"{rows}", "json_to_recordset($2::json) AS r(id TEXT, last BIGINT, age BIGINT, etag TEXT, listed TEXT, record TEXT, ended INTEGER)"),
+		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT"),
 	oneAtATime: `SELECT pg_advisory_xact_lock(hashtext('easel total'))`,
 
-	notify: `SELECT pg_notify('` + sharedChannel + `', $1)`,
-	begin:  &sql.TxOptions{Isolation: sql.LevelReadCommitted},
+	begin: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 
 	snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	still:    &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
@@ -72,8 +69,7 @@ var sqlite = dialect{
 	conns:  1,
 	words: words("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
 		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels",
-		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000",
-		"{rows}", "(SELECT value ->> 'id' AS id, value ->> 'last' AS last, value ->> 'age' AS age, value ->> 'etag' AS etag, value ->> 'listed' AS listed, value ->> 'record' AS record, value ->> 'ended' AS ended FROM json_each($2)) AS r"),
+		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000"),
 
 	statements: maxStatements,
 }

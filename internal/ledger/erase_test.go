@@ -52,7 +52,7 @@ func holds(t *testing.T, url string) bool {
 	file, isFile := strings.CutPrefix(url, "sqlite:")
 	if !isFile { // whose pages PostgreSQL clears by itself: what it gives is looked at
 		l := open(t, url)
-		for _, table := range ledger.CopiedTables("facts", "shared_states") {
+		for _, table := range ledger.CopiedTables("facts") {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
 				return true
 			}

@@ -8,17 +8,15 @@ import (
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/ledger/shared"
 )
 
 // times are the columns that decide when background work is due, by table.
 var times = map[string][]string{
-	"orders":        {"claimed_until", "retry_time", "placed_time", "observed_time"},
-	"duties":        {"claimed_until"},
-	"events":        {"event_time", "begin_time", "next_time"},
-	"contents":      {"claimed_until", "begin_time", "next_time"},
-	"shared_keys":   {"swept_time", "seen_time", "filled_time", "paused_until"},
-	"shared_states": {"claimed_time", "seen_time"},
+	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time"},
+	"duties":   {"claimed_until"},
+	"events":   {"event_time", "begin_time", "next_time"},
+	"contents": {"claimed_until", "begin_time", "next_time"},
+	"replicas": {"seen_time"},
 }
 
 // turnClockBack moves all times of a ledger ahead, as if the clock of its database had been ahead and were corrected now.
@@ -53,8 +51,7 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 		}
 	}
 	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed}) // the failure writes an event
-	polls := ledger.NewPolls(ledger.PollsConfig{Ledger: l})
-	takes = func() map[string]bool { return taken(t, l, polls) }
+	takes = func() map[string]bool { return taken(t, l) }
 	takes()
 	l.Exec(t, "UPDATE contents SET state = 3 WHERE generation_id = 'doomed'")
 	if _, err := l.DoomedContents(t.Context(), 10); err != nil {
@@ -69,7 +66,7 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 }
 
 // taken returns the kinds of work that another process can lease, and leases them.
-func taken(t *testing.T, l *ledger.Ledger, polls *ledger.Polls) map[string]bool {
+func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}
 	note := func(kind string, found bool, err error) {
@@ -98,9 +95,6 @@ func taken(t *testing.T, l *ledger.Ledger, polls *ledger.Polls) map[string]bool 
 	note("an event", len(events) > 0, err)
 	told, err := l.DueEvents(ctx, "copied", 10)
 	note("an event that waits for its copy", len(told) > 0, err)
-	claim, err := polls.Claim(ctx, theAPIKey, shared.Ask{Replica: "a", Rate: 1e6, Sweep: true, LastSweep: time.Now().UnixMicro() * 2, Reads: []shared.Read{{ID: "x", Last: time.Now().UnixMicro() * 2}}})
-	note("a list poll", claim.Sweep, err)
-	note("a poll", claim.Reads["x"], err)
 	return all
 }
 

@@ -60,7 +60,6 @@ type Ledger struct {
 	refunds  time.Duration // after a failure
 	catalog  string
 	kind     string // see [Kind]
-	address  string // of the database, for connections beside the pools
 	outbox   *Outbox
 	audited  func(context.Context, AuditLine) // see [Config]
 	written  chan struct{}                    // has a value after an event was written
@@ -105,7 +104,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, kind: Kind(config.URL), address: at.writing, outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
+		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
 		contents: config.Contents, wanted: make(chan struct{}, 1),
 	}
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))

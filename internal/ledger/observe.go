@@ -111,7 +111,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 // lockBudgets locks the budgets of several orders in the order in which one order takes its own: days before months. Else
 // those of yesterday and of today would wait for each other, with an order of today between them.
 func lockBudgets(tx *transaction, all []Order) error {
-	if len(all) < 2 || tx.l.dialect.notify == "" { // a file has one writer
+	if len(all) < 2 || !tx.l.IsShared() { // a file has one writer
 		return nil
 	}
 	owners, starts := map[string]bool{}, map[int64]bool{}

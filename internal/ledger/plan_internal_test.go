@@ -43,24 +43,6 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// Else each look for what is old reads all states, once a minute and replica.
-func TestStatesThatAreOldAreSoughtInAnIndex(t *testing.T) {
-	proctest.OnEach(t, func(t *testing.T, url string) {
-		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		explain, step := "EXPLAIN QUERY PLAN ", "SEARCH shared_states USING INDEX shared_states_seen (seen_time<?)"
-		if strings.HasPrefix(url, "postgres:") {
-			explain, step = "EXPLAIN ", "Index Scan using shared_states_seen on shared_states"
-		}
-		if plan := explained(t, l, explain+forgetStates, int64(1), sharedPage); !strings.Contains(plan, step) {
-			t.Errorf("the plan is %s", plan)
-		}
-	})
-}
-
 // The number of copies that failed grows with the age of the ledger, and each replica counts them every 15 s.
 func TestFailedCopiesAreCountedInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {

@@ -35,7 +35,7 @@ type pool struct {
 
 func (d dialect) newPool(db *sql.DB, conns, most int) *pool {
 	return &pool{
-		DB: db, gate: newGate(conns), words: d.words, most: most, pipelined: d.notify != "", sends: d.operation("statements"), commits: d.operation("commit"),
+		DB: db, gate: newGate(conns), words: d.words, most: most, pipelined: d.driver == postgres.driver, sends: d.operation("statements"), commits: d.operation("commit"),
 		texts: map[string]string{}, kept: map[string]*sql.Stmt{},
 	}
 }
@@ -137,7 +137,7 @@ func (c *clauses) take() string {
 	return list
 }
 
-// asList is a list as a parameter: of texts for {ids} and {in ids}, of numbers for {in times}, of rows for {rows}.
+// asList is a list as a parameter: of texts for {ids} and {in ids}, of numbers for {in times}.
 func asList[T any](all []T) string {
 	text, _ := json.Marshal(all) // of texts and numbers
 	return string(text)

@@ -14,7 +14,7 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// account is who asks under one key: a process, or all of those that share their polls, whose name is "".
+// account is a process and the key that it asks under.
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -22,25 +22,6 @@ func (o *outcome) polls() map[account][]request {
 	for _, r := range o.sent() {
 		if r.poll {
 			polls[account{r.process, r.tenant}] = append(polls[account{r.process, r.tenant}], r)
-		}
-	}
-	return polls
-}
-
-// pollsOfEach are the polls of all processes that share them together, and else those of each.
-func (o *outcome) pollsOfEach() map[account][]request {
-	if o.plan.Ledger {
-		return o.pollsOfAll()
-	}
-	return o.polls()
-}
-
-// pollsOfAll are the polls of all processes that share them, under each API key, as far as nothing keeps them from it.
-func (o *outcome) pollsOfAll() map[account][]request {
-	polls := map[account][]request{}
-	for _, r := range o.sent() {
-		if o.plan.Ledger && r.isShared() && !o.apart(r.at) {
-			polls[account{"", r.apiKey}] = append(polls[account{"", r.apiKey}], r)
 		}
 	}
 	return polls
@@ -57,14 +38,14 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// pollsKeepToRate lets every poll take a token from the bucket of its process and key, or of all processes that share
-// their polls.
+// renewal is the time in which every replica knows how many divide the rate of polls.
+const renewal = 12 * time.Second
+
+// pollsKeepToRate checks the polls of each process and key against a bucket of tokens, and those of all processes together
+// against one bucket, as soon as each process knows of the others.
 func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
-	if o.plan.Ledger {
-		pollsOfAllKeepToRate(o, say)
-		return
-	}
 	const rounding = 1e-6
+	together := map[string]*bucket{}
 	for who, list := range o.polls() {
 		b := bucket{tokens: pollRate}
 		for _, r := range list {
@@ -73,6 +54,24 @@ func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 				break
 			}
 			b.tokens--
+		}
+	}
+	unknown := pollRate * renewal.Seconds() * float64(o.plan.Replicas)
+	for _, r := range o.sent() {
+		if !r.poll || !o.plan.Ledger {
+			continue
+		}
+		b := together[r.apiKey]
+		if b == nil {
+			b = &bucket{tokens: pollRate}
+			together[r.apiKey] = b
+		}
+		if b.fill(r.at); o.excused(r.at-time.Minute, r.at, "", "", reachLedger, reachReplica) {
+			b.tokens = pollRate
+		}
+		if b.tokens--; b.tokens < -unknown {
+			say(event{at: r.at, actor: r.process}, "more polls of all replicas than %v a second", pollRate)
+			return
 		}
 	}
 }
@@ -114,7 +113,7 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 		if f.id != "U21" || f.to-f.from < 2*settle || o.mixed(f) {
 			continue
 		}
-		for who, list := range o.pollsOfEach() {
+		for who, list := range o.polls() {
 			count := map[string]int{}
 			for _, r := range list {
 				if r.op == routeRead && r.at > f.from+settle && r.at < f.to {

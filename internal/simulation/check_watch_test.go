@@ -50,7 +50,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 		}
 		v := view{e.actor, e.gen}
 		before, known := seen[v]
-		if known && e.observed < before.observed && e.process != before.process && (e.kind == sawGet || !o.shared(before.at, e.at)) {
+		if known && e.observed < before.observed && e.process != before.process {
 			continue // another replica, that had not heard of it yet
 		}
 		if known && e.stream != before.stream && (e.process != before.process || e.at-before.at > 20*time.Second) && o.lies(e.at) {
@@ -277,9 +277,6 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 			limit += maxInterval
 		}
 		from := e.observed
-		if o.plan.Ledger && o.troubled("P1", e.at, knownBy) { // others are heard at the next poll
-			limit += maxInterval * 12 / 10
-		}
 		if c := named[e.gen]; c.at > from { // until the ledger knows whose it is, it is asked less and less often
 			from = c.at + (c.at - c.written) + 2*askAgain
 		}

@@ -14,10 +14,8 @@ import (
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx    context.Context // of the transaction; nil outside of one
-	begun  int64           // what the journal had when it began; less than 0 where nobody waits for a step
-	polled int64           // the same of the journal of polls
-	polls  bool            // it is about polls
+	ctx   context.Context // of the transaction; nil outside of one
+	begun int64           // what the journal had when it began; less than 0 where nobody waits for a step
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -41,10 +39,9 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 		d.unlock()
 		return nil, err
 	}
-	c.ctx, c.begun, c.polls = ctx, -1, false
+	c.ctx, c.begun = ctx, -1
 	if d.world.trapped() {
 		c.begun = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_orders`)
-		c.polled = d.number(`SELECT COALESCE(MAX(rowid), 0) FROM simulated_polls`)
 	}
 	return c, nil
 }
@@ -54,16 +51,10 @@ func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil
 	}
-	d, changed := c.gateway.database, []string(nil)
-	if how == "COMMIT" && c.polls {
-		changed = d.takeNotices()
-	}
+	d := c.gateway.database
 	_, err := d.exec(how)
 	c.ctx = nil
 	d.unlock()
-	if err == nil {
-		d.notify(changed)
-	}
 	return err
 }
 
@@ -99,9 +90,6 @@ func (c *ledgerConn) Commit() error {
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
-	}
-	if c.polls {
-		return c.stepsOfPolls()
 	}
 	d := c.gateway.database
 	written := d.number(fmt.Sprintf(`SELECT COUNT(*) FROM simulated_orders WHERE rowid > %d AND state = 1 AND at = order_time`, c.begun))
@@ -143,7 +131,6 @@ func (c *ledgerConn) ask(ctx context.Context, statement string, question func() 
 		if err := c.gateway.alive(); err != nil {
 			return err
 		}
-		c.polls = c.polls || writes && strings.Contains(statement, "shared_")
 		return question()
 	}
 	if err := c.gateway.reach(ctx); err != nil {

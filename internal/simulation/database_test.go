@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,11 +21,10 @@ type database struct {
 	turn  chan struct{}          // whoever has it may use conn, and kept
 	clock string                 // the database's time, in SQL
 
-	mu        sync.Mutex
-	trouble   ledgerTrouble
-	count     map[string]int // questions so far, by process
-	met       int            // what the trouble has met
-	listening []*listening
+	mu      sync.Mutex
+	trouble ledgerTrouble
+	count   map[string]int // questions so far, by process
+	met     int            // what the trouble has met
 }
 
 // ledgerTrouble is what happens to the ledger.
@@ -46,7 +44,6 @@ const (
 	ledgerFull              // nothing can be written
 	commitLost              // the connection is lost in a commit, which is carried out or not
 	commitSilent            // a host vanishes before its commit, and its locks go with the session's time
-	noNotices               // notifications are lost, as in a pooler of connections
 )
 
 // sessionTime is how long the database keeps the transaction of a session that says nothing.
@@ -98,7 +95,7 @@ func (w *world) openDatabase() error {
 
 // watch begins to note the changes of the ledger, whose tables are there now.
 func (d *database) watch() error {
-	for _, statement := range slices.Concat(journal, journalOfPolls) {
+	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}

@@ -39,9 +39,9 @@ var gateBugs = []bug{
 		breaks: []string{"the daily cap is only probed"},
 	},
 	{
-		name:   "a pause that another replica was asked for is not heard",
-		edits:  []edit{{watchDir, "sharing.note", "t.gate().Pause(s.local(_, n))", "_ = n"}},
-		jobs:   seeds("gate-only-G3", 3, 4, 5, 6, 7, 8),
-		breaks: []string{"no request in a pause that the catalog asked for"},
+		name:   "each replica has all of the rate",
+		edits:  []edit{{watchDir, "Hub.pollRate", "h.cfg.Rate / _", "h.cfg.Rate"}},
+		jobs:   seeds("polls-only-P5", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"polls keep to their rate"},
 	},
 }

@@ -89,7 +89,7 @@ var (
 	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
 	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m", "M1", "M2", "M2j", "M3", "M4", "M5", "M7", "M8", "M12"}
-	ofPolls    = []string{"P1", "P1", "P2", "P2", "P3", "P4", "P4", "P5"}
+	ofPolls    = []string{"P5"}
 	ofTheGate  = []string{"G1", "G2", "G3"}
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
@@ -176,15 +176,6 @@ var kinds = []kind{
 			p.Length = minutes(r, 4, 5)
 			p.Workers, p.Pause = 1, 15*time.Second
 			p.Speed = []float64{1, 0.3}[r.IntN(2)]
-			p.watchEverywhere(r)
-		},
-	},
-	{
-		name: "polls-long", count: either(1, 2), // in which rows of polls are old
-		troubles: []string{"P1", "P2", "K3"},
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 90, 100)
-			p.Workers, p.Pause = 1, 4*time.Minute
 			p.watchEverywhere(r)
 		},
 	},

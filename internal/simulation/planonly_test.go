@@ -63,7 +63,7 @@ func onlyOfTeams(id string) kind {
 	return k
 }
 
-// onlyOfPolls is a short run of a world whose polls are shared, with one sort of trouble.
+// onlyOfPolls returns a short run of a world whose replicas watch the same, with one sort of trouble.
 func onlyOfPolls(id string) kind {
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "polls-short" })]
 	shape := k.shape
@@ -73,8 +73,6 @@ func onlyOfPolls(id string) kind {
 		p.Replicas = max(p.Replicas, 2)
 		p.Rotates = id == "T10"
 		switch id {
-		case "P3", "P4": // whose generations last
-			p.Speed = 0.1
 		case "P5", "P6":
 			p.Length, p.Speed = 10*time.Minute, 0.05
 		case "U21":

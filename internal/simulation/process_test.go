@@ -48,7 +48,7 @@ type process struct {
 	followers sync.WaitGroup // of orders
 	recording sync.WaitGroup
 	recorded  context.CancelFunc // ends it
-	sharing   sync.WaitGroup     // of polls
+	sharing   sync.WaitGroup     // work that divides the rate of polls
 	unshare   context.CancelFunc // ends it
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has ended
@@ -101,11 +101,12 @@ func (r *replica) boot() error {
 	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
 		Upstream: polls{upstream.Polls()}, Gates: gates, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Book: p.sharePolls(w),
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Ledger: p.book,
 	})
 	if err != nil {
 		return err
 	}
+	p.divideRate(w)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.client = upstream.Reporting(func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) })
@@ -198,9 +199,9 @@ func (p *process) end() {
 	p.followers.Wait()
 	p.recorded()
 	p.recording.Wait()
-	p.hub.Close()
 	p.unshare()
 	p.sharing.Wait()
+	p.hub.Close()
 	p.transport.CloseIdleConnections()
 	p.world.count(p)
 	_ = p.book.Close()

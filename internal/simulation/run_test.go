@@ -56,11 +56,7 @@ type outcome struct {
 	seen        inspection
 	arrivals    []arrival              // of events, the oldest first
 	subscribers map[string]events.Team // who gets events
-	polled      []pollChange           // of the ledger, the oldest first
-	rows        []pollChange           // of polls, that are left
-	stops       []stop
-	crashes     []time.Duration
-	unlike      []string // where the book does not say what its journal adds up to
+	unlike      []string               // differences between the ledger and its journal
 }
 
 // truth is what the catalog itself says of a generation in the end.
@@ -135,7 +131,6 @@ func (w *world) run() *outcome {
 	w.learn(o)
 	if w.plan.Ledger {
 		w.readJournal(o)
-		w.readPolls(o)
 		o.unlike = w.verify()
 		o.arrivals, o.subscribers = w.receivers.all, w.subscribers()
 	}
@@ -148,7 +143,6 @@ func (w *world) run() *outcome {
 	o.left = leftOver()
 	o.events, o.faults, o.problems, o.lists = w.history.sorted(), w.faults, w.problems, w.lists
 	o.limits, o.resolved, o.moved, o.dearer = w.limits, w.resolved, w.moved, w.dearer.Load()
-	o.stops, o.crashes = w.stops, w.crashes
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = digest(o.events)
 	return o

@@ -15,7 +15,6 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // A world with a ledger has teams: each is a tenant whose calls bring a service token, and all of them share
@@ -95,16 +94,13 @@ func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 	return book, err
 }
 
-// sharePolls shares the polls of a process with the others through the ledger, where it is that of all.
-func (p *process) sharePolls(w *world) watch.Book {
+// divideRate divides the rate of polls among the processes of a shared ledger.
+func (p *process) divideRate(w *world) {
 	var ctx context.Context
 	ctx, p.unshare = context.WithCancel(context.Background())
-	if !w.plan.Ledger {
-		return nil
+	if w.plan.Ledger {
+		p.sharing.Go(func() { p.hub.DivideRate(ctx) })
 	}
-	polls := ledger.NewPolls(ledger.PollsConfig{Ledger: p.book, Listen: p.gateway.listen, Logger: w.logger()})
-	p.sharing.Go(func() { polls.Run(ctx) })
-	return polls
 }
 
 // order takes orders through the ledger, and follows them until the process stops.
@@ -119,7 +115,6 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { p.orders.Tidy(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
-		p.sharing.Go(func() { p.hub.ShareGate(ctx, held) })
 		p.followers.Go(func() { p.orders.Recover(ctx, held) })
 		p.followers.Go(func() { p.orders.Settle(ctx, held) })
 		p.followers.Go(func() { p.orders.Follow(ctx, held) })
@@ -195,7 +190,7 @@ func (w *world) topUp(cents int64) {
 	}
 }
 
-// step is a moment in the life of an order, or of a poll, at which its process may crash or stand still.
+// step is a moment of an order at which its process may crash or freeze.
 type step int
 
 const (
@@ -207,9 +202,6 @@ const (
 	stepBeforeConclude
 	stepAfterConclude
 	steps = stepAfterConclude
-
-	stepAfterClaim  step = iota // of a poll
-	stepBeforeFound             // before what a poll has found is written
 )
 
 // trap waits for a process at a step of an order.

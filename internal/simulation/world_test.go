@@ -61,8 +61,6 @@ type world struct {
 	dearer      atomic.Int64      // charges above the quote that were told
 	lists       []listing         // of the operator
 	receivers   *receivers        // of events
-	stops       []stop            // of processes, in polls
-	crashes     []time.Duration   // of the database
 
 	ctx     context.Context // of all callers
 	cancel  context.CancelFunc

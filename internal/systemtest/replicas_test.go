@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -23,46 +22,24 @@ func startTwo(t *testing.T, database string, flags ...string) (one, two *facilit
 	return one, two
 }
 
-func TestReplicasTellWhatTheyPollForEachOther(t *testing.T) {
-	t.Parallel()
-	postgres := proctest.StartPostgres(t)
-	one, two := startTwo(t, postgres.Database(t), "--dialect", "no-range", "--speed", "0.3") // they are seen running after some seconds
-	both := []*facility{one, two}
-	one.until("state that one replica has found, and the other delivered", func() bool {
-		return one.measured("easel_poll_taken_total")+two.measured("easel_poll_taken_total") > 0
-	})
-	granted := 0.0
-	for _, f := range both {
-		granted += f.measured("easel_poll_claims_total", `easel_claim_outcome="granted"`)
-		if f.measured("easel_credential_away") != 0 || strings.Contains(f.status(), "for this replica alone") {
-			t.Errorf("a replica does not say that it shares:\n%s", f.status())
-		}
+// divided waits until the replicas divide the rate of polls.
+func divided(all ...*facility) {
+	for _, f := range all {
+		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate") == 2.5 })
 	}
-	if granted == 0 {
-		t.Error("no poll was claimed")
-	}
-	two.watch(two.keys[0], 1, 1) // which lasts to the end
-	postgres.Kill()
-	two.until("word that the ledger is away", func() bool { return two.measured("easel_credential_away") == 1 })
-	two.until("the same on the status page", func() bool { return strings.Contains(two.status(), "for this replica alone") })
-	if err := postgres.Start(); err != nil {
-		t.Fatal(err)
-	}
-	two.until("word that polls are shared again", func() bool { return two.measured("easel_credential_away") == 0 })
-	two.withoutKeys(two.status())
 }
 
-func TestTheStatusPageSaysHowPollsAreShared(t *testing.T) {
+func TestReplicasDivideTheRateOfPolls(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	postgres := proctest.StartPostgres(t)
-	one, _ := startTwo(t, postgres.Database(t))
+	one, two := startTwo(t, postgres.Database(t))
+	divided(one, two)
 	b := one.seen("light", "All is well")
-	const line = `document.getElementById('replicas').innerText`
-	b.until("word of the other replica", line+`.startsWith('Polls are shared: with all replicas over the ledger. Made here for all: ')`)
+	b.until("number of replicas", `document.getElementById('replicas').innerText === '2 replicas divide EASEL_POLL_RATE.'`)
 	b.picture("status-replicas-light")
 	postgres.Kill()
-	b.until("word that the ledger is away", line+`.startsWith('Polls are shared: under 1 of 1 key for itself alone.')`)
-	b.picture("status-replicas-alone-light")
+	two.watch(two.keys[0], 1, 1)
+	divided(one, two)
 	one.calm(b)
 }

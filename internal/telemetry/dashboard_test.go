@@ -185,11 +185,6 @@ var dashboard = []row{
 		lines("Bytes copied", "Bps", perSecond("easel.content.copied", "copied")),
 		lines("Reads of copies", "cps", perSecond("easel.content.reads", "", "easel.content.source")),
 	}},
-	{"Replicas that share a PostgreSQL", []panel{
-		lines("Polls that were claimed", "reqps", perSecond("easel.poll.claims", "", "easel.claim.outcome")),
-		lines("States that others have found", "cps", perSecond("easel.poll.taken", "taken")),
-		lines("Keys that each polls for itself, as the ledger is away", "none", now("sum", "easel.credential.away", "keys")),
-	}},
 	{"The process", []panel{
 		lines("Memory", "bytes", now("max", "process_resident_memory_bytes", "resident"), now("max", "go.memory.used", "", "go.memory.type"), now("max", "go.memory.gc.goal", "goal"), now("max", "go.memory.limit", "limit")),
 		lines("CPU", "none", perSecond("process_cpu_seconds_total", "cores used"), now("max", "go.processor.limit", "of")),

@@ -10,13 +10,9 @@ func readHub(s watch.Stats, value observe) {
 		value("easel.credentials", float64(s.Conditions[i]), condition.is(name))
 	}
 	value("easel.credential.paused", float64(s.Paused))
-	value("easel.credential.away", float64(s.Away))
 	value("easel.poll.ready", s.Ready)
 	value("easel.poll.rate", s.Rate)
 	value("easel.poll.unshared", s.Unshared)
-	value("easel.poll.claims", float64(s.Claimed), claimed.is("granted"))
-	value("easel.poll.claims", float64(s.Refused), claimed.is("refused"))
-	value("easel.poll.taken", float64(s.Taken))
 	value("easel.update.conflated", float64(s.Conflated))
 	value("easel.update.regressed", float64(s.Regressions))
 }

@@ -54,7 +54,6 @@ var (
 	caller     = Label{Name: "easel.caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
 	model      = Label{Name: "easel.model.id", Of: "model ids, the first 50, then other"}
 	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
-	claimed    = Label{Name: "easel.claim.outcome", Values: []string{"granted", "refused"}}
 	ordered    = Label{Name: "easel.order.outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
@@ -170,18 +169,6 @@ var Table = []Metric{
 	{
 		Name: "easel.poll.unshared", Kind: Counter, Unit: "{request}", From: Hub,
 		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
-	},
-	{
-		Name: "easel.poll.claims", Kind: Counter, Unit: "{claim}", From: Hub, Labels: []Label{claimed},
-		Text: "Polls that this replica wanted to make and asked the ledger for, where that is PostgreSQL: refused are those that another replica has made, or that the rate did not allow.",
-	},
-	{
-		Name: "easel.poll.taken", Kind: Counter, Unit: "{state}", From: Hub,
-		Text: "States that other replicas have found, and that this one has delivered without a poll.",
-	},
-	{
-		Name: "easel.credential.away", Kind: UpDown, Unit: "{credential}", From: Hub,
-		Text: "API keys under which this replica polls for itself, at its part of the rate, as the ledger of shared polls does not answer.",
 	},
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",

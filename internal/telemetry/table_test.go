@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 var update = flag.Bool("update", false, "write the table into the reference")
@@ -169,30 +168,5 @@ func TestALabelThatIsNotInTheTableIsDroppedFromExamplesToo(t *testing.T) {
 	}
 	if len(point.Exemplars) != 1 || len(point.Exemplars[0].FilteredAttributes) != 0 {
 		t.Errorf("the examples are %+v", point.Exemplars)
-	}
-}
-
-func TestEachCountOfSharedPollsHasASeriesOfItsOwn(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	before := otel.GetMeterProvider()
-	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithView(onlyTheTable())))
-	t.Cleanup(func() { otel.SetMeterProvider(before) })
-	stop, err := Measure(Readings{
-		Hub: func() watch.Stats { return watch.Stats{Away: 1, Claimed: 2, Refused: 3, Taken: 4} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := collected(t, reader)
-	for series, want := range map[string]float64{
-		"easel.credential.away ": 1, "easel.poll.claims easel.claim.outcome=granted": 2, "easel.poll.claims easel.claim.outcome=refused": 3, "easel.poll.taken ": 4,
-	} {
-		if got[series] != want {
-			t.Errorf("%s is %v, want %v", series, got[series], want)
-		}
-	}
-	stop()
-	if left := collected(t, reader); len(left) > 0 {
-		t.Errorf("it is measured on: %v", left)
 	}
 }

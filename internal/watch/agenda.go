@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -24,12 +23,9 @@ type agenda struct {
 	order   []*entry  // the same in the order of arrival, so that a run can be repeated
 	pruneAt time.Time // of the next entry that may have been idle for long enough
 
-	queue   queue
-	list    list
-	health  health
-	sharing *sharing // nil where this process shares with nobody
-
-	authenticated bool // the catalog has answered under the API key
+	queue  queue
+	list   list
+	health health
 
 	attending []*stream // that watch no generations
 	watches   int       // open ones, and those that attend
@@ -38,15 +34,10 @@ type agenda struct {
 
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
 	cred.Owner = "" // polls are for all
-	a := &agenda{
+	return &agenda{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
-	if cfg.Book != nil {
-		a.sharing = newSharing(cfg)
-		a.sharing.follow(cred)
-	}
-	return a
 }
 
 // stream is how a watch or an attendance ends. The mutex of its agenda guards it.
@@ -195,11 +186,7 @@ func (a *agenda) scheduleNext(e *entry, now time.Time) {
 	if !e.state.State.Terminal() {
 		curve, age = a.history.Curve(a.historyOf(e)), now.Sub(e.startTime())
 	}
-	jitter := e.polling.random.Draw()
-	if a.sharing != nil {
-		jitter = a.sharing.jitter(e.polling.claimed, e.id)
-	}
-	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), jitter, now)
+	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
 // retry sets the next poll of an entry after a failure.
@@ -221,16 +208,6 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
-// accepted reports whether the catalog has accepted the API key, here or elsewhere: a made-up one leaves nothing in the
-// book, and so the book has accepted ones alone.
-func (a *agenda) accepted() bool {
-	return a.proven() || a.sharing.key.Born != 0
-}
-
-// proven reports whether the catalog has accepted the API key while it is watched here, or elsewhere just now. A held one
-// is the operator's.
-func (a *agenda) proven() bool { return a.cred.Held || a.authenticated }
-
 // gate is where the polls wait for their turn, with all other requests under the API key.
 func (a *agenda) gate() *gate.Gate { return a.cfg.Gates.Of(string(a.cred.Tenant)) }
 
@@ -245,7 +222,7 @@ func (a *agenda) opens(now time.Time) time.Time {
 // paused is until when no poll is made: the catalog has asked for it, is away, or rejects the API key.
 func (a *agenda) paused() time.Time { return latest(a.health.held, a.gate().State().Paused) }
 
-// condition is how the catalog behaves now: it may have told a call, or another process, to slow down.
+// condition returns the present behavior of the catalog, which may have asked a call to slow down.
 func (a *agenda) condition() Condition {
 	closed := a.gate().State().Closed(time.Now())
 	switch c := a.health.condition; {
@@ -256,14 +233,6 @@ func (a *agenda) condition() Condition {
 	default:
 		return c
 	}
-}
-
-// rate is how many polls a second this process may make now.
-func (a *agenda) rate() float64 {
-	if s := a.sharing; s != nil && (s.away || !a.accepted()) {
-		return a.cfg.Rate / float64(cmp.Or(s.key.Replicas, a.cfg.replicas.number()))
-	}
-	return a.cfg.Rate
 }
 
 // stale reports whether a state must be read again before it is delivered, as nobody has polled it. A

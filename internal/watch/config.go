@@ -2,7 +2,6 @@ package watch
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"math"
@@ -10,27 +9,25 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
 // Config says how the hub polls.
 type Config struct {
-	Upstream     Upstream      // required
-	Gates        *gate.Set     // of all requests to the catalog; nil = of the polls alone
-	MinInterval  time.Duration // shortest time between two polls of a generation; 0 = 1 s
-	MaxInterval  time.Duration // longest; 0 = 10 s
-	Rate         float64       // polls a second and credential, at most; 0 = 5
-	RefundWindow time.Duration // how long after a failure a refund may still come; 0 = 10 min
-	Seed         uint64        // of the jitter; 0 = random
-	Book         Book          // where polls are shared with other processes; nil: with none
-	Logger       *slog.Logger  // nil = discard
-	Observer     Observer      // nil = none
+	Upstream     Upstream       // required
+	Gates        *gate.Set      // rate limiters of all requests to the catalog; nil limits only polls
+	MinInterval  time.Duration  // shortest time between two polls of a generation; 0 = 1 s
+	MaxInterval  time.Duration  // longest; 0 = 10 s
+	Rate         float64        // maximum number of polls a second for a credential and all replicas together; 0 = 5
+	RefundWindow time.Duration  // how long after a failure a refund may still come; 0 = 10 min
+	Seed         uint64         // of the jitter; 0 = random
+	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one
+	Logger       *slog.Logger   // nil = discard
+	Observer     Observer       // nil = none
 	// Sighted hears of each new state that this process has seen, with no lock held: it must be quick. It hears
 	// nothing of what other processes have seen. Nil = nobody.
 	Sighted func(Sighting)
-
-	replica  string    // names this process in the book
-	replicas *replicas // that claim polls there
 }
 
 // withDefaults fills in defaults for zero fields, and reports every invalid field.
@@ -41,7 +38,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
 	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
 	c.Gates = cmp.Or(c.Gates, gate.NewSet(gate.Config{}))
-	c.replica, c.replicas = rand.Text(), &replicas{}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}

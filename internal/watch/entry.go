@@ -53,8 +53,6 @@ type polling struct {
 	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
 	queueIndex int32         // place in the queue's heap, or notQueued
 	inFlight   bool          // a poll of it is in flight
-	claimed    int64         // the last claim that is known, by the book's clock
-	asked      bool          // the book was asked for it
 	failures   int           // in a row
 	lastErr    string
 	random     schedule.Source // of its jitter

@@ -25,7 +25,6 @@ type health struct {
 	pauses    int // pauses in a row, in an outage
 	lastErr   string
 	answered  time.Time
-	failedAt  time.Time
 	read      time.Time // when it has last answered a read with what was asked for
 }
 
@@ -35,21 +34,12 @@ func (h *health) succeeded(now time.Time) {
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// heard notes that the catalog has answered another process. Failures from before are over, unless they have asked for
-// a pause.
-func (h *health) heard(at time.Time) {
-	if h.answered = latest(h.answered, at); at.After(h.failedAt) && !at.Before(h.held) {
-		h.succeeded(h.answered)
-	}
-}
-
 // failed notes a failed poll, and slows down as the failure asks.
 func (h *health) failed(err error, held bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // the catalog was not asked
 	}
 	h.failures++
-	h.failedAt = now
 	h.condition, h.lastErr = ConditionUnreachable, err.Error()
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited:

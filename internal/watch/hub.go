@@ -26,7 +26,8 @@ type Hub struct {
 	dispatchers []dispatcher  // one for each processor
 	assigned    atomic.Uint32 // number of watches: each goes to the next dispatcher
 	drained     atomic.Bool
-	bookAway    atomic.Bool // as was logged
+	replicas    atomic.Int64  // number of replicas that divide the rate of polls
+	began       chan struct{} // has a value when the first poller has started; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
@@ -41,9 +42,12 @@ func New(cfg Config) (*Hub, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Hub{
+	h := &Hub{
 		cfg: cfg, ctx: ctx, cancel: cancel, dispatchers: make([]dispatcher, runtime.GOMAXPROCS(0)), tenants: map[catalog.Tenant]*tenant{},
-	}, nil
+		began: make(chan struct{}, 1),
+	}
+	h.replicas.Store(1)
+	return h, nil
 }
 
 // Stats gives the counts of the hub. It visits every watched generation, which is cheap enough for a reader of metrics
@@ -63,7 +67,9 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	h.mu.Lock()
 	s, tenants := Snapshot{Time: now, Stats: h.ended}, slices.Collect(maps.Values(h.tenants))
 	h.mu.Unlock()
-	s.Stats.Rate, s.Stats.Ready = h.cfg.Rate, max(1, h.cfg.Rate)
+	s.Stats.Replicas = int(h.replicas.Load())
+	s.Stats.Rate = h.pollRate()
+	s.Stats.Ready = max(1, s.Stats.Rate)
 	for _, t := range tenants {
 		t.mu.Lock()
 		s.add(t, listed)
@@ -180,7 +186,6 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	update := Update{Version: read}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
 		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
-		t.sharing.foundRead(e, read)
 		update = e.update()
 	})
 	h.sighted(Sighting{Credential: cred, Version: update.Version})
@@ -216,17 +221,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // for its trace alone.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
-	deleted := func(t *tenant, e *entry) {
-		now := time.Now()
-		t.authenticated = true
-		t.deleted(e, found, now)
-		t.sharing.foundGone(e)
-	}
-	if h.cfg.Book == nil {
-		h.with(cred, id, deleted)
-	} else {
-		h.ensured(cred, id, deleted) // nobody may watch it here, and others elsewhere
-	}
+	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
@@ -254,25 +249,20 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	h.with(cred, id, func(t *tenant, e *entry) {
 		if now := time.Now(); !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
 			t.noteGone(e, result, now, true)
-			t.sharing.foundGone(e)
 		}
 	})
 	h.sighted(result.sighted...)
 }
 
-// Called notes the error of a call's request: where the catalog has asked for a pause, the processes that share polls
-// pause too. Of a caller's own API key somebody has to watch something: it may be made up.
+// Called records the error of a request for a call, for the heartbeats during the pause that the catalog has asked for.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if end := catalog.EndOf(err).Outcome; end != gate.Throttled && end != gate.Paused {
 		return
 	}
-	t := h.find(cred, cred.Held && h.cfg.Book != nil)
-	if t == nil {
-		return
+	if t := h.find(cred, false); t != nil {
+		defer t.mu.Unlock()
+		t.health.lastErr = err.Error()
 	}
-	defer t.mu.Unlock()
-	t.health.lastErr = err.Error()
-	t.sharing.foundThrottled(t.gate().State().Paused)
 }
 
 // with calls f with an entry, if there is one, under the mutex of its tenant.
@@ -285,15 +275,6 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) 
 	if e := t.entries[id]; e != nil {
 		f(t, e)
 	}
-}
-
-// ensured calls f with an entry under the mutex of its tenant, to write in the book what f finds. Both are made where there
-// are none, and stay until they have been idle for long enough.
-func (h *Hub) ensured(cred catalog.Credential, id string, f func(*tenant, *entry)) {
-	t := h.find(cred, true)
-	defer t.mu.Unlock()
-	t.sharing.follow(t.cred)
-	f(t, t.ensure(id, time.Now()))
 }
 
 // find gives the tenant of a credential, locked. Where there is none, it starts one or gives nil.
@@ -323,12 +304,14 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 func (h *Hub) start(cred catalog.Credential) *tenant {
 	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()
-	h.tenants[cred.Tenant] = t
-	if !h.closed {
-		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller"), unsubscribe: func() {}}
-		if t.sharing != nil {
-			p.unsent = t.sharing.unsent
+	if h.tenants[cred.Tenant] = t; len(h.tenants) == 1 {
+		select {
+		case h.began <- struct{}{}:
+		default:
 		}
+	}
+	if !h.closed {
+		p := &poller{hub: h, tenant: t, random: schedule.NewSource(h.cfg.Seed, "poller")}
 		h.work.Go(p.run)
 	}
 	return t

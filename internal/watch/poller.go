@@ -21,12 +21,6 @@ type poller struct {
 	tenant       *tenant
 	random       schedule.Source
 	preferHinted bool // the last read went to a hinted one
-
-	unsent      <-chan struct{} // has a value when something waits to be written; nil where there is no book
-	changed     <-chan struct{} // has a value when the book has news; likewise
-	toRead      *reading        // of the book, while it is read; nil: it is not
-	subscribed  string          // the API key of these news
-	unsubscribe func()
 }
 
 // job is one request to make: of one generation, or of the list where the id is empty.
@@ -36,9 +30,6 @@ type job struct {
 	counted  []*watcher             // those that Open has
 	unshared float64                // see Stats
 	asking   []chan<- accountAnswer // of a read of the account
-	cred     catalog.Credential     // of the request
-	apiKey   string                 // under which it was claimed
-	refused  bool                   // the book has refused it
 	since    time.Time              // a list that began before serves nobody
 	turn     *gate.Turn             // nil until its turn comes
 }
@@ -48,9 +39,7 @@ func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer func() { p.unsubscribe() }()
 	for {
-		p.subscribe()
 		jobs, next, gone := p.plan(time.Now())
 		if gone {
 			return
@@ -58,10 +47,6 @@ func (p *poller) run() {
 		p.start(jobs)
 		timer.Reset(time.Until(next))
 		select {
-		case <-p.changed:
-			h.work.Go(func() { p.readBook(nil) })
-		case <-p.unsent:
-			h.work.Go(p.writeBook)
 		case <-p.tenant.queue.wake:
 		case <-timer.C:
 		case <-h.ctx.Done():
@@ -71,14 +56,14 @@ func (p *poller) run() {
 }
 
 // plan decides the requests of now and when to plan again. A tenant without entries and watchers ends, once
-// its polls need not wait for the catalog to come back, and others know of the pause that it was asked for.
+// its polls need not wait for the catalog to come back.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gate().SetPollRate(t.rate())
+	t.gate().SetPollRate(p.hub.pollRate())
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && len(t.attending) == 0 && !t.accountRead.wanted && !t.sharing.tellsPause(now) {
+	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && len(t.attending) == 0 && !t.accountRead.wanted {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -86,7 +71,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 		next = t.health.held
 	}
 	jobs, again := p.jobs(now)
-	t.queue.planAt = earliest(earliest(again, next), t.sharing.writeAgain(now))
+	t.queue.planAt = earliest(again, next)
 	return jobs, t.queue.planAt, false
 }
 
@@ -122,9 +107,6 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	if now.Before(t.health.held) {
 		n, again = 0, t.health.held
 	}
-	if t.sharing != nil && now.Before(t.sharing.again) {
-		n, again = 0, latest(again, t.sharing.again)
-	}
 	if n <= limit {
 		limit, refill = n, again
 	}
@@ -151,9 +133,6 @@ func (p *poller) describeList(s *situation) {
 	everything := len(t.everything) > 0
 	s.firstList = slices.ContainsFunc(t.everything, func(w *watcher) bool { return !w.initialKnown })
 	s.sweeping, s.sweptAt, s.sweepAfter, s.listFailing = l.sweep != nil, l.sweptAt, l.retryAt, l.failing
-	if t.sharing != nil {
-		s.sweepAfter = latest(s.sweepAfter, t.sharing.holds)
-	}
 	s.sweeps = everything || len(t.served(sweepFrom, s.now)) == sweepFrom
 	if !s.sweeps {
 		l.sweepAt = time.Time{}
@@ -196,7 +175,6 @@ func (p *poller) read(e *entry, now time.Time) *job {
 func (p *poller) readAccount() *job {
 	t := p.tenant
 	t.inFlight++
-	t.sharing.called() // no book has to grant it
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true, Watches: len(t.attending)}, asking: t.accountRead.begin()}
 	for _, a := range t.attending {
 		if a.trace != nil && len(j.Open) < maxRefs {
@@ -229,18 +207,16 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	j.account(e)
 }
 
-// countAll counts requests that are made.
-func (p *poller) countAll(jobs []*job) {
-	for _, j := range jobs {
-		stats := &p.tenant.stats
-		stats.Unshared += j.unshared
-		switch {
-		case j.Account:
-		case j.ID == "":
-			stats.Sweeps++
-		default:
-			stats.Reads++
-		}
+// count counts a request that is made.
+func (p *poller) count(j *job) {
+	stats := &p.tenant.stats
+	stats.Unshared += j.unshared
+	switch {
+	case j.Account:
+	case j.ID == "":
+		stats.Sweeps++
+	default:
+		stats.Reads++
 	}
 }
 
@@ -260,7 +236,7 @@ func (j *job) account(e *entry) {
 
 // execute makes one request, outside the lock, and takes in the answer.
 func (p *poller) execute(j *job) {
-	h, cred := p.hub, j.cred
+	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(j.turn.Context(h.ctx), pollTimeout)
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
@@ -310,7 +286,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	now := time.Now()
 	defer t.queue.wakeBy(now)
 	p.landed(j)
-	e, claimed := j.entries[0], t.sharing.of(j.apiKey)
+	e := j.entries[0]
 	switch {
 	case err == nil:
 		t.list.readAnswered(now)
@@ -320,13 +296,10 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.apply(e, read.Generation, read.Etag, result)
 		t.scheduleNext(e, now)
 		t.applyHints(result, now)
-		claimed.foundFull(t.list.fullRecords)
-		claimed.foundRead(e, read)
 	case catalog.IsAbsent(err), catalog.KindOf(err) == catalog.KindNotFound && (!e.exists() || e.justCreated(now)):
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-		claimed.foundGone(e)
 	default: // a 404 of a proxy too
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
@@ -345,7 +318,6 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.health.read = now
 		p.succeeded(now)
 		t.merge(j.entries, list, result, now)
-		t.sharing.of(j.apiKey).foundList(t, list.Records, now)
 		return
 	}
 	// The entries are read singly, which shows whether the list alone fails.
@@ -380,16 +352,12 @@ func (p *poller) accountAnswered(j *job, answer accountAnswer) {
 // succeeded notes that the catalog has answered.
 func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
-	p.tenant.authenticated = true
 }
 
 // failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.Held, now)
-	if end := catalog.EndOf(err).Outcome; end == gate.Throttled || end == gate.Paused {
-		t.sharing.foundThrottled(t.gate().State().Paused)
-	}
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
 		t.endAll(err)
 	}

@@ -55,7 +55,6 @@ func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 			req := Request{Credential: cred, IDs: ids}
 			w := newWatcher(&req, nil, nil)
 			one := hub.find(cred, true)
-			one.authenticated = true
 			one.begin(w, &req, time.Now())
 			one.mu.Unlock()
 			all = append(all, w)

@@ -27,7 +27,7 @@ type PolledCredential struct {
 	Failures    int    // polls in a row
 	LastError   string // "" when healthy
 	Answered    time.Time
-	Rate, Limit float64   // polls a second, now and as allowed
+	Rate, Limit float64   // polls a second: by the behaviour of the catalog, and of this replica at most
 	Ready       float64   // polls that may be made at once
 	Paused      time.Time // no poll before; in the past where there is no pause
 	Active      int       // generations that are polled
@@ -82,9 +82,6 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Credentials = append(s.Credentials, c)
 	s.Stats.add(&t.stats)
 	s.Stats.Generations += len(t.entries)
-	if t.sharing != nil && t.sharing.away && (c.Active > 0 || len(t.everything) > 0) { // else nothing asks the book
-		s.Stats.Away++
-	}
 }
 
 // count counts the credentials.

@@ -60,19 +60,9 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// heard notes that the catalog has answered another process. An old answer does not say how it behaves now, nor that it
-// still accepts the API key.
-func (t *tenant) heard(at, now time.Time) {
-	if now.Sub(at) <= 2*t.cfg.MaxInterval {
-		t.health.heard(at)
-		t.authenticated = true
-	}
-}
-
 // observe applies a record that a call has read. Where no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
 func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
-	t.authenticated = true
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
 		t.scheduleNext(e, now)

@@ -7,18 +7,16 @@
 //
 //	hub         the API of the package; snapshot is what an operator sees of it
 //	dispatcher  lets the ready watchers deliver, in turn
-//	poller      polls for one credential; turns waits at the gate for each poll, and claiming asks the book, where others
-//	            poll too
+//	poller      polls for one credential; turns waits at the gate for each poll
 //	planner     decides the next requests: a pure function
-//	tenant      takes in the answers for one credential, and publishes them; taking does so with the answers of others
+//	tenant      applies the responses for one credential, and publishes the changes
 //	watcher     the subscriptions of one stream, and its next event; account is for streams about no generation
 //	agenda      what is polled under one credential, and when: the queue of due times, how useful the list is, the health
 //	            of the catalog
 //	entry       the newest state of one generation, and which state may follow which
-//	sharing     what is known of the book, and what waits to be written there, under its seal
+//	presence    divides the rate of polls among the replicas
 //
-// [Book] is where processes share polls; package ledger has it. The packages below are pure: when to poll (schedule), how
-// long generations took (history).
+// The packages below are pure: when to poll (schedule), how long generations took (history).
 //
 // Each credential has a mutex of its own, and no I/O is done under it.
 package watch
@@ -158,7 +156,7 @@ type Stats struct {
 
 	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
 	Paused     int                                  // pollers that wait after a 429 or an outage
-	Away       int                                  // pollers that poll for themselves, as their book does not answer
+	Replicas   int                                  // replicas that divide the rate of polls
 	Ready      float64                              // polls that the poller with the fewest may make at once
 	Rate       float64                              // the lowest rate of a poller, in polls a second
 	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
@@ -167,9 +165,6 @@ type Stats struct {
 	Sweeps      int64   // polls of the list
 	Unshared    float64 // requests that one poller for each watch would have made by the same schedule
 	Regressions int64   // answers dropped because they would have gone backwards
-	Claimed     int64   // polls that the book has granted
-	Refused     int64   // polls that it has not: another process has made them, or the rate did not allow them
-	Taken       int64   // states that others have found
 	Conflated   int64   // changes replaced by a newer one before their delivery
 }
 
@@ -179,8 +174,5 @@ func (s *Stats) add(o *Stats) {
 	s.Sweeps += o.Sweeps
 	s.Unshared += o.Unshared
 	s.Regressions += o.Regressions
-	s.Claimed += o.Claimed
-	s.Refused += o.Refused
-	s.Taken += o.Taken
 	s.Conflated += o.Conflated
 }

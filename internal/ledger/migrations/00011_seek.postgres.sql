@@ -52,20 +52,6 @@ UPDATE orders SET failed_time = -1 WHERE state = 2 AND status = 5 AND failed_tim
 DROP INDEX CONCURRENTLY IF EXISTS orders_failed;
 CREATE INDEX CONCURRENTLY orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
 
--- Who may write orders may write what replicas share.
--- +goose StatementBegin
-DO $$
-DECLARE
-  grantee TEXT;
-BEGIN
-  FOR grantee IN SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE format('%I', pg_get_userbyid(a.grantee)) END
-    FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = 'orders'::regclass AND a.privilege_type = 'INSERT'
-  LOOP
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON shared_keys, shared_states, shared_reports TO %s', grantee);
-  END LOOP;
-END $$;
--- +goose StatementEnd
-
 -- The journal is written by statements whose plans a session keeps: those of a function in SQL it makes anew each time.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION add_movements(order_id TEXT, actor TEXT, held BIGINT, cost BIGINT, refunded BIGINT) RETURNS void LANGUAGE plpgsql AS $$

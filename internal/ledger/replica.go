@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// replicaTTL is the time after which a replica that does not renew its row counts as stopped.
+const replicaTTL = 30 * time.Second
+
+const (
+	renewReplica  = `INSERT INTO replicas (id, seen_time) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET seen_time = excluded.seen_time`
+	removeReplica = `DELETE FROM replicas WHERE id = $1`
+	countReplicas = `SELECT COUNT(*) FROM replicas`
+)
+
+var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
+
+// Attend renews the row of a replica that polls the catalog, or removes it. It returns the number of replicas that poll.
+func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
+	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+		own := removeReplica
+		if polls {
+			own = renewReplica
+		}
+		if _, err := tx.exec(own, replica); err != nil {
+			return err
+		}
+		if _, err := tx.exec(removeStopped); err != nil {
+			return err
+		}
+		return tx.row(countReplicas).Scan(&replicas)
+	})
+	return replicas, err
+}
