@@ -21,14 +21,6 @@ func short(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
 // quantile gives the value below which a share of the values lies.

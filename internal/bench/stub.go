@@ -69,26 +69,26 @@ func (s *stub) shown(id string) time.Time {
 func (s *stub) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+basePath+"/me", func(w http.ResponseWriter, _ *http.Request) {
-		send(w, "application/json", []byte(`{"balanceCents":100000}`))
+		send(w, []byte(`{"balanceCents":100000}`))
 	})
-	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, "application/json", s.list()) })
+	mux.HandleFunc("GET "+basePath+"/generations", func(w http.ResponseWriter, _ *http.Request) { send(w, s.list()) })
 	mux.HandleFunc("GET "+basePath+"/generations/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if record := s.get(r.PathValue("id")); record != nil {
-			send(w, "application/json", record)
+			send(w, record)
 			return
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
-	mux.HandleFunc("POST "+basePath+"/quote", func(w http.ResponseWriter, _ *http.Request) { send(w, "application/json", []byte(`{"costCents":28}`)) })
+	mux.HandleFunc("POST "+basePath+"/quote", func(w http.ResponseWriter, _ *http.Request) { send(w, []byte(`{"costCents":28}`)) })
 	mux.HandleFunc("POST "+basePath+"/generations", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		send(w, "application/json", s.take())
+		send(w, s.take())
 	})
 	return mux
 }
 
-func send(w http.ResponseWriter, kind string, body []byte) {
-	w.Header().Set("Content-Type", kind)
+func send(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
 }

@@ -286,8 +286,11 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 	})
 	env := map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "REST": address(t, served, "http"), "EASEL_API_KEY": key}
 	p := nginxBefore(t, env, [][2]string{ // the steps that the comments of the file ask for
-		{"grpc://", "grpcs://"}, {"http://", "https://"}, {"#tls ", ""},
-		{"/etc/nginx/easel-ca.crt", certFile}, {"ssl_name easel;", "ssl_name localhost;"},
+		{"grpc://", "grpcs://"},
+		{"http://", "https://"},
+		{"#tls ", ""},
+		{"/etc/nginx/easel-ca.crt", certFile},
+		{"ssl_name easel;", "ssl_name localhost;"},
 	}...)
 	p.order(t, "over-tls")
 	var list struct{ Generations []struct{} }

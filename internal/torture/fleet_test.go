@@ -166,12 +166,6 @@ func (f *fleet) conn(i int) *grpc.ClientConn {
 	return f.conns[i%len(f.conns)]
 }
 
-func (o *output) count(what string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.Count(o.text.String(), what)
-}
-
 // watcher watches one generation until it is over, through whichever replica is there.
 type watcher struct {
 	id    string

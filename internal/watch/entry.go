@@ -73,9 +73,6 @@ type listing struct {
 	readSinglyUntil time.Time           // the list did not carry it: it is read singly until then
 }
 
-// has reports whether the list has a state of the entry, as far as is known.
-func (l *listing) has(s catalog.State) bool { return l.state == 0 || l.state == s }
-
 func newEntry(id string, now time.Time, seed uint64) *entry {
 	return &entry{
 		id: id, firstSeen: now, idleSince: now,
