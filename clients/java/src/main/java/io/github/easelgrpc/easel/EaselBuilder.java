@@ -41,7 +41,7 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** The API key or token that goes with every call. Without it that of the file EASEL_API_KEY_FILE, which each call reads, else EASEL_API_KEY. */
+  /** The API key or token that goes with every call. Without it that of the file EASEL_API_KEY_FILE, which each call reads, otherwise EASEL_API_KEY. */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
@@ -66,19 +66,19 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Is told each error that another attempt follows, and after which delay, on the caller's thread. */
+  /** Hears each error that another attempt follows, and its delay, on the caller's thread. */
   public EaselBuilder onRetry(BiConsumer<EaselException, Duration> onRetry) {
     this.onRetry = onRetry;
     return this;
   }
 
-  /** Is told why a watch is quiet, on the caller's thread. */
+  /** Hears why a watch is quiet, on the caller's thread. */
   public EaselBuilder onHeartbeat(Consumer<Heartbeat> onHeartbeat) {
     this.onHeartbeat = onHeartbeat;
     return this;
   }
 
-  /** Is given each idempotency key that was made, before its order leaves: write it down. Else it is logged. */
+  /** Is given each idempotency key that was made, before its order leaves: write it down. Otherwise it is logged. */
   public EaselBuilder onKey(Consumer<String> onKey) {
     this.onKey = onKey;
     return this;
@@ -102,7 +102,7 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** The settings of the calls. The timeout is null if it is that of the kind of call. */
+  /** The settings of the calls. A null timeout means the default of the kind of call. */
   record Settings(Hooks hooks, Executor executor, Duration timeout, int readAttempts) {}
 
   private static String variable(String name, String otherwise) {

@@ -16,7 +16,7 @@ public final class OrderRequest {
 
   /**
    * Names the order: up to 255 visible ASCII characters, which were written down before. The same key with the same order is the same
-   * render, and is paid once. Without one a key is made, and told to {@link EaselBuilder#onKey} or the log before it is sent.
+   * render, and is paid once. Without one a key is made, and passed to {@link EaselBuilder#onKey} or the log before it is sent.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
