@@ -237,10 +237,8 @@ func (r *Retention) step(ctx context.Context, w *walk, condition string, args ..
 			over = append(over, o)
 		}
 	}
-	for some := range slices.Chunk(over, stepRows) {
-		if err == nil {
-			_, err = r.Ledger.erase(ctx, nil, some)
-		}
+	if err == nil {
+		_, err = r.Ledger.erase(ctx, nil, over)
 	}
 	if err != nil {
 		return nil, err
