@@ -35,29 +35,33 @@ func reserve(tx *transaction, o Order, r Request, changed []usage) error {
 			return tooLittle(o, b)
 		}
 	}
-	if err := reserveTotal(tx, o, r.Total); err != nil {
+	if err := tx.tellBudgets(o, changed); err != nil {
 		return err
 	}
-	return tx.tellBudgets(o, changed)
+	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal looks whether the budget of all owners together has room for what an order has just reserved. Only where
-// there is one, those who write orders do so one after the other: each sees what the one before has reserved.
+// reserveTotal checks whether the budget of all owners together has room for the price that an order has just reserved. If
+// there is such a budget, transactions that write orders commit one at a time, so that each sees the reservations of the one
+// before. It comes last: all owners wait for the lock, which is held for one round trip and the commit.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
 	}
+	var statements []*statement
 	if one := tx.l.dialect.oneAtATime; one != "" {
-		if _, err := tx.exec(one); err != nil {
-			return err
-		}
+		statements = append(statements, &statement{text: one})
 	}
-	for _, b := range total.periods(o.Time) {
-		used := int64(0)
-		if err := tx.row(usedByAll, b.Period, b.Start.UnixMicro()).Scan(&used); err != nil {
-			return err
-		}
-		if left := b.LimitCents - (used - o.ReservedCents); b.LimitCents != unlimited && o.ReservedCents > left {
+	periods := total.periods(o.Time)
+	used := make([]int64, len(periods))
+	for n, b := range periods {
+		statements = append(statements, &statement{text: usedByAll, args: []any{b.Period, b.Start.UnixMicro()}, each: func(row scanner) error { return row.Scan(&used[n]) }})
+	}
+	if err := tx.together(statements...); err != nil {
+		return err
+	}
+	for n, b := range periods {
+		if left := b.LimitCents - (used[n] - o.ReservedCents); b.LimitCents != unlimited && o.ReservedCents > left {
 			return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, left), Total: true}
 		}
 	}

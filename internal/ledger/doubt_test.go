@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -44,6 +45,7 @@ type relay struct {
 	database *url.URL
 	cuts     atomic.Bool
 	commits  atomic.Int64
+	requests io.Writer // gets each message to the database; nil if none are kept
 }
 
 func newRelay(t *testing.T, database string) *relay {
@@ -85,7 +87,7 @@ func (r *relay) pass(from net.Conn) {
 	}
 	defer func() { _ = to.Close() }()
 	go func() {
-		_, _ = io.Copy(to, from)
+		_, _ = io.Copy(to, io.TeeReader(from, cmp.Or[io.Writer](r.requests, io.Discard)))
 		_ = to.Close()
 	}()
 	buffer := make([]byte, 64<<10)

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // T5
@@ -50,4 +52,35 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // T5
 			t.Error(differences)
 		}
 	})
+}
+
+// requests keeps the messages of a client in the order in which they are sent.
+type requests struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (r *requests) Write(message []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, string(message))
+	return len(message), nil
+}
+
+// All owners wait for the lock of a total budget, each for the round trips of the one before.
+func TestTheTotalLockIsHeldForOneRoundTripAndTheCommit(t *testing.T) { // T5
+	relay, sent := newRelay(t, proctest.Database(t)), &requests{}
+	relay.requests = sent
+	l := openTelling(t, relay.url(t, "exec"), outbox(ledger.Limits{DailyCents: cents(12)})) // each order passes a threshold
+	r := request("k")
+	r.Limits, r.Total = ledger.Limits{DailyCents: cents(12)}, ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)}
+	if _, free, err := l.Write(t.Context(), r); err != nil || !free {
+		t.Fatal(free, err)
+	}
+	sent.mu.Lock()
+	defer sent.mu.Unlock()
+	locks := slices.IndexFunc(sent.all, func(message string) bool { return strings.Contains(message, "easel total") })
+	if locks < 0 || locks+1 == len(sent.all) || !strings.Contains(strings.ToLower(sent.all[locks+1]), "commit") {
+		t.Errorf("the messages from the lock on are %q", sent.all[max(0, locks):])
+	}
 }
