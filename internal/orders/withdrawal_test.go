@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -165,5 +167,54 @@ func resumed(t *testing.T, url, catalog string) (keys []string) {
 			return keys
 		}
 		keys = append(keys, o.IdempotencyKey)
+	}
+}
+
+// onLost is a handler of logs that calls a function when a lease is lost.
+type onLost struct {
+	slog.Handler
+	call func()
+}
+
+func (h onLost) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onLost) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "granted" && !a.Value.Bool() {
+			h.call()
+		}
+		return true
+	})
+	return nil
+}
+
+// An order that this call has written waits, and another process has its lease, when the ledger becomes unavailable.
+func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	synctest.Test(t, func(t *testing.T) {
+		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
+		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, func(cfg *ledger.Config) { cfg.URL = "sqlite:" + file })
+		c.Logger = slog.New(onLost{slog.DiscardHandler, func() { _ = c.book.Close() }})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(5 * time.Second)
+			steal(t, file)
+		}()
+		_, err := c.Create(ctx, testCredential, plainOrder)
+		if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != orders.Unknown {
+			t.Errorf("it is told %+v, %v", told, err)
+		}
+	})
+}
+
+// steal takes the leases of all orders for another process.
+func steal(t *testing.T, file string) {
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), `UPDATE orders SET claims = claims + 1`)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Error(err)
 	}
 }
