@@ -208,6 +208,11 @@ func compareAnswers(m *memory, orders []bookOrder) error {
 			faults = append(faults, fmt.Errorf("%v was refused for want of budget, and is %s:\n%s", o, placed[o], strings.Join(m.calls[o], "\n")))
 		}
 	}
+	for o, maybe := range m.maybe {
+		if !maybe && placed[o] != "" {
+			faults = append(faults, fmt.Errorf("%v was placed in no call, and is %s:\n%s", o, placed[o], strings.Join(m.calls[o], "\n")))
+		}
+	}
 	for id, team := range m.seen {
 		if owners[id] != team {
 			faults = append(faults, fmt.Errorf("%s was shown %s, which is %q's", team, id, owners[id]))

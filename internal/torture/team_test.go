@@ -30,6 +30,7 @@ type memory struct {
 	last    map[string]int // order, by team
 	ids     map[teamOrder]string
 	refused map[teamOrder]bool // for want of budget
+	maybe   map[teamOrder]bool // orders with a call whose outcome was not that nothing was placed
 	dropped int                // orders that nobody comes back for
 	seen    map[string]string  // the team that was shown a generation
 	faults  []error
@@ -37,14 +38,16 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{last: map[string]int{}, ids: map[teamOrder]string{}, refused: map[teamOrder]bool{}, seen: map[string]string{}, calls: map[teamOrder][]string{}}
+	return &memory{last: map[string]int{}, ids: map[teamOrder]string{}, refused: map[teamOrder]bool{}, maybe: map[teamOrder]bool{}, seen: map[string]string{}, calls: map[teamOrder][]string{}}
 }
 
 // answered keeps how a call has ended.
 func (m *memory) answered(o teamOrder, began time.Time, id string, err error, why *errdetails.ErrorInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.calls[o] = append(m.calls[o], fmt.Sprintf("from %s to %s: %s %v %s %s", began.Format(time.StampMilli), time.Now().Format(time.StampMilli), id, err, why.GetReason(), why.GetMetadata()["order_outcome"]))
+	outcome := why.GetMetadata()["order_outcome"]
+	m.maybe[o] = m.maybe[o] || outcome != "not_placed" && outcome != "not_placed_by_this_call"
+	m.calls[o] = append(m.calls[o], fmt.Sprintf("from %s to %s: %s %v %s %s", began.Format(time.StampMilli), time.Now().Format(time.StampMilli), id, err, why.GetReason(), outcome))
 }
 
 // next numbers the orders of a team.
