@@ -110,7 +110,7 @@ func answerBy(ctx context.Context) time.Time {
 	if !ok {
 		return time.Now().Add(submitTime)
 	}
-	return deadline.Add(-min(time.Until(deadline)/20, 100*time.Millisecond))
+	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
 
 // placing is one call that places an order.

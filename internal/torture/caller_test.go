@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // caller orders one thing after the other, each until it hears of it.
@@ -146,11 +147,8 @@ func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequ
 // retryable reports whether an error asks for the same key again. Any other would be a lie: all
 // orders are sound, and there is money for all.
 func retryable(err error) bool {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded:
-		return true
-	}
-	return false
+	st := status.Convert(err)
+	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || service.Reason(st) == easelv1.ErrorReason_OVERLOADED
 }
 
 // outcomes are the answers that callers got.

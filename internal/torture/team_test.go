@@ -197,8 +197,6 @@ func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 	case why.GetReason() == "BUDGET_EXCEEDED" && m.world.limits[m.team] > 0:
 		m.world.memory.outOfBudget(o)
 		return true, nil
-	case why.GetReason() == "OVERLOADED" && why.GetMetadata()["order_outcome"] == "not_placed_by_this_call": // which says nothing of the calls before
-		return false, nil
 	case !retryable(err):
 		return false, fmt.Errorf("%v was answered with %w", o, err)
 	}
