@@ -16,6 +16,8 @@ import (
 const (
 	accountTimeout = 2 * time.Second  // of one question for the account of an API key
 	accountPause   = 15 * time.Second // before it is asked again of the same API key
+
+	firstAccountPause = 200 * time.Millisecond // between the first two checks at the start; doubles up to accountPause
 )
 
 // errOtherAccount refuses a held API key: under it every render of the ledger would be missing.
@@ -76,22 +78,25 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fai
 	}
 	g.book.AccountUnknown.Store(true)
 	g.logger.WarnContext(ctx, "account check pending", "effect", "orders are rejected", "error", first)
-	return begin(ctx, func(ctx context.Context) {
-		ticks := time.NewTicker(accountPause)
-		defer ticks.Stop()
-		for err := first; err != nil && !errors.Is(err, errOtherAccount); {
-			select {
-			case <-ticks.C:
-			case <-ctx.Done():
-				return
-			}
-			switch err = g.check(ctx, key()); {
-			case errors.Is(err, errOtherAccount):
-				fail(err)
-			case err == nil:
-				g.book.AccountUnknown.Store(false)
-				g.logger.InfoContext(ctx, "account check passed")
-			}
+	return begin(ctx, func(ctx context.Context) { g.repeat(ctx, key, fail) }), nil
+}
+
+// repeat checks the API key of the start until its account is known. One lost answer must not keep orders away for long.
+func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret, fail func(error)) {
+	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
 		}
-	}), nil
+		switch err := g.check(ctx, key()); {
+		case errors.Is(err, errOtherAccount):
+			fail(err)
+			return
+		case err == nil:
+			g.book.AccountUnknown.Store(false)
+			g.logger.InfoContext(ctx, "account check passed")
+			return
+		}
+	}
 }

@@ -178,3 +178,18 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 		})
 	}
 }
+
+func TestOneFailedAccountCheckRejectsOrdersForAMoment(t *testing.T) { // M4
+	inGuard(t, func(t *testing.T, g *guarded) {
+		g.away.Store(true)
+		stop, err := g.begin(t.Context(), keyOf("one-first"), func(error) { t.Error("it ends") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		g.away.Store(false)
+		if time.Sleep(time.Second); g.book.AccountUnknown.Load() {
+			t.Error("orders are rejected a second after the catalog answers")
+		}
+	})
+}

@@ -208,7 +208,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
 	})
 }
 
-// steal takes the leases of all orders for another process.
+// steal increments the claims of all orders, as another process does that acquires their leases.
 func steal(t *testing.T, file string) {
 	db, err := sql.Open("sqlite", "file:"+file)
 	if err == nil {
