@@ -108,14 +108,14 @@ func wantTarget(t *testing.T, span string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets := regexp.MustCompile(`^make((?: [a-z0-9-]+)+)`).FindStringSubmatch(span)
+	targets := regexp.MustCompile(`^make((?: [./a-z0-9-]+)+)`).FindStringSubmatch(span)
 	if targets == nil {
 		t.Errorf("%q names no target", span)
 		return
 	}
 	for _, target := range strings.Fields(targets[1]) {
 		first, _, _ := strings.Cut(target, "-")
-		if !regexp.MustCompile(`(?m)^(?:` + target + `|` + first + `-%):`).Match(makefile) {
+		if !regexp.MustCompile(`(?m)^(?:` + regexp.QuoteMeta(target) + `|` + regexp.QuoteMeta(first) + `-%):`).Match(makefile) {
 			t.Errorf("there is no target %s of %q", target, span)
 		}
 	}
