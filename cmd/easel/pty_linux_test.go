@@ -82,7 +82,7 @@ func TestColourAndSignsFollowTheTerminal(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sea.png")
 			code, _ := term.finished(t, term.run(t.Context(), all, "generate", "studio/landscape", "prompt=sea", "size=640x400", "--out", path), "written to")
 			got := term.Written()
-			colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "\x1b[K")
+			colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "\x1b[J")
 			unicode := strings.ContainsAny(got, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏━─")
 			if code != exitOK || colour != test.colour || unicode != test.unicode || live != test.live {
 				t.Errorf("exit %d, colour %v, Unicode %v, live lines %v in\n%q", code, colour, unicode, live, got)

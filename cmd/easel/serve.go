@@ -76,7 +76,7 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 
-	unknown []cli.UnknownVariable // variables that are no settings, to be told by the logger
+	unknown []string // variables that are no settings, for the logger
 }
 
 // Faults are all settings that can't work, one sentence each.
@@ -227,17 +227,13 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	}
 }
 
-// LogLater keeps variables that are no settings until there is a logger.
-func (f *tuningFlags) LogLater(unknown []cli.UnknownVariable) { f.unknown = unknown }
+// LogLater keeps the names of unknown variables until there is a logger.
+func (f *tuningFlags) LogLater(unknown []string) { f.unknown = unknown }
 
-// logUnknown warns of them.
+// logUnknown warns of unknown variables.
 func (f *tuningFlags) logUnknown(logger *slog.Logger) {
-	for _, s := range f.unknown {
-		attrs := []any{"variable", s.Name}
-		if s.Suggestion != "" {
-			attrs = append(attrs, "did_you_mean", s.Suggestion)
-		}
-		logger.Warn("a variable of the environment is no setting, and is ignored", attrs...)
+	for _, name := range f.unknown {
+		logger.Warn("unknown setting ignored", "variable", name)
 	}
 }
 

@@ -117,11 +117,11 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitGenerationFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
 	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
 
-	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "0.01 EUR")
+	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "price of 1 cents exceeds max_cost_cents 0")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
-	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  not found", "it was deleted, or never was there")
+	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  deleted", "it was deleted, or never was there")
 	want(call(exitRetry, "account", "--addr", env["REST"]), "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel")
 	want(call(exitRetry, "account", "--addr", "https://"+env["EASEL_ADDR"]), "server does not speak TLS; use http:// in the address")
 	want(call(exitFailure, "account", "--addr", env["ADMIN"]), "Is this the gRPC address")

@@ -6,7 +6,6 @@ import (
 	_ "embed" // exit-codes.txt
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,81 +16,96 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failure is an error taken apart for its reader, and as JSON for a program.
+// failure is an error for its reader, and as JSON for a program.
 type failure struct {
-	Code              string            `json:"code,omitempty"`   // of gRPC, "" where the error is our own
+	Code              string            `json:"code,omitempty"`   // of gRPC, empty for an error of this program
 	Reason            string            `json:"reason,omitempty"` // of the contract
 	Message           string            `json:"message"`
 	GenerationID      string            `json:"generationId,omitempty"`
-	Resource          string            `json:"resource,omitempty"` // what was not found
+	Resource          string            `json:"resource,omitempty"` // the render or model that was not found
 	Fields            []badField        `json:"fields,omitempty"`
-	RequestID         string            `json:"requestId,omitempty"` // which the server's log has
+	RequestID         string            `json:"requestId,omitempty"` // in the server's log
 	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
 	ExitCode          int               `json:"exitCode"`
 }
 
-// badField is one input that was refused, and why.
+// badField is an invalid field of a request, and the reason.
 type badField struct {
 	Field       string `json:"field"`
 	Description string `json:"description"`
 }
 
-// explain takes err apart. The context is that of the whole program.
-func explain(ctx context.Context, err error) failure {
-	if order := (orderError{}); errors.As(err, &order) {
-		return order.advised(explain(ctx, order.err))
-	}
-	e := baseOf(err)
-	body := detailsOf(e)
-	if own := (*Problem)(nil); errors.As(err, &own) {
-		body.ExitCode, body.Message, body.Cure, body.GenerationID = own.Exit, own.Text, own.Cure, own.generationID
-		return body
-	}
-	switch {
-	case interrupted(ctx):
-		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
-	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
-		body.Code, body.ExitCode, body.Message, body.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
-		if e != nil && e.Code != codes.DeadlineExceeded {
-			body.Message = plainMessage(e.Message)
-		}
-	case e == nil:
-		body.ExitCode, body.Message = ExitFailure, strings.TrimPrefix(err.Error(), "easel: ")
-	default:
-		body.ExitCode, body.Message, body.Cure = exitOf(e), plainMessage(e.Message), cureOf(e)
-	}
-	if cents, err := strconv.ParseInt(body.Metadata["price_cents"], 10, 64); err == nil {
-		body.Cure = "It would cost " + Money(cents, "") + ". " + body.Cure
-	}
-	return body
+// advisedError is an error with advice that depends on the order or the render.
+type advisedError struct {
+	error
+
+	advice       string
+	more         bool // whether the advice on the error itself follows
+	generationID string
 }
 
-// baseOf is what the server says of an error, nil where it is not the server's.
+// explain returns the failure of an error. The context is that of the program.
+func explain(ctx context.Context, err error) failure {
+	if a, ok := errors.AsType[advisedError](err); ok {
+		f := explain(ctx, a.error)
+		if f.GenerationID = cmp.Or(a.generationID, f.GenerationID); !a.more {
+			f.Cure = ""
+		}
+		f.Cure = strings.TrimSpace(a.advice + " " + f.Cure)
+		return f
+	}
+	e := baseOf(err)
+	f := detailsOf(e)
+	if own, ok := errors.AsType[*Problem](err); ok {
+		f.ExitCode, f.Message, f.Cure, f.GenerationID = own.Exit, own.Text, own.Cure, own.generationID
+		return f
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // the error of a call has only that it was cancelled
+		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
+	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
+		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
+		if e != nil && e.Code != codes.DeadlineExceeded {
+			f.Message = plainMessage(e.Message)
+		}
+	case e == nil:
+		f.ExitCode, f.Message = ExitFailure, strings.TrimPrefix(err.Error(), "easel: ")
+	default:
+		byReason, byCode := remedies[e.Reason], remedies[f.Code]
+		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
+		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server with a reason is there
+			f.Cure = byCode.cure
+		}
+	}
+	return f
+}
+
+// baseOf returns the error of the server, nil if it is not the server's.
 func baseOf(err error) *easel.Error {
 	e := (*easel.Error)(nil)
 	errors.As(err, &e)
 	return e
 }
 
-// detailsOf is what the server says beside its message.
-func detailsOf(e *easel.Error) (body failure) {
+// detailsOf returns the details of the server's error, besides its message.
+func detailsOf(e *easel.Error) (f failure) {
 	if e == nil {
-		return body
+		return f
 	}
-	body.Code, body.Reason, body.Resource, body.RequestID, body.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
-	body.RetryDelaySeconds = e.RetryAfter.Seconds()
+	f.Code, f.Reason, f.Resource, f.RequestID, f.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
+	f.RetryDelaySeconds = e.RetryAfter.Seconds()
 	for _, v := range e.FieldViolations {
-		body.Fields = append(body.Fields, badField(v))
+		f.Fields = append(f.Fields, badField(v))
 	}
-	return body
+	return f
 }
 
-// codeName spells a code as the contract does: NOT_FOUND, not NotFound.
+// codeName returns a code as the contract spells it: NOT_FOUND, not NotFound.
 func codeName(c codes.Code) string { return rpccode.Code(c).String() }
 
-// plainMessage takes the wrapping off what the transport says of a failed connection.
+// plainMessage removes the wrapping of the transport's message about a failed connection.
 func plainMessage(text string) string {
 	if _, inner, found := strings.Cut(text, `desc = "`); found {
 		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "transport: ")
@@ -99,7 +113,7 @@ func plainMessage(text string) string {
 	return text
 }
 
-// messageOf is what an error says, in one line.
+// messageOf returns the message of an error, in one line.
 func messageOf(err error) string {
 	text := err.Error()
 	if e := baseOf(err); e != nil {
@@ -108,8 +122,8 @@ func messageOf(err error) string {
 	return terminal.OneLine(plainMessage(text))
 }
 
-// write prints the failure for a person: one line that says what, one that says what to do. On a terminal, which has a
-// width, they are wrapped between words, and the command to copy gets a line of its own.
+// write prints the failure for a person: one line for the failure, one for the remedy. On a terminal, which has a width, they
+// are wrapped between words, and the command to copy has a line of its own.
 func (f failure) write(w io.Writer, width int) {
 	lines := terminal.Wrap("easel: "+f.line(), width, 7)
 	cure, command := terminal.OneLine(f.Cure), ""
@@ -122,17 +136,17 @@ func (f failure) write(w io.Writer, width int) {
 	if command != "" {
 		lines = append(lines, command)
 	}
-	_, _ = io.WriteString(w, terminal.Sanitize(strings.Join(lines, "\n")+"\n")) // where errors can't be written, nothing can be done
+	_, _ = io.WriteString(w, terminal.Sanitize(strings.Join(lines, "\n")+"\n")) // a failure to write an error can't be reported
 }
 
-// line says what has failed.
+// line returns the failure in one line.
 func (f failure) line() string {
 	line := f.Message
 	if !strings.Contains(line, f.Resource) {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		// Where the catalog names one bad field, message and description are often the same.
+		// The message about one bad field often has its description.
 		if !strings.Contains(f.Message, field.Description) {
 			line += "; " + field.Field + ": " + field.Description
 		} else if !strings.Contains(f.Message, field.Field) {
@@ -150,7 +164,7 @@ func (f failure) line() string {
 
 func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }
 
-// Exit codes. They are part of the interface: scripts decide by them.
+// The exit codes are part of the interface: scripts decide by them.
 const (
 	ExitOK               = 0
 	ExitFailure          = 1
@@ -174,29 +188,29 @@ func (exitCodesCmd) Run(p *Program) error {
 	return err
 }
 
-// Problem is an error of this program itself, with the words for its reader.
+// Problem is an error of this program itself.
 type Problem struct {
 	Exit int
 	Text string
-	Cure string // what to do about it; "" where it is plain
-	Err  error  // what lies below, nil where nothing does
+	Cure string // the remedy, empty if it is obvious
+	Err  error  // the cause, nil if there is none
 
-	generationID string // the generation that it is about, "" where it is about none or many
+	generationID string // the render that it is about, empty if there is none or many
 }
 
-// Error is the first line of what is printed.
+// Error returns the first line that is printed.
 func (p *Problem) Error() string { return p.Text }
 
-// Unwrap gives what lies below.
+// Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// badUsage is the error of a command line or setting that makes no sense.
+// badUsage returns the error of a command line or setting that makes no sense.
 func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies are how a command ends after a failed call and what helps, by the reason or by the code. A reason without an
-// exit code has that of its code.
+// remedies are the exit codes and remedies of failed calls, by reason or code. A reason without an exit code has that of its
+// code.
 var remedies = map[string]struct {
 	exit int
 	cure string
@@ -208,11 +222,11 @@ var remedies = map[string]struct {
 	"IDEMPOTENCY_KEY_REUSED":       {ExitUsage, ""},
 	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
 	"MODEL_NOT_ALLOWED":            {0, "easel models lists the models that your team may use."},
-	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; where the server holds the key, tell its operator."},
+	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has the key, tell its operator."},
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
-	"MODEL_NOT_FOUND":              {0, "easel models lists what there is."},
+	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},
-	"GENERATION_ACTIVE":            {0, "--force deletes it all the same; its price may not come back."},
+	"GENERATION_ACTIVE":            {0, "--force deletes it anyway; its price may not come back."},
 
 	"INVALID_ARGUMENT":   {ExitUsage, ""},
 	"OUT_OF_RANGE":       {ExitUsage, ""},
@@ -225,23 +239,4 @@ var remedies = map[string]struct {
 	"DEADLINE_EXCEEDED":  {ExitRetry, ""},
 	"CANCELLED":          {ExitInterrupted, ""},
 	"UNIMPLEMENTED":      {ExitFailure, "Is this the gRPC address of Easel? See --addr."},
-}
-
-// exitOf gives the exit code of a failed call.
-func exitOf(e *easel.Error) int {
-	return cmp.Or(remedies[e.Reason].exit, remedies[codeName(e.Code)].exit, ExitFailure)
-}
-
-// cureOf says what helps, where that is known.
-func cureOf(e *easel.Error) string {
-	if cure := remedies[e.Reason].cure; cure != "" || e.Reason != "" && e.Code == codes.Unavailable {
-		return cure
-	}
-	return remedies[codeName(e.Code)].cure
-}
-
-// interrupted reports whether the program was told to stop. The error of a call says only
-// that it was cancelled, so the program's own context decides.
-func interrupted(ctx context.Context) bool {
-	return errors.Is(ctx.Err(), context.Canceled)
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// filterFlags choose renders by what does not change.
+// filterFlags choose renders.
 type filterFlags struct {
 	Model string `placeholder:"MODEL" help:"Only renders of this model."`
-	Label Labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Give it again for another one that they must have too."`
+	Label Labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag for renders that have several."`
 	Owner string `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
-// filter is that of a watch.
+// filter returns the filter of a watch.
 func (f *filterFlags) filter() easel.Filter {
 	return easel.Filter{Model: f.Model, Labels: f.Label, Owner: f.Owner}
 }
 
 func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
 
-// words are the flags as a command line has them.
+// words returns the flags of a command line.
 func (f *filterFlags) words() (words []string) {
 	if f.Model != "" {
 		words = append(words, "--model", f.Model)
@@ -38,10 +38,10 @@ func (f *filterFlags) words() (words []string) {
 	return words
 }
 
-// Labels are the labels of an order by name, on a command line each as NAME=VALUE.
+// Labels are the labels of an order by name. Each is NAME=VALUE on a command line.
 type Labels map[string]string
 
-// UnmarshalText takes one more. The parser has made the map.
+// UnmarshalText adds a label. The parser has created the map.
 func (l *Labels) UnmarshalText(text []byte) error {
 	name, value, ok := strings.Cut(string(text), "=")
 	if !ok || name == "" {
@@ -54,7 +54,7 @@ func (l *Labels) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// labelsText writes labels for people, by name.
+// labelsText returns labels for people, in the order of their names.
 func labelsText(labels map[string]string) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

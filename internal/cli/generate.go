@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"strings"
-	"sync/atomic"
+	"errors"
 	"time"
-
-	"google.golang.org/grpc/metadata"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -18,152 +15,125 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, the same name is not charged twice: give it to go on after a crash. Without it one is made up, and printed before anything is sent."`
-	MaxCost        Amount `placeholder:"AMOUNT" help:"Refuse to order above this price: 0.50 (euros) or 50c (cents)."`
-	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Give it again for another one."`
-	Watch          bool   `help:"Stay until the render is finished."`
-	Out            string `placeholder:"FILE|DIR|-" help:"Download the result to here when it is finished; - is standard output. Implies --watch."`
+	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, an order with the same name is not charged twice: use it to continue after a crash. Without it a name is created, and printed before anything is sent."`
+	MaxCost        Amount `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
+	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Repeat the flag for several."`
+	Watch          bool   `help:"Wait until the render is finished, and print each state change."`
+	Out            string `placeholder:"FILE|DIR|-" help:"Download the finished result to here; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
 }
 
-// Faults returns what is wrong with the flags.
+// Faults returns the faults of the flags.
 func (c *generateCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
-// Run orders a generation, and stays with it where that is asked for.
+// Run orders a render, and follows it if a flag asks for that.
 func (c *generateCmd) Run(ctx context.Context, s *session) error {
-	if c.Out != "" && c.Out != standardOutput {
-		if err := mayReceive(c.Out, c.Force); err != nil {
-			return c.notSent(err)
-		}
-	}
 	g, err := c.order(ctx, s)
 	if err != nil {
 		return err
 	}
-	if !c.Watch && c.Out == "" {
-		s.printGeneration(g, terminal.OneLine(g.GenerationId))
-		s.tellNext(g)
-		return nil
+	if c.Watch || c.Out != "" {
+		return c.follow(ctx, s, g)
 	}
-	return c.stay(ctx, s, g)
+	s.printGeneration(g, terminal.OneLine(g.GenerationId))
+	switch {
+	case s.json:
+	case !g.Terminal:
+		s.aside(terminal.OneLine("go on with: " + s.commandLine("watch", g.GenerationId)))
+	case g.GetFile() != nil:
+		s.aside(terminal.OneLine("go on with: " + s.commandLine("download", g.GenerationId)))
+	}
+	return nil
 }
 
-// tellNext names the command that goes on with a render that was ordered.
-func (s *session) tellNext(g *easelv1.Generation) {
-	if s.json || s.quiet || g.Terminal && g.GetFile() == nil {
-		return
-	}
-	words := []string{"watch", g.GenerationId}
-	if g.Terminal {
-		words[0] = "download"
-	}
-	s.aside(terminal.OneLine("go on with: " + s.commandLine(words...)))
-}
+// waitingAfter is the time without a response to an order after which a line says so.
+const waitingAfter = 5 * time.Second
 
-// order places the order: its name is told before anything is sent.
+// order places the order. Its idempotency key is printed before anything is sent.
 func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generation, error) {
-	if c.Timeout == 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, orderLimit)
-		defer cancel()
-	}
-	inputs, err := c.text(ctx, s)
+	inputs, err := c.prepare(ctx, s)
 	if err != nil {
-		return nil, c.notSent(err)
+		return nil, c.advised(err, "", easel.OutcomeNotPlacedByThisCall)
 	}
 	key := c.IdempotencyKey
 	if key == "" {
 		key = rand.Text()
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
 	}
-	started, frame := time.Now(), 0
-	defer s.ticking(func() {
-		frame++
-		s.ShowLive(s.ErrStyle.Paint(terminal.Blue, s.ErrStyle.Spinner(frame)) + " ordering " + formatDuration(time.Since(started)))
-	})()
-	g, maybe, err := s.place(ctx, c.orderOf(inputs, key))
-	if err == nil {
-		return g, nil
+	defer time.AfterFunc(waitingAfter, func() { s.aside("no answer to the order yet, waiting for it") }).Stop()
+	placed, err := s.Order(ctx, easel.Order{
+		Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label,
+	}, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
+	if err != nil {
+		outcome := easel.OutcomeUnknown
+		if e := baseOf(err); e != nil {
+			outcome = e.OrderOutcome
+		}
+		return nil, c.advised(err, key, outcome)
 	}
-	return nil, c.refused(err, key, maybe)
+	s.responded()
+	if placed.Replayed && c.IdempotencyKey != "" {
+		s.remark("idempotency_key", key, "this idempotency key had an order already, and this is its render")
+	}
+	return placed.Raw, nil
 }
 
-func (c *generateCmd) orderOf(inputs, key string) easel.Order {
-	return easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label}
+// prepare returns the inputs, if their result can be written.
+func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, err error) {
+	if c.Out != "" && c.Out != standardOutput {
+		if err := mayReceive(c.Out, c.Force); err != nil {
+			return "", err
+		}
+	}
+	return c.text(ctx, s)
 }
 
 const (
-	// slowAnswer is after how long without an answer it is said that there is none yet.
-	slowAnswer = 10 * time.Second
-	// failureTimeout is after how long the server tells of an attempt that failed, while it goes on: see CreateGeneration.
-	failureTimeout = 1500 * time.Millisecond
+	nothingOrdered = "Nothing was ordered."
+	nothingSent    = "Nothing was sent now. An earlier order under this --idempotency-key may exist."
+	neverResent    = "The order may have been taken. Look at what the account has ordered and paid; do not order again before that."
 )
 
-// place sends an order until there is an answer that another try would not change, and tells why there is none yet. maybe
-// reports whether a try before the last may have been taken.
-func (s *session) place(ctx context.Context, order easel.Order) (g *easelv1.Generation, maybe bool, err error) {
-	var before atomic.Bool
-	said := ""
-	defer s.onRetry("CreateGeneration", order.Key, func(r easel.Retry) {
-		before.Store(before.Load() || !sentNothing(r.Err))
-		if why := troubleOf(r.Err); said != why { // while the reason stays the same, once is enough
-			said = why
-			known := "the outcome is not known yet"
-			if !before.Load() {
-				known = "this try has ordered nothing" // an earlier one under the key may have
-			}
-			s.remark("retry", order.Key, known+" ("+why+"); sending the same order again in "+formatDuration(r.Delay))
-		}
-	})()
-	if !s.ErrStyle.Terminal {
-		defer time.AfterFunc(slowAnswer, func() { s.remark("waiting", order.Key, "no answer to the order yet, waiting for it") }).Stop()
-	}
-	placed, err := s.Order(metadata.AppendToOutgoingContext(ctx, "easel-failure-timeout", failureTimeout.String()), order)
-	if err != nil {
-		return nil, before.Load(), err
-	}
-	if placed.Replayed && !before.Load() { // else the earlier order may be this run's own
-		s.remark("idempotency_key", order.Key, "this idempotency key had an order already, and this is its render")
-	}
-	return placed.Raw, before.Load(), nil
+// mayBeOrdered returns the advice about an order that may exist.
+func mayBeOrdered(key string) string {
+	return "The order may have been taken. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours: so it is not charged twice."
 }
 
-// troubleOf says why an order has no answer yet: what the catalog has answered, where the server tells that.
-func troubleOf(err error) string {
-	text, answered := messageOf(err), ""
-	if e := baseOf(err); e != nil {
-		answered = e.Metadata["upstream_status"]
+// advised adds the outcome of the order to its error. Other advice follows only if there is no order: it could lead to a second.
+func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
+	unknown := (*easel.OutcomeUnknownError)(nil)
+	switch {
+	case outcome == easel.OutcomeNotPlaced, outcome == easel.OutcomeNotPlacedByThisCall && c.IdempotencyKey == "":
+		return advisedError{error: err, advice: nothingOrdered, more: true}
+	case outcome == easel.OutcomeNotPlacedByThisCall:
+		return advisedError{error: err, advice: nothingSent}
+	case errors.As(err, &unknown) && unknown.RetryAfter == 0:
+		return advisedError{error: err, advice: neverResent}
 	}
-	if answered == "" {
-		return text
-	}
-	if _, said, found := strings.Cut(text, "idempotency_key again"); found { // before that stands what every unknown outcome has
-		text = strings.TrimLeft(said, ":; ")
-	}
-	return strings.TrimSuffix("the catalog answers "+terminal.OneLine(answered)+": "+text, ": ")
+	return advisedError{error: err, advice: mayBeOrdered(key)}
 }
 
-// stay watches the generation to its end and downloads its result. What happens on the way is
-// told beside the result, so that the output is the result alone.
-func (c *generateCmd) stay(ctx context.Context, s *session, g *easelv1.Generation) error {
+// follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is the
+// result only.
+func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Tell)
 	if s.json || s.quiet {
 		v.tell = func(string) {}
 	}
-	err := v.follow(s.Watch(ctx, g.GenerationId), g.GenerationId)
+	err := v.follow(s.Watch(ctx, g.GenerationId))
 	last := cmp.Or(v.generations[g.GenerationId], g)
 	if err != nil {
-		err = c.paid(ctx, s, s.stillGoing(ctx, err, nil, g.GenerationId), last)
+		err = c.paid(s, s.stillGoing(ctx, err, nil, g.GenerationId), last)
 	} else if err = verdict(last); err == nil {
 		err = c.deliver(ctx, s, last)
 	}
 	if err != nil && s.json {
-		s.printJSON(last) // a program wants to know what has become of its order
+		s.printJSON(last) // a program needs the state of its order
 	}
 	return err
 }
 
-// deliver prints the result, and puts it where --out says.
+// deliver prints the result, and writes it to --out.
 func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
 	brief := terminal.OneLine(g.GenerationId)
 	if g.GetText() != nil {
@@ -175,7 +145,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	}
 	file, err := s.result(ctx, g, c.Out, c.Force)
 	if err != nil || c.Out == standardOutput {
-		return c.paid(ctx, s, err, g)
+		return c.paid(s, err, g)
 	}
 	s.printGeneration(g, file.Path)
 	if !s.quiet {
@@ -184,24 +154,18 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid says how to get a result that has been ordered and did not arrive. Ordering again would be paid for again.
-func (c *generateCmd) paid(ctx context.Context, s *session, err error, g *easelv1.Generation) error {
+// paid adds to an error the command that fetches the result. Another order would be paid again.
+func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err
 	}
-	words, cure := []string{"download", g.GenerationId}, "The order stands, and is paid. Fetch its result with: "
+	words, advice := []string{"download", g.GenerationId}, "The order stands, and is paid. Fetch its result with: "
 	if !g.Terminal {
-		cure = "The render goes on at the catalog, and stays paid. Fetch its result with: "
-		words = append(words, "--wait", "10m")
+		words, advice = append(words, "--wait", "10m"), "The render continues at the catalog, and stays paid. Fetch its result with: "
 	}
 	words = append(words, "--out", c.Out)
 	if c.Force {
 		words = append(words, "--force")
 	}
-	if g.GetText() != nil {
-		words, cure = []string{"get", g.GenerationId}, "The order stands. Its text is shown by: "
-	}
-	f := explain(ctx, err)
-	cure += s.commandLine(words...)
-	return &Problem{Exit: f.ExitCode, Text: f.Message, Cure: cure, Err: err, generationID: g.GenerationId}
+	return advisedError{error: err, advice: advice + s.commandLine(words...), generationID: g.GenerationId}
 }

@@ -137,7 +137,7 @@ func TestARefusedOrderIsNotSentAgain(t *testing.T) {
 }
 
 func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing.T) {
-	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
+	refused := unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	away := unsent(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
 	mine := []string{"--idempotency-key", "mine"}
@@ -147,8 +147,8 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		want   bool
 	}{
 		"no money":                            {[]error{refused}, nil, true},
-		"the input":                           {[]error{failing(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
-		"the key of the caller":               {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"the input":                           {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"the key of the caller":               {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
 		"a server that is full":               {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
 		"after an unknown outcome":            {[]error{unknown, refused}, nil, false},
 		"under a key that was there":          {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
@@ -187,9 +187,9 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 		want   string
 	}{
 		"no money, under an older key":        {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
-		"the API key, under an older key":     {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "look for it with easel list first"},
+		"the API key, under an older key":     {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
 		"the cap, under an older key":         {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
-		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, lookFirst},
+		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent},
 		"above the limit, under an older key": {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
 		"another order, under an older key":   {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
 		"a wrong input, under an older key":   {nil, []string{"seed=many"}, nothingSent},

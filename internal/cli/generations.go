@@ -14,8 +14,8 @@ import (
 )
 
 type getCmd struct {
-	questionFlags
-	Fresh bool   `help:"Read the catalog, even where the server knows a recent state."`
+	callFlags
+	Fresh bool   `help:"Read the catalog, even if the server has a recent state."`
 	ID    string `arg:"" name:"id" help:"The render."`
 }
 
@@ -33,9 +33,9 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// printGeneration shows all of a generation that a person asks for.
+// printGeneration shows a generation with all of its fields.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	_ = s.answer(g, brief, func() { // the end of the command has its error
+	_ = s.answer(g, brief, func() { // session.Err has its error
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
@@ -49,24 +49,23 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 		result = resultSummary(g)
 	}
 	if cost != "" && g.State == easelv1.State_STATE_REFUNDED {
-		cost += ", given back"
+		cost += ", refunded"
 	}
 	if g.Inputs != nil {
-		text, _ := protojson.Marshal(g.Inputs) // a Struct that came over the wire can be written
+		text, _ := protojson.Marshal(g.Inputs) // cannot fail for a Struct that was received
 		inputs = terminal.OneLine(string(text))
 	}
 	state := look.Paint(stateColour(g.State), stateWord(g))
 	if g.State == easelv1.State_STATE_UNRECOGNIZED {
 		state += " (" + terminal.OneLine(g.UpstreamStatus) + ")"
 	}
-	state = joinNonEmpty(state, look.Paint(terminal.Yellow, ageText(g, time.Now())))
 	return [][2]string{
 		{"render", terminal.OneLine(g.GenerationId)},
 		{"owner", terminal.OneLine(g.Owner)},
 		{"caller", terminal.OneLine(g.Caller)},
 		{"labels", labelsText(g.Labels)},
 		{"model", terminal.OneLine(g.ModelId)},
-		{"state", state},
+		{"state", joinNonEmpty(state, look.Paint(terminal.Yellow, ageText(g, time.Now())))},
 		{"reason", terminal.OneLine(g.FailureMessage)},
 		{"cost", cost},
 		{"inputs", inputs},
@@ -77,13 +76,13 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 }
 
 type listCmd struct {
-	questionFlags
+	callFlags
 	filterFlags
-	Limit int      `default:"20" placeholder:"N" help:"Most renders to show; 0 shows all."`
-	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted ones are shown only where they are asked for."`
+	Limit int      `default:"20" placeholder:"N" help:"Maximum number of renders to show (0 for all)."`
+	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted renders are shown only if deleted is one of them."`
 }
 
-// filter chooses what is listed; nil is everything.
+// filter returns the filter of the list, nil for every render.
 func (c *listCmd) filter() *easelv1.GenerationFilter {
 	if c.isZero() && len(c.State) == 0 {
 		return nil
@@ -109,21 +108,20 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 			s.Print(terminal.OneLine(g.GenerationId))
 		}
 	case len(all.Generations) == 0:
-		s.Tell(map[bool]string{false: "There are no renders yet.", true: "There are no such renders."}[c.filter() != nil])
+		s.Tell("There are no such renders.")
 	default:
 		s.printGenerations(all.Generations)
 	}
 	return nil
 }
 
-// recent reads pages until there are enough generations or no more. Its token is that of the
-// page that follows: never more is asked for than is wanted.
+// recent reads pages until there are enough generations, or no more. Its token is that of the next page.
 func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, limit int) (*easelv1.ListGenerationsResponse, error) {
 	all := &easelv1.ListGenerationsResponse{}
 	for {
 		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken, Filter: filter}
 		if limit > 0 {
-			request.PageSize = int32(min(limit-len(all.Generations), 1000)) // a server gives no more in one answer
+			request.PageSize = int32(min(limit-len(all.Generations), 1000)) // the maximum of a page
 		}
 		answer, err := s.Generations.ListGenerations(ctx, request)
 		if err != nil {
@@ -141,7 +139,7 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 	several := slices.ContainsFunc(generations, func(g *easelv1.Generation) bool { return g.Owner != generations[0].Owner })
 	var rows [][]terminal.Cell
 	for _, g := range generations {
-		owner := "" // of one owner alone it is not worth a column
+		owner := "" // a single owner is not worth a column
 		if several {
 			owner = g.Owner
 		}
@@ -153,10 +151,10 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 }
 
 type deleteCmd struct {
-	questionFlags
+	callFlags
 	ID           string `arg:"" name:"id" help:"The render."`
-	Force        bool   `help:"Delete it even where it is not finished. Its price may not come back."`
-	AllowMissing bool   `help:"Do not fail where it is not there."`
+	Force        bool   `help:"Delete it even if it is not finished. Its price may not be refunded."`
+	AllowMissing bool   `help:"Do not fail if it does not exist."`
 }
 
 // Run deletes one generation.
@@ -168,7 +166,7 @@ func (c *deleteCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	done := "deleted " + terminal.OneLine(c.ID)
-	if c.AllowMissing { // the answer does not tell whether it ever was there
+	if c.AllowMissing { // the response does not say whether it existed
 		done = terminal.OneLine(c.ID) + " is not in the catalog"
 	}
 	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })

@@ -19,37 +19,36 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// compactJSON writes a message as one line, the same line every time. The contract's
-// own JSON form is used, with the fields that are false or empty.
+// compactJSON returns a message in the contract's JSON, with false and empty fields, as one line.
 func compactJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		text = fmt.Appendf(nil, `{"error":{"message":%q}}`, err)
 	}
 	var line bytes.Buffer
-	_ = json.Compact(&line, text) // protojson varies its spaces on purpose; it is always valid JSON
+	_ = json.Compact(&line, text) // protojson varies its spaces; its JSON is valid
 	return terminal.Sanitize(line.String())
 }
 
-// jsonLine writes a value as one line.
+// jsonLine returns a value as one line of JSON.
 func jsonLine(v any) string {
-	text, _ := json.Marshal(v) // each of ours can be written
+	text, _ := json.Marshal(v) // cannot fail for the types of this program
 	return terminal.Sanitize(string(text))
 }
 
-// JSONText writes a value on several lines.
+// JSONText returns a value as several lines of JSON.
 func JSONText(v any) string { return indented(jsonLine(v)) }
 
-// printJSON writes a message as the whole answer of a command.
+// printJSON prints a message as the result of a command.
 func (s *session) printJSON(m proto.Message) { s.PrintText(indented(compactJSON(m))) }
 
 func indented(line string) string {
 	var text bytes.Buffer
-	_ = json.Indent(&text, []byte(line), "", "  ") // it is valid
+	_ = json.Indent(&text, []byte(line), "", "  ") // the line is valid
 	return text.String()
 }
 
-// answer prints the result of a command in the form that was asked for.
+// answer prints the result of a command in the form of its flags.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
@@ -62,7 +61,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) error {
 	return s.Err()
 }
 
-// Money writes cents as an amount: 1234 is "12.34 EUR".
+// Money returns cents as an amount: 1234 is "12.34 EUR".
 func Money(cents int64, currency string) string {
 	sign, whole := "", uint64(cents)
 	if cents < 0 {
@@ -71,11 +70,10 @@ func Money(cents int64, currency string) string {
 	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(terminal.OneLine(currency), "EUR"))
 }
 
-// Amount is a price on the command line. It names its unit, because a bare 50 could be
-// cents or euros, and a guess would be a hundred times off.
+// Amount is a price on the command line. It has a unit, because 50 could be cents or euros.
 type Amount struct{ Cents *int64 }
 
-// UnmarshalText reads 0.50 (euros, always with two decimals) or 50c (cents).
+// UnmarshalText parses 0.50 (euros, always with two decimals) or 50c (cents).
 func (a *Amount) UnmarshalText(text []byte) error {
 	const forms = "write 0.50 for euros with both decimals, or 50c for cents"
 	if strings.HasPrefix(string(text), "-") {
@@ -96,7 +94,7 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // amountForm matches 0.50 and 50c.
 var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
-// formatBytes writes a number of bytes for people.
+// formatBytes returns a number of bytes for people.
 func formatBytes(bytes int64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)
@@ -108,7 +106,7 @@ func formatBytes(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
 }
 
-// formatDuration writes a time span with as much detail as is of interest.
+// formatDuration returns a duration for people.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -123,7 +121,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// formatTime writes a time for people, in their own zone.
+// formatTime returns a time for people, in their own zone.
 func formatTime(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
@@ -131,7 +129,7 @@ func formatTime(t *timestamppb.Timestamp) string {
 	return t.AsTime().Local().Format("2006-01-02 15:04:05")
 }
 
-// stateWord is a state as it is spoken: "queued".
+// stateWord returns a state in lower case: "queued".
 func stateWord(g *easelv1.Generation) string {
 	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
 }
@@ -141,10 +139,10 @@ var stateColours = map[easelv1.State]string{
 	easelv1.State_STATE_REFUNDED: terminal.Yellow,
 }
 
-// stateColour is the colour of a state.
+// stateColour returns the colour of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// timeTaken is how long a generation took, or has been taking.
+// timeTaken returns the time that a generation has taken until now or until its end.
 func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0
@@ -155,7 +153,7 @@ func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText is how long a generation took, "" where that is not known.
+// afterText returns the time that a finished generation took, "" if it is not known.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
@@ -163,7 +161,7 @@ func afterText(g *easelv1.Generation) string {
 	return "after " + formatDuration(timeTaken(g, time.Time{}))
 }
 
-// costText is what a generation costs, "" where that is not known.
+// costText returns the cost of a generation, "" if it is not known.
 func costText(g *easelv1.Generation) string {
 	if g.CostCents == nil {
 		return ""
@@ -171,24 +169,23 @@ func costText(g *easelv1.Generation) string {
 	return Money(g.GetCostCents(), "")
 }
 
-// joinNonEmpty puts commas between the texts that there are.
+// joinNonEmpty puts commas between the texts that are not empty.
 func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is from when on a state that may still change is said to be old: a server whose catalog answers reads it sooner.
+// oldAfter is the age from which a state is printed with its age. A server whose catalog answers reads it sooner.
 const oldAfter = 30 * time.Second
 
-// ageText says how old a state is that the catalog has not told for long, as while it does not answer. It is empty for
-// others.
+// ageText returns the age of an old state that may still change, "" for others.
 func ageText(g *easelv1.Generation, now time.Time) string {
 	if g.Terminal || g.ObserveTime == nil || now.Sub(g.ObserveTime.AsTime()) < oldAfter {
 		return ""
 	}
-	return "as of " + formatDuration(now.Sub(g.ObserveTime.AsTime())) + " ago: the catalog has told nothing since"
+	return "as of " + formatDuration(now.Sub(g.ObserveTime.AsTime())) + " ago: the catalog has not answered since"
 }
 
-// resultSummary tells the result of a generation in a few words.
+// resultSummary returns the result of a generation in a few words.
 func resultSummary(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())
 	switch {

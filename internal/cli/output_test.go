@@ -63,7 +63,7 @@ func TestTablesAndHintsFitATerminalOfSixtyColumns(t *testing.T) {
 	s := &session{}
 	screen := (*bytes.Buffer)(nil)
 	s.Console, screen = onTerminal(terminal.Style{Terminal: true, Colour: true, Unicode: true})
-	s.Size = func() (int, int) { return 60, 24 }
+	s.Columns = func() int { return 60 }
 	long := strings.Repeat("some words ", 9)
 	s.Table([]string{"RENDER", "STATE"}, [][]terminal.Cell{terminal.Cells("gen_1", long)})
 	s.Fields([][2]string{{"day budget", budgetText(account(nil, 990).Budgets[0], "EUR", s.OutStyle)}, {"about", long}})

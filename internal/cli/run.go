@@ -1,8 +1,8 @@
-// Package cli is the command line: the commands that a person types against a server, how they are
-// drawn, and how flags, variables, errors and exit codes work for all commands.
+// Package cli is the command line: the commands that a person types against a server, and the flags, variables, errors and
+// exit codes of all commands.
 //
-// Each command is a struct whose fields are its flags and whose Run does the work. What runs is a
-// [Program] with its own streams and environment, so that a test has the real thing without a process.
+// Each command is a struct whose fields are its flags and whose Run does the work. A [Program] has streams and an environment
+// of its own, so that a test runs the real program without a process.
 package cli
 
 import (
@@ -15,7 +15,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -23,34 +22,34 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Program is one run of the command: what it reads, where it writes.
+// Program is one run of the command.
 type Program struct {
-	Name           string // as it was called, "" where nobody knows
+	Name           string // path of the program, empty if unknown
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Lookup         func(name string) (string, bool) // the environment
+	Lookup         func(name string) (string, bool) // reads the environment
 
-	// Environ lists the environment, each as name=value. Nil means that nobody looks for what is misspelt.
+	// Environ lists the environment, each variable as name=value. Nil means that unknown variables are not reported.
 	Environ func() []string
 
-	// Dial replaces the network of client commands. Nil means the real one.
+	// Dial replaces the network of client commands. Nil means the real network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	Grammar Grammar
-	Build   Build // which program this is
+	Build   Build
 
-	JSONErrors bool // errors leave as JSON, because the output does
+	JSONErrors bool // errors are JSON, because the output is
 
 	connectionFlags string // the flags of the connection, as they were given
 }
 
-// Grammar is what a command line may say.
+// Grammar is the syntax of a command line.
 type Grammar struct {
-	Commands func() any    // makes the struct whose fields are the commands, for one parse
-	Options  []kong.Option // beside those that every command line has
+	Commands func() any    // returns a new struct whose fields are the commands
+	Options  []kong.Option // options besides those of every command line
 }
 
-// Commands are the commands that a person types against a server, and what belongs to them.
+// Commands are the commands of a client, and those about the program itself.
 type Commands struct {
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
 	Usage    usageCmd    `cmd:"" group:"call" help:"Count what was ordered and spent."`
@@ -61,35 +60,30 @@ type Commands struct {
 	Get      getCmd      `cmd:"" group:"call" help:"Show one render."`
 	List     listCmd     `cmd:"" group:"call" help:"List the recent renders."`
 	Wait     waitCmd     `cmd:"" group:"call" help:"Wait until a render is finished."`
-	Watch    watchCmd    `cmd:"" group:"call" help:"Tell each change of renders as it comes."`
+	Watch    watchCmd    `cmd:"" group:"call" help:"Print each state change of renders."`
 	Download downloadCmd `cmd:"" group:"call" help:"Write the result of a render to a file."`
-	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result for good."`
+	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result permanently."`
 
 	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
 	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
 	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
 }
 
-// Console is where results and remarks go.
+// Console returns a console of the program's streams.
 func (p *Program) Console() *terminal.Console { return terminal.NewConsole(p.Stdout, p.Stderr, p.env) }
 
-// env reads a variable; unset and empty are the same.
+// env returns a variable, "" if it is unset.
 func (p *Program) env(name string) string {
 	text, _ := p.Lookup(name)
 	return text
 }
 
-// Self is how this program is called again from the same place.
-func (p *Program) Self() string {
-	return terminal.ShellQuote(cmp.Or(p.Name, "easel"))
-}
+// Self returns the words that call this program again from the same directory.
+func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
-// Run does what args say and returns the exit code. It is the one place that prints an error.
+// Run runs a command line and returns the exit code. No other function prints errors.
 func Run(ctx context.Context, args []string, p *Program) int {
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	err := p.do(ctx, commandFirst(args))
+	err := p.do(ctx, args)
 	if err == nil {
 		return ExitOK
 	}
@@ -103,75 +97,84 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	return f.ExitCode
 }
 
-// commandFirst turns "easel help generate" into "easel generate --help", and "easel --version" into "easel version".
-func commandFirst(args []string) []string {
-	switch {
-	case args[0] == "--version":
-		return append([]string{"version"}, args[1:]...)
-	case args[0] != "help":
-		return args
-	case len(args) > 1 && args[1] == "exit-codes":
-		return []string{"exit-codes"}
-	}
-	return append(args[1:len(args):len(args)], "--help")
-}
-
-// grammar is the parser of command lines. A flag that is not given has the value of its
-// variable, and helped is set where the line has asked for help alone.
-func (p *Program) grammar(env *environment, helped *bool) (*kong.Kong, error) {
-	return kong.New(p.Grammar.Commands(), append([]kong.Option{
-		kong.Name("easel"),
-		kong.Writers(p.Stdout, p.Stderr),
-		kong.Exit(func(int) { *helped = true }), // called by --help alone
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.ValueFormatter(env.describe),
-		kong.Help(printHelp),
-		kong.Resolvers(env),
-		kong.PostBuild(env.takeOver),
-		kong.Vars{"addr": easel.DefaultAddress},
-		kong.Bind(p),
-	}, p.Grammar.Options...)...)
-}
-
-// do parses args and runs the command that they name.
+// do parses a command line and runs its command.
 func (p *Program) do(ctx context.Context, args []string) error {
-	helped := false
-	env := &environment{Program: p}
-	parser, err := p.grammar(env, &helped)
+	env, helped := &environment{Program: p}, false
+	parser, err := p.parser(env, &helped)
 	if err != nil {
 		return err
 	}
-	if args[0] == completionCommand {
-		return p.complete(parser.Model, args[1:])
-	}
-	args, found := flagsLast(parser.Model.Node, args)
-	if !found && strings.HasPrefix(args[0], "-") && !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
-		return badUsage("there is no command in "+ShellLine(args), "Name one, such as easel models, or see easel --help.")
-	}
+	args = commandFirst(parser, args)
 	line, err := parser.Parse(args)
-	if helped {
+	switch {
+	case helped:
 		return nil
-	}
-	if err != nil {
+	case err != nil && strings.HasPrefix(args[0], "-"):
+		return badUsage("there is no command with these flags: "+ShellLine(args), "See easel --help.")
+	case err != nil:
 		return usage(line, err)
 	}
-	unknown := env.unknownVariables()
-	faults := append(env.faults, emptyFlags(line, env)...)
-	if c, ok := commandOf(line).(interface{ Faults() []string }); ok {
-		faults = append(faults, c.Faults()...)
-	}
-	if len(faults) > 0 {
-		for _, s := range unknown { // what is missing may be there under another name
-			faults = append(faults, s.String())
+	unknown := env.unknown()
+	if faults := faultsOf(line, env); len(faults) > 0 {
+		for _, name := range unknown { // a missing setting may have another name there
+			faults = append(faults, ignored(name))
 		}
-		return &Problem{Exit: ExitUsage, Text: strings.Join(faults, "; ")}
+		return badUsage(strings.Join(faults, "; "), "")
 	}
-	p.warnOfUnknown(line, unknown)
-	p.connectionFlags = connectionFlagsOf(line)
+	p.warn(line, unknown)
+	p.connectionFlags = connectionFlags(line)
 	return p.run(ctx, line)
 }
 
-// commandOf is the command that was named, with its flags. It is nil where none was.
+// parser returns the parser of command lines. It sets helped if a line asks for help.
+func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
+	return kong.New(p.Grammar.Commands(), append([]kong.Option{
+		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
+		kong.Vars{"addr": easel.DefaultAddress},
+		kong.Bind(p),
+		kong.Exit(func(int) { *helped = true }), // only --help exits
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describe),
+		kong.Resolvers(env), kong.PostBuild(env.collect),
+	}, p.Grammar.Options...)...)
+}
+
+// commandFirst turns "easel help generate" into "easel generate --help", "easel --version" into "easel version", and
+// "easel --addr X account" into "easel account --addr X": a word is the command if the flags before it are complete.
+func commandFirst(k *kong.Kong, args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help" && slices.Contains(args, "exit-codes"):
+		return args[1:]
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case args[0] == "--version":
+		return append([]string{"version"}, args[1:]...)
+	}
+	for i := range args {
+		if i > 0 && !strings.HasPrefix(args[0], "-") {
+			break
+		}
+		end := commandEnd(k.Model.Node, args, i)
+		moved := slices.Concat(args[i:end], args[:i])
+		if trace, err := kong.Trace(k, moved); end > i && err == nil && trace.Error == nil {
+			return append(moved, args[end:]...)
+		}
+	}
+	return args
+}
+
+// commandEnd returns the end of the words from i on that name a command below a node.
+func commandEnd(node *kong.Node, args []string, i int) int {
+	for _, child := range node.Children {
+		if i < len(args) && child.Name == args[i] {
+			return commandEnd(child, args, i+1)
+		}
+	}
+	return i
+}
+
+// commandOf returns the command of a line, with its flags, nil if there is none.
 func commandOf(line *kong.Context) any {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
 		return node.Target.Addr().Interface()
@@ -179,20 +182,15 @@ func commandOf(line *kong.Context) any {
 	return nil
 }
 
-// run does what a command line says. A command that calls a server has a session, for as long as it may take.
-func (p *Program) run(ctx context.Context, line *kong.Context) error {
+// run runs the command of a line. A command that calls a server has a session, for as long as it may take.
+func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	var s *session
-	c, calls := commandOf(line).(interface {
-		open(ctx context.Context, p *Program) (*session, error)
-		limit() time.Duration
-	})
-	if calls {
-		var err error
-		if s, err = c.open(ctx, p); err != nil {
+	if c, ok := commandOf(line).(interface{ flags() *callFlags }); ok {
+		if s, err = c.flags().open(ctx, p); err != nil {
 			return err
 		}
-		defer func() { _ = s.Close() }() // and whatever still runs on it
-		if limit := c.limit(); limit > 0 {
+		defer func() { _ = s.Close() }() // ends calls that still run
+		if limit := c.flags().Timeout; limit > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
@@ -200,88 +198,50 @@ func (p *Program) run(ctx context.Context, line *kong.Context) error {
 	}
 	line.Bind(s)
 	line.BindTo(ctx, (*context.Context)(nil))
-	if err := line.Run(); err != nil || s == nil {
+	if err := line.Run(line.Model); err != nil || s == nil {
 		return err
 	}
 	return s.Err()
 }
 
-// emptyFlags finds flags that were given without a text, most likely by a variable of the shell that is not set: an
-// order must not get a new key because of that. A flag that is a setting, too, may be empty, as its variable may.
-func emptyFlags(line *kong.Context, env *environment) (faults []string) {
+// faultsOf returns the faults of variables, flags and arguments. A flag with an empty value is one, most likely of a variable
+// of the shell that is not set: an order must not get a new key for that reason. A setting may be empty, as its variable may.
+func faultsOf(line *kong.Context, env *environment) []string {
+	faults := env.faults
 	for _, path := range line.Path {
 		if path.Flag == nil || path.Resolved || env.names[path.Flag.Value] != "" {
 			continue
 		}
 		if text, ok := line.FlagValue(path.Flag).(string); ok && text == "" {
-			faults = append(faults, "--"+path.Flag.Name+" is empty; leave it out where none is meant")
+			faults = append(faults, "--"+path.Flag.Name+" is empty; leave it out for its default")
 		}
+	}
+	if c, ok := commandOf(line).(interface{ Faults() []string }); ok {
+		faults = append(faults, c.Faults()...)
 	}
 	return faults
 }
 
-// usage is the error of a command line that can't be understood.
+// usage returns the error of a command line that can't be parsed.
 func usage(line *kong.Context, err error) error {
-	path := "easel"
-	var parse *kong.ParseError
-	if errors.As(err, &parse) {
+	path, text := "easel", err.Error()
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 		line = parse.Context
 	}
 	if line != nil && line.Selected() != nil {
-		path = "easel " + line.Selected().Path()
+		path += " " + line.Selected().Path()
 	}
-	text := err.Error()
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	return &Problem{Exit: ExitUsage, Text: text, Cure: "See " + path + " --help."}
-}
-
-// flagsLast moves the flags before a command behind it: easel --addr X account becomes easel account --addr X. It reports
-// whether there is a command.
-func flagsLast(node *kong.Node, args []string) (moved []string, found bool) {
-	for i, word := range args {
-		if child := childNamed(node, word); child != nil && areFlags(child, args[:i]) {
-			rest, _ := flagsLast(child, slices.Concat(args[:i], args[i+1:]))
-			return append([]string{word}, rest...), true
-		}
-	}
-	return args, false
-}
-
-// areFlags reports whether words are complete flags of a command or of the commands below it, with their values.
-func areFlags(node *kong.Node, words []string) bool {
-	for len(words) > 0 {
-		name, _, hasValue := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
-		if !strings.HasPrefix(words[0], "-") {
-			return false
-		}
-		words = words[1:]
-		switch flag := flagBelow(node, name); {
-		case flag == nil || flag.IsBool() || hasValue:
-		case len(words) == 0:
-			return false // the command would be its value
-		case !strings.HasPrefix(words[0], "-"):
-			words = words[1:]
-		}
-	}
-	return true
-}
-
-// flagBelow returns the flag of a command or of a command below it, nil if there is none.
-func flagBelow(node *kong.Node, name string) *kong.Flag {
-	flag := flagNamed(node, name)
-	for _, child := range node.Children {
-		flag = cmp.Or(flag, flagBelow(child, name))
-	}
-	return flag
+	return badUsage(text, "See "+path+" --help.")
 }
 
 //go:embed help.txt
 var longHelp string
 
-// LongHelp says more of commands below their help: of the client's, and of those in text. There each section begins with
-// "# " and the command.
+// LongHelp adds details to the help of commands, of the client's and of those in text. Each section of the text begins
+// with "# " and the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {
@@ -298,7 +258,7 @@ func LongHelp(text string) kong.Option {
 	})
 }
 
-// printHelp prints the usual help, and below that of the whole program its exit codes.
+// printHelp prints the help of a command, and the exit codes below the help of the program.
 func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	err := kong.DefaultHelpPrinter(options, line)
 	if err == nil && line.Selected() == nil {
@@ -307,7 +267,7 @@ func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	return err
 }
 
-// Build says which program this is.
+// Build is the version of the program.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -27,7 +27,6 @@ type scripted struct {
 	easelv1.UnimplementedGenerationServiceServer
 
 	account  func() (*easelv1.Account, error)
-	accounts func(*easelv1.WatchAccountRequest, grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error
 	usage    func(*easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error)
 	models   func() (*easelv1.ListModelsResponse, error)
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
@@ -45,10 +44,6 @@ type scripted struct {
 func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	a, err := s.account()
 	return &easelv1.GetAccountResponse{Account: a}, err
-}
-
-func (s *scripted) WatchAccount(r *easelv1.WatchAccountRequest, stream grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error {
-	return s.accounts(r, stream)
 }
 
 func (s *scripted) ListUsage(_ context.Context, r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {

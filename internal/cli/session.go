@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -21,89 +21,78 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// KeyFlags say which key goes to a server.
+// KeyFlags choose the key that goes to a server.
 type KeyFlags struct {
-	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because others can see flags."`
-	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Let the key leave in the clear for an http address on another machine, where something else encrypts."`
-}
-
-// connection is how a client command reaches the server.
-type connection struct {
-	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. It has TLS, unless it is on this machine or says http."`
-	KeyFlags
-
-	TLSCAFile   string `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
-	TLSCertFile string `group:"connection" name:"tls-cert-file" placeholder:"FILE" help:"Own certificate, for mutual TLS."`
-	TLSKeyFile  string `group:"connection" name:"tls-key-file" placeholder:"FILE" help:"Key of the own certificate."`
+	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because other processes can see flags."`
+	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Send the key in the clear to an http address on another machine, if something else encrypts."`
 }
 
 // callFlags are the flags of every client command.
 type callFlags struct {
-	connection
-	Timeout time.Duration `group:"connection" placeholder:"TIME" help:"Longest time for the command. Without it 30s for a question and 2m for placing an order; watching, waiting and downloading have no limit."`
-	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json. With json errors are JSON too."`
-	Quiet   bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
+	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. Without a scheme it has TLS, except on this machine."`
+	KeyFlags
+
+	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
+	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate, with --tls-key-file."`
+	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Its key."`
+	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time of the command. Without it 30s for a question and 2m for an order; watching, waiting and downloading have no limit."`
+	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json. With json errors are JSON too."`
+	Quiet       bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
 }
 
-// AfterApply makes errors follow the format of the output from here on.
+// AfterApply makes errors follow the format of the output.
 func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
-// Faults tells a limit that makes no sense.
+// Faults returns the faults of the flags.
 func (c *callFlags) Faults() []string {
-	if c.Timeout < 0 {
-		return []string{"--timeout must not be negative"}
-	}
-	return nil
+	var faults FaultList
+	faults.Require(c.Timeout >= 0, "--timeout must not be negative")
+	return faults
 }
 
-// session is one client command at work.
-type session struct {
-	*easel.Client
-	*terminal.Console
-	json        bool
-	quiet       bool
-	stdin       io.Reader
-	commandLine func(words ...string) string // a command that reaches the same server in the same way
+// flags returns the flags of every client command.
+func (c *callFlags) flags() *callFlags { return c }
 
-	retries sync.Map            // who is told of an attempt that failed, by method and name
-	message func(easel.Message) // is told of each message of a watch
-}
-
-// limit is the longest time for the command, 0 where it has none.
-func (c *callFlags) limit() time.Duration { return c.Timeout }
-
-// questionFlags are those of a command that asks one question.
-type questionFlags struct{ callFlags }
-
-func (c *questionFlags) limit() time.Duration { return cmp.Or(c.Timeout, questionLimit) }
-
-// The longest times for a question and for placing an order, where --timeout names none.
+// The maximum times of a question and of an order, if --timeout is not given.
 const (
 	questionLimit = 30 * time.Second
 	orderLimit    = 2 * time.Minute
 )
 
-// open makes the client. Nothing is sent before the first call. A read is asked again where the server says so: whoever
-// has mistyped an address should not have to wait.
+// session is one client command at work.
+type session struct {
+	*easel.Client
+	*terminal.Console
+	json, quiet bool
+	stdin       io.Reader
+	commandLine func(words ...string) string // returns a command that reaches the same server in the same way
+	message     func(easel.Message)          // receives each message of a watch
+
+	lost atomic.Value // string: why the last attempt of a call failed, empty since the server responded
+}
+
+// open creates the client. Nothing is sent before the first call. A read is retried only if the server asks for it: a
+// person with a mistyped address should not wait.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
-		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, commandLine: p.commandLine,
-		message: func(easel.Message) {},
+		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {},
+		commandLine: func(words ...string) string { return ShellLine(words) + p.connectionFlags },
 	}
 	key, err := c.Key(p)
 	if err != nil {
 		return nil, err
 	}
-	options := []easel.Option{
-		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithLogger(slog.New(slog.DiscardHandler)), easel.WithHeartbeatInterval(15 * time.Second),
-		easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.message(m) }),
-		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // one command is over soon
+	heartbeat := 15 * time.Second
+	if s.ErrStyle.Terminal { // a person sees how long it may take
+		heartbeat = 3 * time.Second
 	}
-	if s.ErrStyle.Terminal { // somebody looks at it, and it says how long it may take
-		options = append(options, easel.WithHeartbeatInterval(3*time.Second))
+	options := []easel.Option{
+		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
+		easel.WithHeartbeatInterval(heartbeat), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
+		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is short
 	}
 	if c.AllowPlaintext {
 		options = append(options, easel.WithPlaintextKey())
@@ -111,42 +100,39 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	if p.Dial != nil {
 		options = append(options, easel.WithDialer(p.Dial))
 	}
-	config, err := c.tls()
-	if err != nil {
+	if config, err := c.tls(); err != nil {
 		return nil, err
-	}
-	if config != nil {
+	} else if config != nil {
 		options = append(options, easel.WithTLS(config))
 	}
 	if s.Client, err = easel.New(ctx, options...); err != nil {
-		return nil, badUsage(strings.TrimPrefix(err.Error(), "easel: "), "See --addr and --api-key-file.")
+		return nil, badUsage("--addr: "+strings.TrimPrefix(err.Error(), "easel: "), "")
 	}
 	return s, nil
 }
 
-// onRetry tells somebody of each attempt that fails, until its result is called.
-func (s *session) onRetry(method, name string, tell func(easel.Retry)) (stop func()) {
-	s.retries.Store(method+" "+name, tell)
-	return func() { s.retries.Delete(method + " " + name) }
-}
-
-// retried tells why a call is made again, and when.
+// retried prints why a call is repeated, once while the reason stays the same.
 func (s *session) retried(r easel.Retry) {
-	if tell, ok := s.retries.Load(r.Method + " " + cmp.Or(r.IdempotencyKey, r.GenerationID)); ok {
-		tell.(func(easel.Retry))(r)
-		return
+	if why := messageOf(r.Err); s.lost.Swap(why) != why {
+		s.aside("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
 	}
-	s.aside("no answer yet (" + messageOf(r.Err) + "), asking again in " + formatDuration(r.Delay))
 }
 
-// aside writes a remark, never between the results.
+// responded records that the server has responded, and prints it after a failure.
+func (s *session) responded() {
+	if lost, _ := s.lost.Swap("").(string); lost != "" {
+		s.aside("the server answers again")
+	}
+}
+
+// aside prints a remark to standard error, unless only the result is wanted.
 func (s *session) aside(text string) {
 	if !s.quiet {
 		s.remark("", "", text)
 	}
 }
 
-// remark tells something on the way that a person or a program may need later, with a value by its name.
+// remark prints a remark that a person or a program may need later, with a value by its name.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)
@@ -159,41 +145,40 @@ func (s *session) remark(name, value, text string) {
 	s.Tell(jsonLine(note))
 }
 
-// Key finds the key. No key is no fault, because the server may hold one.
+// Key returns the key, "" if there is none: the server may have one.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	if c.APIKeyFile == "" {
 		return p.env(apiKeyVariable), nil
 	}
 	content, err := os.ReadFile(c.APIKeyFile)
+	if err == nil && strings.TrimSpace(string(content)) == "" {
+		err = fmt.Errorf("%s is empty", c.APIKeyFile)
+	}
 	if err != nil {
 		return "", badUsage("--api-key-file: "+err.Error(), "")
-	}
-	if strings.TrimSpace(string(content)) == "" {
-		return "", badUsage("--api-key-file "+c.APIKeyFile+": the file is empty", "")
 	}
 	return string(content), nil
 }
 
-// APIKey is the key of the environment; "" where there is none.
+// APIKey returns the key of the environment, "" if there is none.
 func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
 
-// tls is nil where no flag asks for more than the address does.
-func (c connection) tls() (*tls.Config, error) {
-	if c.TLSCAFile == "" && c.TLSCertFile == "" && c.TLSKeyFile == "" {
+// tls returns nil if no flag asks for more than the address does.
+func (c *callFlags) tls() (*tls.Config, error) {
+	if c.TLSCAFile+c.TLSCertFile+c.TLSKeyFile == "" {
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.TLSCAFile != "" {
 		pem, err := os.ReadFile(c.TLSCAFile)
+		if config.RootCAs = x509.NewCertPool(); err == nil && !config.RootCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("there is no PEM certificate in %s", c.TLSCAFile)
+		}
 		if err != nil {
 			return nil, badUsage("--tls-ca-file: "+err.Error(), "")
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, badUsage("--tls-ca-file "+c.TLSCAFile+": there is no PEM certificate in it", "")
-		}
 	}
-	if c.TLSCertFile != "" || c.TLSKeyFile != "" {
+	if c.TLSCertFile+c.TLSKeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
 		if err != nil {
 			return nil, badUsage("--tls-cert-file, --tls-key-file: "+err.Error(), "")
@@ -203,12 +188,7 @@ func (c connection) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// commandLine is a command line that reaches the same server in the same way.
-func (p *Program) commandLine(words ...string) string {
-	return ShellLine(words) + p.connectionFlags
-}
-
-// ShellLine is a command line of this program, as a shell takes it.
+// ShellLine returns a command line of this program, quoted for a shell.
 func ShellLine(words []string) string {
 	line := "easel"
 	for _, word := range words {
@@ -217,36 +197,37 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlagsOf repeats the flags of the connection that were given on the command line. What
-// the environment says is there the next time too.
-func connectionFlagsOf(line *kong.Context) string {
-	var flags strings.Builder
+// connectionFlags returns the flags of the connection that were on the command line. The environment stays the same.
+func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {
 			continue
 		}
-		flags.WriteString(" --" + at.Flag.Name)
+		flags += " --" + at.Flag.Name
 		if !at.Flag.IsBool() {
-			flags.WriteString(" " + terminal.ShellQuote(fmt.Sprint(line.FlagValue(at.Flag))))
+			flags += " " + terminal.ShellQuote(fmt.Sprint(line.FlagValue(at.Flag)))
 		}
 	}
-	return flags.String()
+	return flags
 }
 
 // Health is the command that asks whether a server serves.
 type Health struct {
-	questionFlags
-	Service string `placeholder:"NAME" help:"Ask for one service, such as easel.v1.GenerationService, instead of the whole server."`
+	callFlags
+	Service string `placeholder:"NAME" help:"A service of the server, such as easel.v1.GenerationService. Without it all of the server."`
 }
 
 // Run asks a server whether it serves.
 func (c *Health) Run(ctx context.Context, s *session) error {
-	answer, err := grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, questionLimit))
+	defer cancel()
+	response, err := grpc_health_v1.NewHealthClient(s.Conn()).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: c.Service})
 	if err != nil {
 		return err
 	}
-	err = s.answer(answer, answer.Status.String(), func() { s.Print(answer.Status.String()) })
-	if err == nil && answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+	status := response.Status.String()
+	err = s.answer(response, status, func() { s.Print(status) })
+	if err == nil && response.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		err = &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
 	}
 	return err

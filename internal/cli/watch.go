@@ -19,23 +19,21 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the API key, new ones as they appear, until interrupted."`
 }
 
-// Run tells each change until every named generation has reached the goal.
+// Run prints each change until every named generation has reached the goal.
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
-	v, filter := newWatchView(s, s.OutStyle, s.Print), c.filter()
+	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
-	renders, id := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(filter))...), ""
-	v.holds = len(c.IDs) == 0
+	renders := s.WatchMany(ctx, c.IDs, c.options(easel.Matching(c.filter()))...)
 	if len(c.IDs) == 1 && c.isZero() {
-		id = c.IDs[0]
-		renders = s.Watch(ctx, id, c.options()...)
+		renders = s.Watch(ctx, c.IDs[0], c.options()...)
 	}
-	if err := v.follow(renders, id); err != nil {
+	if err := v.follow(renders); err != nil {
 		return s.stillGoing(ctx, err, c.words(), c.IDs...)
 	}
 	return v.worst()
 }
 
-// ticking redraws the live line until its result is called. Without a terminal nothing is drawn and nothing runs.
+// ticking redraws the live line until its result is called. Without a terminal it does nothing.
 func (s *session) ticking(redraw func()) (stop func()) {
 	if !s.ErrStyle.Terminal || s.quiet {
 		return func() {}
@@ -60,12 +58,12 @@ func (s *session) ticking(redraw func()) (stop func()) {
 	}
 }
 
-// goalFlags say when a watch or wait is over.
+// goalFlags choose the end of a watch or wait.
 type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
 }
 
-// options are those of a watch with this goal, and more.
+// options returns the options of a watch with this goal, and more.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -79,11 +77,10 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Run waits for one generation. It is a watch that shows no state but the last, so that a
-// long wait outlives lost connections.
+// Run waits for one generation. It is a watch that prints only the last state, so that a long wait survives lost connections.
 func (c *waitCmd) Run(ctx context.Context, s *session) error {
-	v := newWatchView(s, s.OutStyle, func(string) {}) // why it takes longer is said beside the end
-	err := v.follow(s.Watch(ctx, c.ID, c.options()...), c.ID)
+	v := newWatchView(s, s.OutStyle, func(string) {})
+	err := v.follow(s.Watch(ctx, c.ID, c.options()...))
 	last := v.generations[c.ID]
 	if last != nil {
 		s.printGeneration(last, stateWord(last))
@@ -94,37 +91,38 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing explains that the end of a command is not the end of the generation, nor of what
-// it costs. flags are those of the watch that goes on.
+// stillGoing adds to the end of a command that its renders continue. flags are those of the watch that continues.
 func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids ...string) error {
-	id, advice := "", "The renders go on at the catalog, and stay paid. Pick them up with: "
+	if ctx.Err() == nil {
+		return err
+	}
+	p := &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: "The renders continue at the catalog, and stay paid. Watch them with: "}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		p.Exit, p.Text = ExitRetry, "not finished when --timeout ran out"
+	}
 	if len(ids) == 1 {
-		id, advice = ids[0], "The render goes on at the catalog, and stays paid. Pick it up with: "
+		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and stays paid. Watch it with: "
 	}
-	advice += s.commandLine(slices.Concat([]string{"watch"}, flags, ids)...)
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Problem{Exit: ExitRetry, Text: "not finished when --timeout ran out", Cure: advice, generationID: id}
-	case ctx.Err() != nil:
-		return &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: advice, generationID: id}
-	}
-	return err
+	p.Cure += s.commandLine(slices.Concat([]string{"watch"}, flags, ids)...)
+	return p
 }
 
-// verdict turns the end of a generation into the end of a command.
+// verdict returns the error of a render that has ended without a result.
 func verdict(g *easelv1.Generation) error {
+	p := &Problem{Exit: ExitGenerationFailed, Text: "the render " + terminal.OneLine(g.GetGenerationId()) + " ", generationID: g.GetGenerationId()}
 	switch g.GetState() {
-	case easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED:
-		text := "the render " + terminal.OneLine(g.GenerationId) + " " + stateWord(g)
-		if g.State == easelv1.State_STATE_REFUNDED {
-			text = "the render " + terminal.OneLine(g.GenerationId) + " failed and was refunded"
-		}
-		if g.FailureMessage != "" {
-			text += ": " + terminal.OneLine(g.FailureMessage)
-		}
-		return &Problem{Exit: ExitGenerationFailed, Text: text, generationID: g.GenerationId}
+	case easelv1.State_STATE_FAILED:
+		p.Text += "failed"
+	case easelv1.State_STATE_REFUNDED:
+		p.Text += "failed and was refunded"
 	case easelv1.State_STATE_DELETED:
-		return &Problem{Exit: ExitNotFound, Text: "the render " + terminal.OneLine(g.GenerationId) + " is not in the catalog: it was deleted, or never was there under this key", generationID: g.GenerationId}
+		p.Exit = ExitNotFound
+		p.Text += "is not in the catalog: it was deleted, or never was there under this key"
+	default:
+		return nil
 	}
-	return nil
+	if g.FailureMessage != "" {
+		p.Text += ": " + terminal.OneLine(g.FailureMessage)
+	}
+	return p
 }

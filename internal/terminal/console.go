@@ -1,84 +1,82 @@
-// Package terminal writes for people: results and remarks, live lines below them, colours, and foreign
-// text in a form that can't steer a terminal.
+// Package terminal writes for people: results and remarks, live lines below them, colours, and text from elsewhere in a
+// form that can't steer a terminal.
 package terminal
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and everything about them to the other, and keeps a live line at the bottom of a
-// terminal. Its methods may be called at the same time.
+// Console writes results to one stream and remarks to the other, and keeps a live line at the bottom of a terminal. Its
+// methods may be called concurrently.
 type Console struct {
-	mu     sync.Mutex
-	out    io.Writer
-	err    io.Writer
-	live   string // the live line that is asked for, "" where there is none
-	drawn  int    // how wide it was drawn
-	failed error  // why a line of the result could not be written
+	mu       sync.Mutex
+	out, err io.Writer
+	live     string // the live line, empty if there is none
+	drawn    int    // its columns when it was drawn
+	failed   error  // the first failure to write a line of the result
 
 	OutStyle, ErrStyle Style
-	Size               func() (width, height int) // of the terminal behind err
+	Columns            func() int // returns the width of the terminal behind err
 }
 
-// NewConsole makes a console of two streams. env reads the environment, which says what a terminal can show.
+// NewConsole creates a console of two streams. env reads the environment, which describes the terminal.
 func NewConsole(out, err io.Writer, env func(name string) string) *Console {
-	return &Console{
-		out: out, err: err,
-		OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env),
-		Size: func() (int, int) { return sizeOf(err) },
-	}
-}
-
-func sizeOf(w io.Writer) (width, height int) {
-	if file, ok := w.(*os.File); ok {
-		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
-			return width, height
+	return &Console{out: out, err: err, OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env), Columns: func() int {
+		if file, ok := err.(*os.File); ok {
+			if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+				return width
+			}
 		}
-	}
-	return 80, 24
+		return 80
+	}}
 }
 
 // Print writes a line of the result.
-func (c *Console) Print(line string) { c.printAbove(c.out, c.OutStyle.shown(line)) }
+func (c *Console) Print(line string) { c.printAbove(c.out, c.OutStyle, line) }
 
 // PrintText writes lines of the result.
-func (c *Console) PrintText(text string) { c.printAbove(c.out, c.OutStyle.shownLines(text)) }
+func (c *Console) PrintText(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		c.Print(line)
+	}
+}
 
-// Tell writes a line about the result: what happens, and what to do.
-func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle.shown(line)) }
+// Tell writes a line about the result.
+func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle, line) }
 
-// Hint tells it in dim lines that fit the terminal.
+// Hint writes a remark in dim lines that fit the terminal.
 func (c *Console) Hint(text string) {
 	for _, line := range Wrap(text, c.WidthOf(c.ErrStyle), 4) {
 		c.Tell(c.ErrStyle.Paint(Dim, line))
 	}
 }
 
-// printAbove writes what is harmless, and puts the live line below it again.
-func (c *Console) printAbove(w io.Writer, text string) {
+// printAbove writes a line above the live line.
+func (c *Console) printAbove(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live
 	c.erase()
-	if _, err := fmt.Fprintln(w, text); err != nil && w == c.out && c.failed == nil {
+	if _, err := fmt.Fprintln(w, colourCodes.Replace(style.visible(line))); err != nil && w == c.out && c.failed == nil {
 		c.failed = err
 	}
 	c.draw(live)
 }
 
-// Err says why the result is not complete: a full disk, a pipe that nobody reads.
+// Err returns the reason why the result is incomplete: a full disk, a closed pipe.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// ShowLive replaces the live line, or takes it away for "". Without a terminal there is none.
+// ShowLive replaces the live line, or removes it for "". Without a terminal there is none.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,18 +86,16 @@ func (c *Console) ShowLive(line string) {
 	}
 }
 
-// erase takes the live line away. A terminal that has become narrower since has wrapped it, so that it may take more than
-// one row by now.
+// erase removes the live line. A terminal that has become narrower has wrapped it into several rows.
 func (c *Console) erase() {
 	if c.live == "" {
 		return
 	}
-	width, _ := c.Size()
-	if rows := (c.drawn + width - 1) / width; rows > 1 {
-		_, _ = fmt.Fprintf(c.err, "\r\x1b[%dA\x1b[J", rows-1)
-	} else {
-		_, _ = io.WriteString(c.err, "\r\x1b[K")
+	up := ""
+	if rows := (c.drawn - 1) / c.Columns(); rows > 0 {
+		up = fmt.Sprintf("\x1b[%dA", rows)
 	}
+	_, _ = io.WriteString(c.err, "\r"+up+"\x1b[J")
 	c.live = ""
 }
 
@@ -107,33 +103,29 @@ func (c *Console) draw(line string) {
 	if line == "" || !c.ErrStyle.Terminal {
 		return
 	}
-	width, _ := c.Size()
 	c.live = line
-	line = Cut(c.ErrStyle.visible(line), width-1)
+	line = Cut(c.ErrStyle.visible(line), c.Columns()-1)
 	c.drawn = Width(line)
 	_, _ = io.WriteString(c.err, colourCodes.Replace(line))
 }
 
-// WidthOf is the width of the terminal that a stream of this style goes to, 0 where it goes elsewhere.
-func (c *Console) WidthOf(stream Style) (width int) {
+// WidthOf returns the width of the terminal behind a stream of this style, 0 if there is none.
+func (c *Console) WidthOf(stream Style) int {
 	if stream.Terminal {
-		width, _ = c.Size()
+		return c.Columns()
 	}
-	return width
+	return 0
 }
 
-// BarWidth is how long a bar may be so that what is said beside it still fits.
-func (c *Console) BarWidth() int {
-	width, _ := c.Size()
-	return min(max(width-44, 6), 24)
-}
+// BarWidth returns the width of a bar that leaves room for the text after it.
+func (c *Console) BarWidth() int { return min(max(c.Columns()-44, 6), 24) }
 
-// Copy writes bytes of the result: to a terminal in a form that can't steer it, else as they are.
+// Copy writes bytes of the result, to a terminal in a form that can't steer it.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	if c.OutStyle.Terminal || isTerminal(c.out) { // a style has no dumb terminals
+	if c.OutStyle.Terminal || isTerminal(c.out) { // a dumb terminal has no style
 		return copySanitized(c.out, from)
 	}
 	_, err := io.Copy(c.out, from)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Cell is one field of a table, and its colour. It is one line, whatever somebody has written in it.
+// Cell is one field of a table, and its colour. It is printed as one line.
 type Cell struct{ Text, Colour string }
 
-// Cells are fields without a colour.
+// Cells returns fields without a colour.
 func Cells(texts ...string) (cells []Cell) {
 	for _, text := range texts {
 		cells = append(cells, Cell{Text: text})
@@ -17,8 +17,8 @@ func Cells(texts ...string) (cells []Cell) {
 	return cells
 }
 
-// Table prints rows in columns below their heads. Columns that are empty in every row are left out. So are those that a
-// terminal has no room for, and it says which.
+// Table prints rows in columns below their heads. A column that is empty in every row is left out, and so is a column for
+// which a terminal has no room: a last line names it.
 func (c *Console) Table(heads []string, rows [][]Cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {
@@ -28,40 +28,40 @@ func (c *Console) Table(heads []string, rows [][]Cell) {
 			}
 		}
 	}
-	head, missing, room := Cells(heads...), c.fit(heads, widths), c.WidthOf(c.OutStyle)-1
+	missing := c.fit(heads, widths)
+	head := Cells(heads...)
 	for i := range head {
 		head[i].Colour = Dim
 	}
 	for _, row := range append([][]Cell{head}, rows...) {
-		line := c.tableLine(row, widths)
-		if room > 0 && Width(line) > room {
-			line = Cut(line, room-1) + c.OutStyle.Either("…", "~")
-		}
-		c.Print(line)
+		c.Print(c.tableLine(row, widths))
 	}
 	if len(missing) > 0 {
 		c.Hint("This terminal has no room for " + strings.Join(missing, ", ") + ": -o json and a pipe (| less -S) show all.")
 	}
 }
 
-// fit takes the columns away that a terminal has no room for, and gives their heads. The last one that stays may be cut.
+// The widths of a column that is cut. The last column has all of the room.
+const minColumn, maxColumn = 8, 40
+
+// fit cuts columns to the room of a terminal. It sets the width of a column without room to 0, and returns its head.
 func (c *Console) fit(heads []string, widths []int) (missing []string) {
-	const least, most = 8, 40 // letters of a column that is cut
-	room, at, all := c.WidthOf(c.OutStyle), 0, 0
+	room, total := c.WidthOf(c.OutStyle)-1, 0
 	for _, width := range widths {
-		all += width + min(width, 2)
+		total += width + min(width, 2)
+	}
+	if room < 0 || total-2 <= room {
+		return nil
 	}
 	for i, width := range widths {
-		if room > 0 && all > room && i < len(widths)-1 {
-			width = min(width, most)
-			widths[i] = width
-		}
-		switch {
-		case width == 0 || room == 0:
-		case at+min(width, least) < room:
-			at += width + 2
-		default:
+		if room < min(width, minColumn) {
 			missing, widths[i] = append(missing, heads[i]), 0
+		} else if width > 0 {
+			if i < len(widths)-1 {
+				width = min(width, maxColumn)
+			}
+			widths[i] = min(width, room)
+			room -= widths[i] + 2
 		}
 	}
 	return missing
@@ -69,7 +69,7 @@ func (c *Console) fit(heads []string, widths []int) (missing []string) {
 
 func (c *Console) tableLine(row []Cell, widths []int) string {
 	var line strings.Builder
-	pending := 0 // spaces that are only written where something follows them
+	pending := 0 // spaces before the next cell that is not empty
 	for i, cell := range row {
 		if widths[i] == 0 {
 			continue
@@ -86,7 +86,7 @@ func (c *Console) tableLine(row []Cell, widths []int) string {
 	return line.String()
 }
 
-// Fields prints names and values in two columns. Fields without a value are left out.
+// Fields prints names and values in two columns. A field without a value is left out.
 func (c *Console) Fields(fields [][2]string) {
 	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
 	width := 0
@@ -101,8 +101,7 @@ func (c *Console) Fields(fields [][2]string) {
 	}
 }
 
-// Wrap breaks a text between words so that its lines fit, and indents all but the first. Without a width it stays
-// one line.
+// Wrap breaks a text between words into lines of a width, and indents all but the first. Width 0 means one line.
 func Wrap(text string, width, indent int) (lines []string) {
 	if width <= 2*indent {
 		return []string{text}
