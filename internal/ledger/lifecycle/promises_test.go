@@ -147,3 +147,12 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 		}
 	}
 }
+
+// A server that still runs while its ledger is restored concludes an order of the backup. Later leases, which the backup does
+// not have, may have placed the order.
+func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
+	held := Order{State: Open, Claims: 1, Claimed: true, Held: true}
+	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {
+		t.Errorf("it becomes %+v", step)
+	}
+}
