@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/user"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -112,11 +111,12 @@ type ledgerMigrateCmd struct{ ledgerFlags }
 // Run migrates a ledger.
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	version, err := ledger.Migrate(ctx, c.LedgerURL, thisUser(), func(change string, took time.Duration) {
-		console.Print(fmt.Sprintf("%s in %s", change, took.Round(time.Millisecond)))
-	})
+	version, applied, err := ledger.Migrate(ctx, c.LedgerURL, thisUser())
 	if err != nil {
 		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+	}
+	for _, name := range applied {
+		console.Print("applied " + name)
 	}
 	console.Print(fmt.Sprintf("the schema is %d", version))
 	return console.Err()

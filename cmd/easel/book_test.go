@@ -30,7 +30,7 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 		{exitUsage, "FROM: a ledger in memory", []string{"copy", "memory", moved}},
 		{exitUsage, "TO: another process has the file", []string{"copy", url, url}},
 		{exitOK, "the schema is ", []string{"migrate"}},
-		{exitOK, "00001_orders in ", []string{"migrate", "--ledger-url", "sqlite:" + filepath.Join(dir, "new.db")}},
+		{exitOK, "applied 1_initial", []string{"migrate", "--ledger-url", "sqlite:" + filepath.Join(dir, "new.db")}},
 		{exitUsage, "known to its process alone", []string{"migrate", "--ledger-url", "memory"}},
 	} {
 		got := easelEnv(t.Context(), nil, env, append([]string{"ledger"}, step.args...)...)

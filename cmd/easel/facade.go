@@ -162,9 +162,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	return err
 }
 
-// giveMemoryBack gives the kernel what only the start has needed. Goose reads migrations through buffers of 4 MB each and
-// keeps them in a pool, which two collections empty; counted as live they would let the heap grow to 28 MB before it is
-// collected again.
+// giveMemoryBack returns the memory of the startup to the kernel.
 func giveMemoryBack() {
 	runtime.GC()
 	debug.FreeOSMemory()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -32,7 +31,7 @@ func (at place) exists() error {
 // openApart opens a ledger over one connection without bounds of time, for what is done with the whole of it. A file of
 // SQLite is taken: no server has it.
 func openApart(at place) (*Ledger, error) {
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.goose)}
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind)}
 	if err := l.take(at.file); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -58,7 +57,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(context.Context) error{l.idle, l.isCurrent, l.isWhole} {
+	for _, check := range []func(context.Context) error{l.idle, l.isCurrent} {
 		if err := check(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
@@ -92,62 +91,36 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate brings the schema of a ledger up to date, where another user does that than the one that serves, and says each
-// change. Replicas may use a ledger of PostgreSQL meanwhile. The audit of one that there was has who has done it.
-func Migrate(ctx context.Context, url string, by By, changed func(change string, took time.Duration)) (version int64, err error) {
+// Migrate brings the schema of a ledger up to date, if the user that serves may not change tables. It returns the number of
+// the schema and the names of the applied migrations. Replicas may use the ledger concurrently. The audit records
+// who has migrated it.
+func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	l, err := openApart(at)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() { _ = l.Close() }() // what was done is done
-	before, notNew := l.version(ctx)
-	results, err := l.migrate(ctx, at)
-	for _, r := range results {
-		changed(strings.TrimSuffix(filepath.Base(r.Source.Path), ".sql"), r.Duration)
+	before, err := schemaVersion(ctx, l.dialect, l.reads.DB)
+	if err == nil {
+		applied, err = l.migrate(ctx, at)
 	}
 	if err != nil {
-		return 0, withSetting(ctx, err)
+		return 0, nil, withSetting(ctx, unusable(err))
 	}
 	version, err = l.version(ctx)
-	if err == nil && notNew == nil && version != before {
+	if err == nil && len(applied) > 0 {
 		err = l.Audit(ctx, Act{By: by, Action: ActMigrate, Was: schema{before}, Became: schema{version}})
 	}
-	return version, err
+	return version, applied, err
 }
 
 // schema is what the audit says of a schema.
 type schema struct {
 	Schema int64 `json:"schema"`
-}
-
-// version returns the number of the latest migration of the schema. A database without migrations is not a ledger.
-func (l *Ledger) version(ctx context.Context) (version int64, err error) {
-	err = l.reads.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
-	if isTableMissing(err) {
-		return 0, &refusal{"there is no ledger here: name the one that a server has used", err}
-	}
-	return version, unusable(err)
-}
-
-// isCurrent refuses what is no ledger, and one whose last program had an older schema.
-func (l *Ledger) isCurrent(ctx context.Context) error {
-	have, err := l.version(ctx)
-	if err != nil {
-		return err
-	}
-	provider, err := l.dialect.migrations(l.reads.DB)
-	if err != nil {
-		return err
-	}
-	sources := provider.ListSources()
-	if want := sources[len(sources)-1].Version; have < want {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, want)
-	}
-	return nil
 }
 
 // Backup writes a ledger of SQLite into a new file, beside the server that uses it, and adds the journal in the file up.

@@ -102,9 +102,6 @@ func moving(o Order, to lifecycle.Money, actor string, placed int, changes strin
 	set := c.take() // SQLite would prepare it anew for each state that it compares with those of its indexes
 	c.add("id = %s AND +state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", o.ID, o.State, o.Claims, o.ReservedCents, o.UnconfirmedCents)
 	m.statements = append(m.statements, &statement{text: `UPDATE orders SET ` + set + ` WHERE ` + c.String(), args: c.args})
-	if actor != "" { // the release before would leave it to later movements
-		m.statements = append(m.statements, &statement{text: `UPDATE orders SET moved_by = '' WHERE id = $1`, args: []any{o.ID}})
-	}
 	by := lifecycle.Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
 	}

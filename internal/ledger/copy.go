@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,30 +25,27 @@ var copiedTables = []copiedTable{
 	{"labels", []string{"order_id", "name"}},
 	{"movements", []string{"order_id", "number"}},
 	{"budgets", []string{"owner", "period", "start_time"}},
-	{"rollups", []string{"period", "owner", "start_time", "caller", "model_id", "part"}},
+	{"rollups", []string{"period", "owner", "start_time", "caller", "model_id"}},
 	{"events", []string{"id"}},
 	{"contents", []string{"generation_id"}},
 	{"audit", []string{"audit_time", "id"}},
 }
 
 const (
-	copyAtOnce   = 2_000 // rows in a transaction
-	insertAtOnce = 200   // rows of a statement
-
-	copying  = "copying"   // the fact of a copy that is not whole: of which ledger
-	copiedTo = "copied to" // the facts of a table, and where in it the copy is
+	copyBatch   = 2_000 // rows of a query
+	insertBatch = 200   // rows of a statement
 )
 
-// Copied is what a copy has come to.
+// Copied is the result of a copy.
 type Copied struct {
 	Verified
 
 	Rows int64
 }
 
-// Copy copies a ledger into a new one, of another kind or the same, both of which nobody uses. It goes on where one was
-// broken off, and compares each row in the end. done is told now and then how many rows of a table there are, of all. The audit
-// of the new one has who has copied it.
+// Copy copies a ledger into a new one, of another kind or the same. No process may use either of them. It writes the copy in
+// one transaction, and compares each row before the commit. It calls done repeatedly with the number of copied rows
+// of a table, and the number of all its rows. The audit of the new ledger records who has copied it.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows, all int64), differs func(Difference)) (Copied, error) {
 	c := &copier{ctx: ctx, done: done}
 	defer c.close()
@@ -60,17 +55,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	if err := c.openTarget(to); err != nil {
 		return Copied{}, named("TO", err)
 	}
-	for _, table := range copiedTables {
-		if err := c.table(table); err != nil {
-			return Copied{}, fmt.Errorf("the rows of %s were not all copied, and the same command goes on: %w", table.name, err)
-		}
-	}
-	if err := c.compare(); err != nil {
-		return Copied{}, err
-	}
-	if err := c.finish(Act{By: by, Action: ActCopy, Became: struct {
-		Rows int64 `json:"rows"`
-	}{c.rows}}); err != nil {
+	if err := c.to.inTx(ctx, func(tx *sql.Tx) error { return c.copy(tx, by) }); err != nil {
 		return Copied{}, named("TO", err)
 	}
 	looked, err := c.to.Verify(ctx, differs, func(int) {})
@@ -80,7 +65,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return Copied{looked, c.rows}, err
 }
 
-// seal seals the ledger that was copied, in the transaction that has kept others from writing to it.
+// seal seals the source in the transaction that has kept other processes from writing to it.
 func (c *copier) seal(by By) error {
 	err := c.from.seal(c.ctx, c.source, by)
 	if err == nil {
@@ -92,7 +77,7 @@ func (c *copier) seal(by By) error {
 	return nil
 }
 
-// named is an error of the ledger that an argument names.
+// named returns an error of the ledger that an argument names.
 func named(argument string, err error) error {
 	return fmt.Errorf("%s: %s", argument, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
@@ -103,7 +88,6 @@ type copier struct {
 	from, to *Ledger
 	source   *sql.Tx // one state of from, which no other process can change
 	schema   int64   // of from
-	facts    [][]any // the same
 	rows     int64
 	done     func(table string, rows, all int64)
 }
@@ -119,7 +103,7 @@ func (c *copier) close() {
 	}
 }
 
-// openSource opens the ledger that is copied, and keeps others from writing to it.
+// openSource opens the ledger that is copied, and keeps other processes from writing to it.
 func (c *copier) openSource(url string) (err error) {
 	if c.from, err = openUnused(c.ctx, url); err != nil {
 		return err
@@ -133,16 +117,13 @@ func (c *copier) openSource(url string) (err error) {
 	if c.source, err = c.from.writes.BeginTx(c.ctx, c.from.dialect.still); err != nil {
 		return err
 	}
-	if c.from.IsShared() { // before the first look at it
-		if _, err := c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, audit, facts IN SHARE MODE NOWAIT`); err != nil {
-			return err
-		}
+	if c.from.IsShared() { // before the first query
+		_, err = c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, audit, facts IN SHARE MODE NOWAIT`)
 	}
-	c.facts, err = c.read(`SELECT name, value FROM facts ORDER BY name`)
 	return err
 }
 
-// openTarget opens the ledger that the copy is written to, which is new, or has a part of the same copy.
+// openTarget opens the ledger that the copy is written to.
 func (c *copier) openTarget(url string) error {
 	at, err := durable(url)
 	if err != nil {
@@ -157,55 +138,184 @@ func (c *copier) openTarget(url string) error {
 	if _, err := c.to.migrate(c.ctx, at); err != nil {
 		return err
 	}
-	if err := c.sameSchema(); err != nil {
-		return err
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", c.facts))
-	return c.to.inTx(c.ctx, func(tx *sql.Tx) error { return c.begin(tx, hex.EncodeToString(sum[:])) })
-}
-
-// sameSchema refuses what this program would not copy, as a later one has added it.
-func (c *copier) sameSchema() error {
 	to, err := c.to.version(c.ctx)
-	if err == nil && c.schema != to {
+	if err == nil && c.schema != to { // a later release has added what this one would not copy
 		err = fmt.Errorf("its schema is %d, and that of FROM is %d: copy it with the Easel that has served FROM last", to, c.schema)
 	}
 	return err
 }
 
-// begin notes of which ledger the copy is.
-func (c *copier) begin(tx *sql.Tx, source string) error {
-	begun, err := factOf(c.ctx, tx, copying)
-	switch {
-	case err != nil:
-		return err
-	case begun == source:
-		return nil
-	case begun != "":
-		return errors.New("it has a part of a copy of another ledger, or FROM was used since: name a new file or database")
-	}
+// copy writes the copy and compares it with its source.
+func (c *copier) copy(tx *sql.Tx, by By) error {
 	for _, table := range copiedTables {
-		some := 0
-		if err := tx.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM `+table.name+` LIMIT 1) AS one`).Scan(&some); err != nil {
+		if err := c.table(tx, table); err != nil {
 			return err
 		}
-		if some > 0 {
-			return fmt.Errorf("it is no new ledger, as its %s are not empty: name a new file or database", table.name)
+	}
+	for _, table := range copiedTables {
+		if err := c.compare(tx, table.name); err != nil {
+			return err
 		}
 	}
-	return note(c.ctx, tx, copying, source)
-}
-
-// isWhole refuses a ledger that has a part of a copy.
-func (l *Ledger) isWhole(ctx context.Context) error {
-	begun, err := factOf(ctx, l.writes.DB, copying)
-	if err == nil && begun != "" {
-		err = errors.New("EASEL_LEDGER_URL: a copy into this ledger is not whole: easel ledger copy with the same FROM and TO goes on with it")
+	if err := c.to.addLine(c.ctx, tx, Act{By: by, Action: ActCopy, Became: struct {
+		Rows int64 `json:"rows"`
+	}{c.rows}}); err != nil {
+		return err
 	}
-	return unusable(err)
+	return c.facts(tx)
 }
 
-// factOf is a fact of a ledger, "" where there is none.
+// table copies a table. The journal and the sums are copied like all others, so that no trigger may write them.
+func (c *copier) table(tx *sql.Tx, t copiedTable) error {
+	all, rows := [2]int64{}, int64(0)
+	for n, db := range []querier{c.source, tx} {
+		if err := db.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM `+t.name).Scan(&all[n]); err != nil {
+			return err
+		}
+	}
+	if all[1] > 0 {
+		return fmt.Errorf("it is no new ledger, as its %s are not empty: name a new file or database", t.name)
+	}
+	columns, err := c.columns(tx, t.name)
+	if err != nil {
+		return err
+	}
+	resume, err := c.withoutTriggers(tx, t.name)
+	for last := []any(nil); err == nil; {
+		c.done(t.name, rows, all[0])
+		var some [][]any
+		if some, err = c.after(t, columns, last); err != nil || len(some) == 0 {
+			break
+		}
+		last = nil
+		for _, name := range t.key {
+			last = append(last, some[len(some)-1][slices.Index(columns, name)])
+		}
+		rows += int64(len(some))
+		err = c.put(tx, t.name, columns, some)
+	}
+	for _, statement := range resume {
+		if err == nil {
+			_, err = tx.ExecContext(c.ctx, statement)
+		}
+	}
+	c.rows += rows
+	return err
+}
+
+// columns returns the columns of a table that are not generated.
+func (c *copier) columns(tx *sql.Tx, table string) (names []string, err error) {
+	query := `SELECT name FROM pragma_table_xinfo($1) WHERE hidden = 0 ORDER BY cid`
+	if c.to.IsShared() {
+		query = `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
+	}
+	err = eachRow(c.ctx, tx, func(row []any) { names = append(names, fmt.Sprint(row[0])) }, query, table)
+	return names, err
+}
+
+// after returns the rows of the source after a key, in the order of their keys.
+func (c *copier) after(t copiedTable, columns []string, last []any) (all [][]any, err error) {
+	where, key := "", strings.Join(t.key, ", ")
+	if last != nil {
+		where = ` WHERE (` + key + `) > (` + numbered(1, len(t.key)) + `)`
+	}
+	query := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.name + where + ` ORDER BY ` + key + fmt.Sprint(` LIMIT `, copyBatch)
+	err = eachRow(c.ctx, c.source, func(row []any) { all = append(all, slices.Clone(row)) }, query, last...)
+	return all, err
+}
+
+// numbered returns the names of several arguments of a statement, from a number on.
+func numbered(from, many int) string {
+	names := make([]string, many)
+	for n := range names {
+		names[n] = fmt.Sprint("$", from+n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// put writes rows.
+func (c *copier) put(tx *sql.Tx, table string, columns []string, rows [][]any) error {
+	for some := range slices.Chunk(rows, insertBatch) {
+		var values []string
+		for n := range some {
+			values = append(values, `(`+numbered(1+n*len(columns), len(columns))+`)`)
+		}
+		if _, err := tx.ExecContext(c.ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES `+strings.Join(values, ", "), slices.Concat(some...)...); err != nil { //nolint:gosec // names of the schema only
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutTriggers disables the triggers of a table, and returns the statements that restore them.
+func (c *copier) withoutTriggers(tx *sql.Tx, table string) (resume []string, err error) {
+	if c.to.IsShared() {
+		_, err := tx.ExecContext(c.ctx, `ALTER TABLE `+table+` DISABLE TRIGGER USER`)
+		return []string{`ALTER TABLE ` + table + ` ENABLE TRIGGER USER`}, err
+	}
+	var names []string
+	err = eachRow(c.ctx, tx, func(row []any) {
+		names, resume = append(names, fmt.Sprint(row[0])), append(resume, fmt.Sprint(row[1]))
+	}, `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = $1`, table)
+	for _, name := range names {
+		if err == nil {
+			_, err = tx.ExecContext(c.ctx, `DROP TRIGGER `+name)
+		}
+	}
+	return resume, err
+}
+
+// compare compares each row of a table of both ledgers. The ledgers may return them in different orders.
+func (c *copier) compare(tx *sql.Tx, table string) error {
+	columns, err := c.columns(tx, table)
+	if err != nil {
+		return err
+	}
+	query, sums := `SELECT `+strings.Join(columns, ", ")+` FROM `+table, [2]tableSum{}
+	for n, db := range []querier{c.source, tx} {
+		if err := eachRow(c.ctx, db, sums[n].add, query); err != nil {
+			return err
+		}
+	}
+	if sums[0] != sums[1] {
+		return fmt.Errorf("its %s are not those of FROM (%d and %d rows)", table, sums[1].rows, sums[0].rows)
+	}
+	c.done(table+" compared", sums[0].rows, sums[0].rows)
+	return nil
+}
+
+// tableSum is the sum of the digests of rows, in any order.
+type tableSum struct {
+	rows        int64
+	first, last uint64
+}
+
+func (s *tableSum) add(row []any) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", row))
+	s.rows++
+	s.first += binary.LittleEndian.Uint64(sum[:])
+	s.last += binary.LittleEndian.Uint64(sum[8:])
+}
+
+// facts copies the facts of the source, so that the copy belongs to the same catalog, and marks the copy.
+func (c *copier) facts(tx *sql.Tx) error {
+	var all [][2]any
+	if err := eachRow(c.ctx, c.source, func(row []any) { all = append(all, [2]any{row[0], row[1]}) }, `SELECT name, value FROM facts WHERE name <> $1`, databaseFact); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(c.ctx, `DELETE FROM facts`); err != nil {
+		return err
+	}
+	for _, fact := range all {
+		if err := note(c.ctx, tx, fact[0], fact[1]); err != nil {
+			return err
+		}
+	}
+	_, err := c.to.mark(c.ctx, tx)
+	return err
+}
+
+// factOf returns a fact of a ledger, empty if there is none.
 func factOf(ctx context.Context, db querier, name string) (value string, err error) {
 	err = db.QueryRowContext(ctx, `SELECT value FROM facts WHERE name = $1`, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -219,7 +329,7 @@ func note(ctx context.Context, tx *sql.Tx, name, value any) error {
 	return err
 }
 
-// inTx commits the changes of do, in one transaction without bounds of time and without a turn.
+// inTx commits the changes of do, in one transaction without a timeout.
 func (l *Ledger) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := l.writes.BeginTx(ctx, l.dialect.begin)
 	if err != nil {
@@ -232,19 +342,13 @@ func (l *Ledger) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// read reads rows of the ledger that is copied.
-func (c *copier) read(query string, args ...any) (all [][]any, err error) {
-	err = eachRow(c.ctx, c.source, func(row []any) { all = append(all, slices.Clone(row)) }, query, args...)
-	return all, err
-}
-
-// eachRow reads rows, whose texts are texts in each database.
+// eachRow calls each with the rows of a query. Text is a string in each database.
 func eachRow(ctx context.Context, db querier, each func([]any), query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells more
+	defer func() { _ = rows.Close() }() // rows.Err has the error
 	names, err := rows.Columns()
 	if err != nil {
 		return err
@@ -265,185 +369,4 @@ func eachRow(ctx context.Context, db querier, each func([]any), query string, ar
 		each(row)
 	}
 	return rows.Err()
-}
-
-// table copies what is left of a table.
-func (c *copier) table(t copiedTable) error {
-	columns, err := c.columns(t.name)
-	if err != nil {
-		return err
-	}
-	all, rows := int64(0), int64(0)
-	if err := c.source.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM `+t.name).Scan(&all); err != nil {
-		return err
-	}
-	if err := c.to.writes.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM `+t.name).Scan(&rows); err != nil {
-		return err
-	}
-	last, err := c.position(t)
-	for err == nil {
-		c.done(t.name, rows, all)
-		var some [][]any
-		if some, err = c.after(t, columns, last); err != nil || len(some) == 0 {
-			break
-		}
-		last = nil
-		for _, name := range t.key {
-			last = append(last, some[len(some)-1][slices.Index(columns, name)])
-		}
-		rows += int64(len(some))
-		err = c.to.inTx(c.ctx, func(tx *sql.Tx) error { return c.put(tx, t, columns, some, last) })
-	}
-	c.rows += all
-	return err
-}
-
-// columns are those of a table that hold what was written.
-func (c *copier) columns(table string) (names []string, err error) {
-	query := `SELECT name FROM pragma_table_xinfo($1) WHERE hidden = 0 ORDER BY cid`
-	if c.to.IsShared() {
-		query = `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
-	}
-	err = eachRow(c.ctx, c.to.writes, func(row []any) { names = append(names, fmt.Sprint(row[0])) }, query, table)
-	return names, err
-}
-
-// position is the key of the last row of a table that was copied.
-func (c *copier) position(t copiedTable) (last []any, err error) {
-	text, err := factOf(c.ctx, c.to.writes, copiedTo+" "+t.name)
-	if err != nil || text == "" {
-		return nil, err
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&last); err != nil {
-		return nil, err
-	}
-	for n, value := range last {
-		if number, ok := value.(json.Number); ok {
-			if last[n], err = number.Int64(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return last, nil
-}
-
-// after reads the rows that come next, in the order of the ledger that is copied.
-func (c *copier) after(t copiedTable, columns []string, last []any) ([][]any, error) {
-	where, key := "", strings.Join(t.key, ", ")
-	if last != nil {
-		where = ` WHERE (` + key + `) > (` + numbered(1, len(t.key)) + `)`
-	}
-	return c.read(`SELECT `+strings.Join(columns, ", ")+` FROM `+t.name+where+` ORDER BY `+key+fmt.Sprint(` LIMIT `, copyAtOnce), last...)
-}
-
-// numbered are so many arguments of a statement, from a number on.
-func numbered(from, many int) string {
-	names := make([]string, many)
-	for n := range names {
-		names[n] = fmt.Sprint("$", from+n)
-	}
-	return strings.Join(names, ", ")
-}
-
-// put writes rows, and how far the copy is. The journal is copied, and nothing else writes it meanwhile.
-func (c *copier) put(tx *sql.Tx, t copiedTable, columns []string, rows [][]any, last []any) error {
-	resume, err := c.withoutTriggers(tx, t.name)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(rows, insertAtOnce) {
-		var values []string
-		for n := range some {
-			values = append(values, `(`+numbered(1+n*len(columns), len(columns))+`)`)
-		}
-		if _, err := tx.ExecContext(c.ctx, `INSERT INTO `+t.name+` (`+strings.Join(columns, ", ")+`) VALUES `+strings.Join(values, ", "), slices.Concat(some...)...); err != nil { //nolint:gosec // names of the schema alone
-			return err
-		}
-	}
-	for _, statement := range resume {
-		if _, err := tx.ExecContext(c.ctx, statement); err != nil {
-			return err
-		}
-	}
-	position, err := json.Marshal(last)
-	if err != nil {
-		return err
-	}
-	return note(c.ctx, tx, copiedTo+" "+t.name, string(position))
-}
-
-// withoutTriggers takes the triggers of a table away for a transaction, and gives the statements that bring them back.
-func (c *copier) withoutTriggers(tx *sql.Tx, table string) (resume []string, err error) {
-	if c.to.IsShared() {
-		_, err := tx.ExecContext(c.ctx, `ALTER TABLE `+table+` DISABLE TRIGGER USER`)
-		return []string{`ALTER TABLE ` + table + ` ENABLE TRIGGER USER`}, err
-	}
-	var names []string
-	err = eachRow(c.ctx, tx, func(row []any) {
-		names, resume = append(names, fmt.Sprint(row[0])), append(resume, fmt.Sprint(row[1]))
-	}, `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = $1`, table)
-	for _, name := range names {
-		if err == nil {
-			_, err = tx.ExecContext(c.ctx, `DROP TRIGGER `+name)
-		}
-	}
-	return resume, err
-}
-
-// compare compares each row of both ledgers, whose orders are not the same.
-func (c *copier) compare() error {
-	for _, table := range copiedTables {
-		columns, err := c.columns(table.name)
-		if err != nil {
-			return err
-		}
-		query, sums := `SELECT `+strings.Join(columns, ", ")+` FROM `+table.name, [2]tableSum{}
-		for n, db := range []querier{c.source, c.to.writes} {
-			if err := eachRow(c.ctx, db, sums[n].add, query); err != nil {
-				return err
-			}
-		}
-		if sums[0] != sums[1] {
-			return fmt.Errorf("TO: its %s are not those of FROM (%d and %d rows): FROM was used since the copy began, so copy it into a new file or database", table.name, sums[1].rows, sums[0].rows)
-		}
-		c.done(table.name+" compared", sums[0].rows, sums[0].rows)
-	}
-	return nil
-}
-
-// tableSum is the sum of the digests of rows, in any order.
-type tableSum struct {
-	rows        int64
-	first, last uint64
-}
-
-func (s *tableSum) add(row []any) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", row))
-	s.rows++
-	s.first += binary.LittleEndian.Uint64(sum[:])
-	s.last += binary.LittleEndian.Uint64(sum[8:])
-}
-
-// finish writes the facts of the ledger that was copied into the copy, which then belongs to the same catalog, and marks it.
-func (c *copier) finish(act Act) error {
-	return c.to.inTx(c.ctx, func(tx *sql.Tx) error {
-		if err := c.to.addLine(c.ctx, tx, act); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(c.ctx, `DELETE FROM facts`); err != nil {
-			return err
-		}
-		for _, fact := range c.facts {
-			if fact[0] == databaseFact {
-				continue
-			}
-			if err := note(c.ctx, tx, fact[0], fact[1]); err != nil {
-				return err
-			}
-		}
-		_, err := c.to.mark(c.ctx, tx)
-		return err
-	})
 }

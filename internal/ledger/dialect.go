@@ -3,9 +3,7 @@ package ledger
 import (
 	"database/sql"
 	"database/sql/driver"
-	"embed"
 	"errors"
-	"io/fs"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
-	"github.com/pressly/goose/v3"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	modernc "modernc.org/sqlite"
@@ -21,10 +18,18 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
+// kind is the name of a kind of database, and of the folder of its migrations.
+type kind string
+
+const (
+	postgresKind kind = "postgres"
+	sqliteKind   kind = "sqlite"
+)
+
 // dialect is in what two databases differ.
 type dialect struct {
 	driver string
-	goose  goose.Dialect
+	kind   kind
 	system attribute.KeyValue
 	conns  int
 	words  *strings.Replacer // of the statements
@@ -32,6 +37,9 @@ type dialect struct {
 
 	snapshot *sql.TxOptions // of one that reads the whole book
 	still    *sql.TxOptions // of one that keeps others from writing meanwhile
+
+	hasFacts      string // query that reports whether the database has a ledger
+	migrationLock string // statement that waits for the migration of another replica; empty if there is none
 
 	oneAtATime string        // the statement that lets one transaction at a time go on, until it ends; "" where one has all
 	statements int           // that are kept prepared
@@ -43,13 +51,16 @@ const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_
 
 var postgres = dialect{
 	driver: "pgx",
-	goose:  goose.DialectPostgres,
+	kind:   postgresKind,
 	system: semconv.DBSystemNamePostgreSQL,
 	conns:  16,
 	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
 		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)",
 		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT"),
+	hasFacts:      `SELECT to_regclass('facts') IS NOT NULL`,
+	migrationLock: `SELECT pg_advisory_xact_lock(hashtext('easel schema'))`,
+
 	oneAtATime: `SELECT pg_advisory_xact_lock(hashtext('easel total'))`,
 
 	begin: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
@@ -64,12 +75,14 @@ var postgres = dialect{
 // clock is that of its one process.
 var sqlite = dialect{
 	driver: "sqlite",
-	goose:  goose.DialectSQLite3,
+	kind:   sqliteKind,
 	system: semconv.DBSystemNameSQLite,
 	conns:  1,
 	words: words("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
 		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels",
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000"),
+
+	hasFacts: `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')`,
 
 	statements: maxStatements,
 }
@@ -223,23 +236,4 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.D
 		db.SetConnMaxIdleTime(d.idle)
 	}
 	return db, err
-}
-
-//go:embed migrations/*.sql
-var migrations embed.FS
-
-// migrations changes the schema of a database. The files of other databases have their names.
-func (d dialect) migrations(db *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	others := []string{}
-	for _, other := range []dialect{postgres, sqlite} {
-		if other.goose != d.goose {
-			named, _ := fs.Glob(files, "*."+string(other.goose)+".sql") // it is a pattern
-			others = append(others, named...)
-		}
-	}
-	return goose.NewProvider(d.goose, db, files, append(options, goose.WithDisableGlobalRegistry(true), goose.WithExcludeNames(others))...)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -13,33 +12,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/gate"
 )
-
-// FirstSchema makes the book of the first migration.
-func FirstSchema(t *testing.T, url string) {
-	t.Helper()
-	SchemaOf(t, url, 1)
-}
-
-// SchemaOf makes the book of a migration.
-func SchemaOf(t *testing.T, url string, version int64) {
-	t.Helper()
-	at, err := parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := at.open(at.writing, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	provider, err := at.migrations(db)
-	if err == nil {
-		_, err = provider.UpTo(t.Context(), version)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // Exec sends a statement over the ledger's own connection.
 func (l *Ledger) Exec(t *testing.T, statement string) {
@@ -201,7 +173,7 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 	if at.file != "" {
 		before, after = triggersOf(t, db)
 	}
-	for _, statement := range slices.Concat(before, []string{orders, rollUp(t, at)}, rest, after) {
+	for _, statement := range slices.Concat(before, []string{orders, at.words.Replace(rollUp)}, rest, after) {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatalf("%.200s: %v", statement, err)
 		}
@@ -229,24 +201,11 @@ func triggersOf(t *testing.T, db *sql.DB) (drop, create []string) {
 	return drop, create
 }
 
-// rollUp is the statement of the migration that rolls up what stands in a book.
-func rollUp(t *testing.T, at place) string {
-	t.Helper()
-	text, err := migrations.ReadFile("migrations/00009_rollups." + string(at.goose) + ".sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := "\nINSERT INTO rollups AS r" // of PostgreSQL the last one
-	if at.file != "" {
-		from = "\nINSERT INTO rollups"
-	}
-	_, statement, ok := strings.Cut(string(text), from)
-	statement, _, ends := strings.Cut(statement, ";\n")
-	if !ok || !ends {
-		t.Fatal("there is no such statement")
-	}
-	return from + statement
-}
+// rollUp is a statement that writes the sums of all placed orders.
+const rollUp = `INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+	SELECT period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, owner, caller, model_id, COUNT(*),
+		COUNT(CASE WHEN status IN ({failed}, {refunded}) THEN 1 END), SUM(COALESCE(cost_cents, 0)), SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents)
+	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE state = {placed} GROUP BY 1, 2, 3, 4, 5`
 
 // CopiedTables are the names of the tables that a copy has, with some others, sorted.
 func CopiedTables(others ...string) []string {

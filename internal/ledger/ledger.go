@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/hex"
 	"errors"
@@ -19,9 +18,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 // ResendWindow is the usual one: how long the catalog remembers an idempotency key is not shown.
@@ -90,7 +86,7 @@ type Counts struct {
 func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
 // IsShared reports whether several processes may use the ledger at once.
-func (l *Ledger) IsShared() bool { return l.dialect.goose == goose.DialectPostgres }
+func (l *Ledger) IsShared() bool { return l.dialect.kind == postgresKind }
 
 // Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
 // never the password.
@@ -127,9 +123,6 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	l.writes = at.newPool(db, at.conns, at.statements)
 	l.reads = l.writes
 	if _, err := l.migrate(ctx, at); err != nil {
-		return err
-	}
-	if err := l.isWhole(ctx); err != nil {
 		return err
 	}
 	if err := l.recognize(ctx); err != nil {
@@ -225,47 +218,6 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	return err
-}
-
-// migrate brings the schema up to date. One replica does it at a time, in PostgreSQL over connections without the
-// bounds of the others: to fill an index may take long.
-func (l *Ledger) migrate(ctx context.Context, at place) (changed []*goose.MigrationResult, err error) {
-	db, options := l.writes.DB, []goose.ProviderOption(nil)
-	if at.migrating != "" {
-		unbounded, err := at.open(at.migrating, at.conns, nil)
-		if err != nil {
-			return nil, unusable(err)
-		}
-		defer func() { _ = unbounded.Close() }()                                   // what it has done is done
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300)) // seconds: of several that start, each waits for the one that migrates
-		if err != nil {
-			return nil, err
-		}
-		db, options = unbounded, append(options, goose.WithSessionLocker(locker))
-	}
-	provider, err := at.migrations(db, options...)
-	if err != nil {
-		return nil, unusable(err)
-	}
-	if changed, err = provider.Up(ctx); err != nil {
-		return changed, unusable(err)
-	}
-	_, known, err := provider.GetVersions(ctx)
-	if err != nil {
-		return changed, unusable(err)
-	}
-	return changed, compatible(ctx, db, known)
-}
-
-// compatible refuses a book that a later program has changed so that this one can't read it any more. A
-// migration that the program of the release before can't work with raises the fact.
-func compatible(ctx context.Context, db *sql.DB, known int64) error {
-	needed := int64(0)
-	err := db.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'needed_migration'`).Scan(&needed)
-	if err == nil && needed > known {
-		return fmt.Errorf("EASEL_LEDGER_URL: a later Easel has changed this ledger so that this one can't read it (it needs migration %d, and this one knows %d): install the later one again", needed, known)
-	}
-	return unusable(err)
 }
 
 // belong ties the ledger to a catalog, or refuses one that belongs to another.

@@ -371,3 +371,13 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// own returns the order of a generation.
+func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
+	t.Helper()
+	found, err := l.Own(t.Context(), nil, generation)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v, %v", generation, found, err)
+	}
+	return found[generation]
+}

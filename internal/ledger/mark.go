@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -148,10 +147,6 @@ func changeUnused(ctx context.Context, url string, change func(*Ledger, *sql.Tx)
 
 // timeFact returns a fact that is a time, zero if it is missing.
 func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
-	text, err := factOf(ctx, db, name)
-	if err != nil || text == "" {
-		return time.Time{}, err
-	}
-	number, err := strconv.ParseInt(text, 10, 64)
+	number, err := numberFact(ctx, db, name)
 	return fromMicros(number), err
 }

@@ -38,7 +38,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 			t.Errorf("a step is %q", step)
 		}
 	}
-	if err := rows.Err(); err != nil || sought != 5 {
+	if err := rows.Err(); err != nil || sought != 4 {
 		t.Errorf("%d steps, %v", sought, err)
 	}
 }

@@ -48,13 +48,6 @@ func cureOf(err error) string {
 	return ""
 }
 
-// isTableMissing reports whether a query that names one table failed because the database has no such table. SQLite has
-// only its general code for that.
-func isTableMissing(err error) bool {
-	file, server := (*modernc.Error)(nil), (*pgconn.PgError)(nil)
-	return errors.As(err, &file) && file.Code() == 1 || errors.As(err, &server) && server.Code == "42P01"
-}
-
 func orElse(cure string) string {
 	if cure == "" {
 		return "the database refuses to work as a ledger"

@@ -142,11 +142,11 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 		if err := open(t, url).Close(); err != nil {
 			t.Fatal(err)
 		}
-		change(t, url, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
+		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
 		if err := open(t, url).Close(); err != nil { // the release before works with a later schema
 			t.Fatal(err)
 		}
-		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_migration'")
+		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
 		wantRefusal(t, url, "install the later one again")
 	})
 }

@@ -129,9 +129,6 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	o.Time, o.Age = fromMicros(written), time.Duration(age)*time.Microsecond
 	o.Deleted = o.Deleted && !o.Absence.Lasting
 	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(max(0, failed)), o.CostCents
-	if o.CostCents == nil { // the program of before has written no price
-		o.PriceCents = max(o.PriceCents, o.ReservedCents+o.UnconfirmedCents)
-	}
 	return nil
 }
 

@@ -101,7 +101,6 @@ type verification struct {
 	l        *Ledger
 	budgeted totals // what the orders add up to
 	reported totals // and those that are placed, by caller and model
-	since    int64  // when the journal began
 	differs  func(Difference)
 	looked   func(orders int)
 }
@@ -137,19 +136,15 @@ type journaled struct {
 	placed, failed       int64
 	money                lifecycle.Money
 	held, charge, refund int64 // by its lines
-	lines                int64 // of money
 }
 
 // orders compares each order with its lines.
 func (v *verification) orders() error {
-	if err := v.tx.row(`SELECT CAST(value AS BIGINT) FROM facts WHERE name = 'journal_since'`).Scan(&v.since); err != nil {
-		return err
-	}
 	last := ""
 	for {
 		some, err := collect(v.tx, scanJournaled, `SELECT o.id, o.owner, o.caller, o.model_id, o.order_time, CASE WHEN o.state = {placed} THEN 1 ELSE 0 END, CASE WHEN o.state = {placed} AND o.status IN ({failed}, {refunded}) THEN 1 ELSE 0 END, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents,
 			CAST(COALESCE(SUM(CASE m.kind WHEN {reserve} THEN m.cents WHEN {release} THEN -m.cents END), 0) AS BIGINT),
-			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT), COUNT(CASE WHEN m.kind <> {resolve} THEN 1 END)
+			CAST(COALESCE(SUM(CASE m.kind WHEN {charge} THEN m.cents END), 0) AS BIGINT), CAST(COALESCE(SUM(CASE m.kind WHEN {refund} THEN m.cents END), 0) AS BIGINT)
 			FROM (SELECT id, owner, caller, model_id, order_time, state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents FROM orders WHERE id > $1 ORDER BY id LIMIT $2) AS o
 			LEFT JOIN movements AS m ON m.order_id = o.id
 			GROUP BY o.id, o.owner, o.caller, o.model_id, o.order_time, o.state, o.status, o.reserved_cents, o.cost_cents, o.refunded_cents, o.unconfirmed_cents ORDER BY o.id`, last, verifyAtOnce)
@@ -167,15 +162,12 @@ func (v *verification) orders() error {
 
 func scanJournaled(row scanner, o *journaled) error {
 	return row.Scan(&o.id, &o.owner, &o.caller, &o.model, &o.written, &o.placed, &o.failed, &o.money.ReservedCents, &o.money.CostCents, &o.money.RefundedCents, &o.money.UnconfirmedCents,
-		&o.held, &o.charge, &o.refund, &o.lines)
+		&o.held, &o.charge, &o.refund)
 }
 
-// order compares an order with its lines, and adds it to its windows. One from before the journal has lines once it has
-// moved.
+// order compares an order with its lines, and adds it to its windows.
 func (v *verification) order(o journaled) {
-	if o.lines > 0 || o.written >= v.since {
-		v.compare(o)
-	}
+	v.compare(o)
 	budgeted := amounts{o.placed, 0, o.money.SpentCents(), o.money.ReservedCents, o.money.UnconfirmedCents, o.money.RefundedCents}
 	reported := budgeted
 	reported.Failed, reported.Spent = o.failed, o.cost()
@@ -232,8 +224,7 @@ func (v *verification) budgets() (err error) {
 
 // reports compares what is reported with the orders.
 func (v *verification) reports() error {
-	_, err := v.windows(v.reported, `SELECT owner, period, start_time, caller, model_id, CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(cost_cents) AS BIGINT),
-		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT) FROM rollups GROUP BY owner, period, start_time, caller, model_id`)
+	_, err := v.windows(v.reported, `SELECT owner, period, start_time, caller, model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM rollups`)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -147,64 +146,12 @@ func TestStatesThatCanNotBeAreRefused(t *testing.T) {
 			"orders_settled_money": "UPDATE orders SET settled = 1, reserved_cents = 1 WHERE state = 2",
 			"orders_open_money":    "UPDATE orders SET status = 2 WHERE state = 1",
 			"orders_status":        "UPDATE orders SET status = 6 WHERE state = 2",
-			"orders_truths":        "UPDATE orders SET second = 2",
+			"orders_truths":        "UPDATE orders SET held = 2",
 			"budgets_period":       "UPDATE budgets SET period = 'year' WHERE period = 'day'",
 		} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), constraint) {
 				t.Errorf("%s: %v", statement, err)
 			}
-		}
-	})
-}
-
-// The program of the release before has no journal, and writes to a book that has one.
-func TestTheProgramOfBeforeMovesMoneyInABookWithAJournal(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		ledger.FirstSchema(t, url)
-		for n, rest := range []string{
-			`%s, 1, 1, 2, 'g1', 11, NULL, 1, 0, 0`, // placed
-			`%s, 1, 1, 2, 'g2', 0, 9, 4, 0, 1`,     // settled
-			`%s, 0, 0, 1, NULL, 11, NULL, 0, 0, 0`, // unknown
-		} {
-			oldOrder(t, url, fmt.Sprint("ord_", n), "studio", fmt.Sprint("k", n), fmt.Sprintf(rest, fmt.Sprint(1_790_000_000_000_000+n)))
-		}
-		for period, start := range map[string]string{"day": "1789948800000000", "month": "1788220800000000"} {
-			change(t, url, `INSERT INTO budgets (owner, period, start_time, orders, spent_cents, reserved_cents) VALUES ('studio', '`+period+`', `+start+`, 2, 9, 22)`)
-		}
-		l := open(t, url)
-		if looked, differences := verify(t, url); len(differences) > 0 || looked.Orders != 3 {
-			t.Errorf("taken over: %+v: %s", looked, strings.Join(differences, "\n"))
-		}
-		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
-		// What the program of before does where an order is refused.
-		l.Exec(t, `UPDATE orders SET reserved_cents = 0, cost_cents = NULL, refunded_cents = 0, unconfirmed_cents = 0, state = 3, claimed_until = 0, inputs = NULL WHERE id = 'ord_2'`)
-		l.Exec(t, `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
-			VALUES ('studio', 'day', 1789948800000000, 0, -11, 0, 0, 0), ('studio', 'month', 1788220800000000, 0, -11, 0, 0, 0)
-			ON CONFLICT (owner, period, start_time) DO UPDATE SET reserved_cents = budgets.reserved_cents + excluded.reserved_cents`)
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Errorf("moved: %s", strings.Join(differences, "\n"))
-		}
-		// And where it places one, and sees its end.
-		oldOrder(t, url, "ord_3", "studio", "k3", `1790000000000003, 0, 0, 1, NULL, 5, NULL, 0, 0, 0`)
-		for _, statement := range []string{
-			`INSERT INTO budgets (owner, period, start_time, orders, reserved_cents) VALUES ('studio', 'day', 1789948800000000, 1, 5), ('studio', 'month', 1788220800000000, 1, 5)
-				ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents`,
-			`UPDATE orders SET state = 2, generation_id = 'g3', placed_time = 1, claimed_until = 0, inputs = NULL WHERE id = 'ord_3'`,
-			`UPDATE orders SET status = 5, reserved_cents = 0, cost_cents = 5, refunded_cents = 5, settled = 1 WHERE id = 'ord_3'`,
-			`UPDATE budgets SET reserved_cents = reserved_cents - 5, refunded_cents = refunded_cents + 5 WHERE owner = 'studio'`,
-		} {
-			l.Exec(t, statement)
-		}
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Errorf("placed: %s", strings.Join(differences, "\n"))
-		}
-		used, err := l.Usage(t.Context(), ledger.UsageQuery{Start: time.Unix(0, 0), End: time.Now(), Most: 1})
-		if err != nil || len(used) != 1 || used[0].Orders != 3 || used[0].Failed != 1 || used[0].CostCents != 23 || used[0].RefundedCents != 5 {
-			t.Errorf("the usage is %+v, %v", used, err)
-		}
-		lines, err := l.Movements(t.Context(), "ord_0")
-		if err != nil || len(lines) != 3 || lines[0].Actor != "before the journal" || lines[0].Cents != 11 || lines[1].Actor != "" {
-			t.Errorf("the lines of an order of before: %+v, %v", lines, err)
 		}
 	})
 }

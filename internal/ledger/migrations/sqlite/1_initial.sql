@@ -1,0 +1,315 @@
+CREATE TABLE facts (
+  name  TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+);
+-- The oldest schema that a program must know to use this ledger.
+INSERT INTO facts (name, value) VALUES ('needed_schema', '1');
+
+-- held_cents are the cents that the order holds in budgets: its reservation, or its unconfirmed cents beyond the charge.
+CREATE TABLE orders (
+  id              TEXT PRIMARY KEY,
+  -- Scope of the idempotency key: the owner behind a shared API key, otherwise the SHA-256 of the forwarded API key.
+  namespace       TEXT NOT NULL,
+  owner           TEXT NOT NULL,
+  caller          TEXT NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  upstream_key    TEXT NOT NULL,
+  -- SHA-256 of the API key of the first attempt, in hex.
+  api_key         TEXT NOT NULL,
+  model_id        TEXT NOT NULL,
+  -- SHA-256 of the model and the values of the inputs, in hex.
+  digest          TEXT NOT NULL,
+  -- SHA-256 of the bytes of the inputs, in hex.
+  inputs_digest   TEXT NOT NULL DEFAULT '',
+  -- Bytes for the catalog, until the order has an outcome.
+  inputs          TEXT,
+  state           INTEGER NOT NULL,
+  claims          INTEGER NOT NULL,
+  -- All times are microseconds since 1970, by the clock of this database.
+  claimed_until   BIGINT NOT NULL,
+  order_time      BIGINT NOT NULL,
+  retry_time      BIGINT NOT NULL,
+  -- Reason why the order has no outcome yet.
+  problem         TEXT NOT NULL DEFAULT '',
+  -- 1: the order was open when the ledger was copied or restored. Only its caller or an operator continues it.
+  held            INTEGER NOT NULL DEFAULT 0,
+  -- 1: an operator has decided the outcome.
+  resolved        INTEGER NOT NULL DEFAULT 0,
+  generation_id   TEXT,
+  -- Time when the generation was recorded; 0 if there is none.
+  placed_time     BIGINT NOT NULL DEFAULT 0,
+  price_cents       BIGINT NOT NULL DEFAULT 0,
+  -- Cents that the budgets reserve until the charge is known.
+  reserved_cents    BIGINT NOT NULL,
+  cost_cents        BIGINT,
+  refunded_cents    BIGINT NOT NULL DEFAULT 0,
+  unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
+  -- Actor of the latest movement of money; empty for Easel.
+  moved_by          TEXT NOT NULL DEFAULT '',
+  -- Latest state of the generation, and its record as JSON.
+  status          INTEGER NOT NULL DEFAULT 0,
+  record          TEXT,
+  observed_time   BIGINT NOT NULL DEFAULT 0,
+  -- Time when the generation was first seen failed; 0 if it was not, -1 if it was only seen refunded.
+  failed_time     BIGINT NOT NULL DEFAULT 0,
+  settled         INTEGER NOT NULL DEFAULT 0,
+  -- 1: the charge was read in a terminal record.
+  charge_final    INTEGER NOT NULL DEFAULT 0,
+  -- 1: a refund was seen, also after a success.
+  refunded        INTEGER NOT NULL DEFAULT 0,
+  deleted         INTEGER NOT NULL DEFAULT 0,
+  -- 1: only reads reported the deletion. The next read that finds the generation clears it.
+  gone            INTEGER NOT NULL DEFAULT 0,
+  -- Time of the first read that did not find the generation; 0 if the latest read has found it.
+  absent_time     BIGINT NOT NULL DEFAULT 0,
+  -- 1: labels and record were erased, and are not written again.
+  erased          INTEGER NOT NULL DEFAULT 0,
+  held_cents      BIGINT GENERATED ALWAYS AS (reserved_cents + MAX(0, unconfirmed_cents - COALESCE(cost_cents, 0))),
+  CONSTRAINT orders_state CHECK (state IN (1, 2, 3)),
+  CONSTRAINT orders_placed CHECK ((state = 2) = (generation_id IS NOT NULL)),
+  CONSTRAINT orders_claims CHECK (claims >= 0),
+  CONSTRAINT orders_inputs CHECK (inputs IS NULL OR state = 1),
+  CONSTRAINT orders_money CHECK (price_cents >= 0 AND reserved_cents >= 0 AND unconfirmed_cents >= 0 AND COALESCE(cost_cents, 0) >= 0),
+  CONSTRAINT orders_refund CHECK (refunded_cents BETWEEN 0 AND COALESCE(cost_cents, 0)),
+  CONSTRAINT orders_refused_money CHECK (state <> 3 OR reserved_cents = 0 AND unconfirmed_cents = 0 AND cost_cents IS NULL),
+  CONSTRAINT orders_settled_money CHECK (settled = 0 OR reserved_cents = 0),
+  CONSTRAINT orders_open_money CHECK (state <> 1 OR cost_cents IS NULL AND settled = 0 AND status = 0),
+  CONSTRAINT orders_status CHECK (status BETWEEN 0 AND 5),
+  CONSTRAINT orders_truths CHECK (held IN (0, 1) AND resolved IN (0, 1) AND settled IN (0, 1) AND charge_final IN (0, 1) AND refunded IN (0, 1)
+    AND deleted IN (0, 1) AND gone IN (0, 1) AND erased IN (0, 1))
+);
+-- A caller uses an idempotency key once, in any team.
+CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
+CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
+-- Forwarded API keys of one account see the same generations, and each has its own orders. Behind a shared API key, a
+-- generation has one order.
+CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace);
+CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key;
+-- No index has a time that changes while a generation is only observed, so that PostgreSQL updates its row in place.
+CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
+CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
+CREATE INDEX orders_time ON orders (order_time, id);
+CREATE INDEX orders_owner ON orders (owner, order_time, id);
+CREATE INDEX orders_owner_unsettled ON orders (owner, order_time, id) WHERE state = 2 AND settled = 0;
+CREATE INDEX orders_model ON orders (owner, model_id, order_time, id);
+CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
+CREATE INDEX orders_deleted ON orders (owner, order_time, id) WHERE state = 2 AND deleted = 1;
+CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
+CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
+
+-- The columns order_owner and label_time repeat those of the order, so that a page of a label reads one index.
+CREATE TABLE labels (
+  order_id    TEXT NOT NULL REFERENCES orders (id),
+  name        TEXT NOT NULL,
+  value       TEXT NOT NULL,
+  order_owner TEXT NOT NULL,
+  label_time  BIGINT NOT NULL,
+  PRIMARY KEY (order_id, name)
+);
+CREATE INDEX labels_owner ON labels (order_owner, name, value, label_time, order_id);
+CREATE INDEX labels_time ON labels (name, value, label_time, order_id);
+
+-- The journal of money. Lines are only ever added. The triggers of orders write it, so that no program moves money without
+-- a line.
+CREATE TABLE movements (
+  order_id  TEXT NOT NULL,
+  number    BIGINT NOT NULL,
+  -- 1 reserve, 2 charge, 3 refund, 4 release, 5 resolve: the decision of an operator.
+  kind      INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
+  -- A negative charge or refund reverses one, after the decision of an operator.
+  cents     BIGINT NOT NULL CHECK (kind = 5 AND cents = 0 OR kind IN (1, 4) AND cents > 0 OR kind IN (2, 3) AND cents <> 0),
+  move_time BIGINT NOT NULL,
+  -- Empty for Easel, which records the states of the catalog.
+  actor     TEXT NOT NULL CHECK (kind <> 5 OR actor <> ''),
+  PRIMARY KEY (order_id, number)
+) WITHOUT ROWID;
+
+CREATE TABLE budgets (
+  owner             TEXT NOT NULL,
+  period            TEXT NOT NULL,
+  start_time        BIGINT NOT NULL,
+  -- Number of orders with a generation.
+  orders            BIGINT NOT NULL DEFAULT 0,
+  spent_cents       BIGINT NOT NULL DEFAULT 0,
+  reserved_cents    BIGINT NOT NULL DEFAULT 0,
+  -- Part of spent_cents that no charge confirms.
+  unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
+  refunded_cents    BIGINT NOT NULL DEFAULT 0,
+  -- The largest threshold with an event, in percent of the limit.
+  told_percent      BIGINT NOT NULL DEFAULT 0,
+  PRIMARY KEY (owner, period, start_time),
+  CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
+);
+CREATE INDEX budgets_time ON budgets (period, start_time);
+
+-- Sums of placed orders by day and month (UTC), so that a report reads no orders. The triggers of orders write them.
+-- The collation is the order of the pages of a report.
+CREATE TABLE rollups (
+  period     TEXT NOT NULL CHECK (period IN ('day', 'month')),
+  start_time BIGINT NOT NULL,
+  owner      TEXT NOT NULL,
+  caller     TEXT NOT NULL,
+  model_id   TEXT NOT NULL,
+  orders     BIGINT NOT NULL,
+  -- Number of failed orders, including refunded ones.
+  failed     BIGINT NOT NULL,
+  cost_cents        BIGINT NOT NULL,
+  refunded_cents    BIGINT NOT NULL,
+  reserved_cents    BIGINT NOT NULL,
+  unconfirmed_cents BIGINT NOT NULL,
+  PRIMARY KEY (period, owner, start_time, caller, model_id)
+) WITHOUT ROWID;
+CREATE INDEX rollups_time ON rollups (period, start_time);
+
+-- Events for owners. A row is written in the transaction of the change that it reports.
+CREATE TABLE events (
+  id         TEXT PRIMARY KEY,
+  owner      TEXT NOT NULL,
+  type       TEXT NOT NULL,
+  -- The generation or the budget. Events of one subject are delivered in the order of their positions.
+  subject    TEXT NOT NULL,
+  position   BIGINT NOT NULL,
+  -- Threshold of a budget; otherwise 0.
+  percent    BIGINT NOT NULL,
+  data       TEXT NOT NULL,
+  state      INTEGER NOT NULL DEFAULT 0,
+  attempts   BIGINT NOT NULL DEFAULT 0,
+  problem    TEXT NOT NULL DEFAULT '',
+  event_time BIGINT NOT NULL,
+  -- Time from which the event is due, and time of the next attempt.
+  begin_time BIGINT NOT NULL,
+  next_time  BIGINT NOT NULL,
+  CONSTRAINT events_state CHECK (state IN (0, 1, 2)),
+  CONSTRAINT events_percent CHECK (percent IN (0, 80, 100)),
+  CONSTRAINT events_attempts CHECK (attempts >= 0)
+);
+CREATE INDEX events_subject ON events (owner, subject, position);
+CREATE INDEX events_owner ON events (owner, event_time);
+CREATE INDEX events_unsent ON events (owner) WHERE state <> 1;
+CREATE INDEX events_next ON events (owner, next_time, event_time, id) WHERE state = 0;
+CREATE INDEX events_waiting ON events (begin_time) WHERE state = 0;
+CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
+
+-- Copies of results, which outlive those of the catalog. A row is written with the terminal state of the generation.
+CREATE TABLE contents (
+  generation_id TEXT PRIMARY KEY,
+  owner         TEXT NOT NULL,
+  -- 0: to be copied; 1: copied; 2: copying failed; 3: to be deleted.
+  state         INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 3),
+  -- Number of attempts to copy, and end of the lease of the latest one.
+  claims        BIGINT NOT NULL DEFAULT 0,
+  claimed_until BIGINT NOT NULL DEFAULT 0,
+  begin_time    BIGINT NOT NULL,
+  next_time     BIGINT NOT NULL,
+  problem       TEXT NOT NULL DEFAULT '',
+  -- Name of the copy in the store, size, SHA-256 in hex, checksums of its blocks, media type, ETag.
+  object        TEXT NOT NULL DEFAULT '',
+  size_bytes    BIGINT NOT NULL DEFAULT 0 CHECK (size_bytes >= 0),
+  sha256        TEXT NOT NULL DEFAULT '',
+  blocks        TEXT NOT NULL DEFAULT '',
+  content_type  TEXT NOT NULL DEFAULT '',
+  etag          TEXT NOT NULL DEFAULT '',
+  copied_time   BIGINT NOT NULL DEFAULT 0,
+  CHECK (state <> 1 OR object <> '' AND sha256 <> '' AND copied_time > 0)
+);
+CREATE INDEX contents_waiting ON contents (owner, next_time) WHERE state = 0;
+CREATE INDEX contents_failed ON contents (owner, begin_time) WHERE state = 2;
+CREATE INDEX contents_object ON contents (object) WHERE object <> '';
+CREATE INDEX contents_doomed ON contents (next_time) WHERE state = 3;
+
+-- Changes by operators. Lines are only ever added.
+CREATE TABLE audit (
+  audit_time BIGINT NOT NULL,
+  id         TEXT NOT NULL,
+  actor      TEXT NOT NULL CHECK (actor <> ''),
+  -- An address, a file or a host.
+  origin     TEXT NOT NULL,
+  action     TEXT NOT NULL CHECK (action <> ''),
+  subject    TEXT NOT NULL,
+  -- JSON documents, or empty.
+  was        TEXT NOT NULL,
+  became     TEXT NOT NULL,
+  PRIMARY KEY (audit_time, id)
+) WITHOUT ROWID;
+
+-- Work that one process does for all.
+CREATE TABLE duties (
+  name          TEXT PRIMARY KEY,
+  holder        TEXT NOT NULL,
+  claimed_until BIGINT NOT NULL
+);
+
+-- Replicas that poll the catalog. They divide the rate of polls.
+CREATE TABLE replicas (
+  id        TEXT PRIMARY KEY,
+  seen_time BIGINT NOT NULL
+);
+
+CREATE TRIGGER orders_written AFTER INSERT ON orders BEGIN
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 1, NEW.held_cents, easel_now(), NEW.moved_by
+  WHERE NEW.held_cents > 0;
+END;
+CREATE TRIGGER orders_moved AFTER UPDATE OF reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders
+WHEN OLD.held_cents <> NEW.held_cents OR OLD.cost_cents IS NOT NEW.cost_cents OR OLD.refunded_cents <> NEW.refunded_cents BEGIN
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 1, NEW.held_cents - OLD.held_cents, easel_now(), NEW.moved_by
+  WHERE NEW.held_cents - OLD.held_cents > 0;
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 2, COALESCE(NEW.cost_cents, 0) - COALESCE(OLD.cost_cents, 0), easel_now(), NEW.moved_by
+  WHERE COALESCE(NEW.cost_cents, 0) - COALESCE(OLD.cost_cents, 0) <> 0;
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 3, NEW.refunded_cents - OLD.refunded_cents, easel_now(), NEW.moved_by
+  WHERE NEW.refunded_cents - OLD.refunded_cents <> 0;
+  INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
+  SELECT NEW.id, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = NEW.id), 4, OLD.held_cents - NEW.held_cents, easel_now(), NEW.moved_by
+  WHERE OLD.held_cents - NEW.held_cents > 0;
+END;
+
+CREATE TRIGGER movements_unchanged BEFORE UPDATE ON movements BEGIN
+  SELECT RAISE(ABORT, 'movements are only ever added');
+END;
+CREATE TRIGGER movements_kept BEFORE DELETE ON movements BEGIN
+  SELECT RAISE(ABORT, 'movements are only ever added');
+END;
+
+CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN
+  SELECT RAISE(ABORT, 'lines of the audit are only ever added');
+END;
+CREATE TRIGGER audit_kept BEFORE DELETE ON audit BEGIN
+  SELECT RAISE(ABORT, 'lines of the audit are only ever added');
+END;
+-- INSERT OR REPLACE deletes without the trigger above.
+CREATE TRIGGER audit_not_replaced BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE audit_time = NEW.audit_time AND id = NEW.id) BEGIN
+  SELECT RAISE(ABORT, 'lines of the audit are only ever added');
+END;
+
+CREATE TRIGGER orders_refunded AFTER UPDATE OF status ON orders WHEN NEW.status = 5 AND NEW.failed_time = 0 BEGIN
+  UPDATE orders SET failed_time = -1 WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER orders_rolled_in AFTER INSERT ON orders WHEN NEW.state = 2 BEGIN
+  INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+  SELECT period, start_time, NEW.owner, NEW.caller, NEW.model_id, 1, NEW.status IN (3, 5), COALESCE(NEW.cost_cents, 0), NEW.refunded_cents, NEW.reserved_cents, NEW.unconfirmed_cents
+  FROM (SELECT 'day' AS period, NEW.order_time / 86400000000 * 86400000000 AS start_time
+    UNION ALL SELECT 'month', CAST(strftime('%s', NEW.order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000) AS periods WHERE TRUE
+  ON CONFLICT (period, owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
+    cost_cents = cost_cents + excluded.cost_cents, refunded_cents = refunded_cents + excluded.refunded_cents,
+    reserved_cents = reserved_cents + excluded.reserved_cents, unconfirmed_cents = unconfirmed_cents + excluded.unconfirmed_cents;
+END;
+CREATE TRIGGER orders_rolled AFTER UPDATE OF state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders
+WHEN (OLD.state = 2 OR NEW.state = 2) AND (OLD.state <> NEW.state OR (OLD.status IN (3, 5)) <> (NEW.status IN (3, 5)) OR OLD.reserved_cents <> NEW.reserved_cents
+  OR OLD.cost_cents IS NOT NEW.cost_cents OR OLD.refunded_cents <> NEW.refunded_cents OR OLD.unconfirmed_cents <> NEW.unconfirmed_cents) BEGIN
+  INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+  SELECT period, start_time, NEW.owner, NEW.caller, NEW.model_id, (NEW.state = 2) - (OLD.state = 2),
+    (NEW.state = 2) * (NEW.status IN (3, 5)) - (OLD.state = 2) * (OLD.status IN (3, 5)),
+    (NEW.state = 2) * COALESCE(NEW.cost_cents, 0) - (OLD.state = 2) * COALESCE(OLD.cost_cents, 0),
+    (NEW.state = 2) * NEW.refunded_cents - (OLD.state = 2) * OLD.refunded_cents,
+    (NEW.state = 2) * NEW.reserved_cents - (OLD.state = 2) * OLD.reserved_cents,
+    (NEW.state = 2) * NEW.unconfirmed_cents - (OLD.state = 2) * OLD.unconfirmed_cents
+  FROM (SELECT 'day' AS period, NEW.order_time / 86400000000 * 86400000000 AS start_time
+    UNION ALL SELECT 'month', CAST(strftime('%s', NEW.order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000) AS periods WHERE TRUE
+  ON CONFLICT (period, owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
+    cost_cents = cost_cents + excluded.cost_cents, refunded_cents = refunded_cents + excluded.refunded_cents,
+    reserved_cents = reserved_cents + excluded.reserved_cents, unconfirmed_cents = unconfirmed_cents + excluded.unconfirmed_cents;
+END;
