@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import io
 import logging
+import socketserver
 import threading
 import time
 import unittest
@@ -1043,6 +1044,13 @@ class ErrorTest(unittest.TestCase):
         self.assertEqual((("model_id", "unknown"),), easel.Error("it", details=[field]).field_violations)
 
 
+class OldServer(socketserver.StreamRequestHandler):
+    """A server of HTTP/1.1."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
 class ConnectionTest(unittest.TestCase):
     def test_an_address_says_the_target_and_whether_the_way_is_encrypted(self) -> None:
         for address, target, encrypted in (
@@ -1072,6 +1080,23 @@ class ConnectionTest(unittest.TestCase):
             with self.subTest(address), self.assertRaisesRegex(ValueError, "the address must be host:port") as caught:
                 easel.Client(address)
             self.assertNotIn("secret", str(caught.exception))
+
+    def test_a_port_of_another_protocol_is_named_with_a_remedy(self) -> None:
+        plain = grpc.server(futures.ThreadPoolExecutor(1))
+        self.addCleanup(plain.stop, None)
+        port = plain.add_insecure_port("127.0.0.1:0")
+        plain.start()
+        web = socketserver.TCPServer(("127.0.0.1", 0), OldServer)
+        self.addCleanup(web.server_close)
+        self.addCleanup(web.shutdown)
+        threading.Thread(target=web.serve_forever).start()
+        for address, message in (
+            (f"https://127.0.0.1:{port}", "server does not speak TLS; use http:// in the address"),
+            (f"127.0.0.1:{web.server_address[1]}", "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel"),
+        ):
+            with self.subTest(message), easel.Client(address) as client, self.assertRaises(easel.Unavailable) as caught:
+                client.account(attempts=1)
+            self.assertEqual("UNAVAILABLE: " + message, str(caught.exception))
 
     def test_an_api_key_goes_to_another_host_in_the_clear_only_where_that_is_allowed(self) -> None:
         with self.assertRaisesRegex(ValueError, "not sent to easel.example in the clear") as caught:

@@ -140,8 +140,10 @@ const classes: Record<string, typeof EaselError> = {
 export function errorOf(cause: ConnectError, about: About): EaselError {
   const code = Code[cause.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { cause });
+  const noTLS = cause.rawMessage.includes("wrong version number"); // of OpenSSL, for bytes that are no TLS
+  const message = noTLS ? "server does not speak TLS; use http:// in the address" : cause.rawMessage;
   const row = errorTable.reasons[reason] ?? errorTable.codes[code] ?? { class: "Unavailable", again: "if_told" };
-  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${cause.rawMessage}`, { code, cause, ...about });
+  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${message}`, { code, cause, ...about });
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 

@@ -148,6 +148,14 @@ function crc32c(data: Uint8Array): number {
   return ~crc >>> 0;
 }
 
+test("a port without TLS is named with a remedy", { timeout: 20_000 }, async (t) => {
+  const server = http2.createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.after(() => server.close());
+  const easel = new Easel({ address: `https://127.0.0.1:${(server.address() as net.AddressInfo).port}`, apiKey: "" });
+  await assert.rejects(easel.account({ attempts: 1 }), /server does not speak TLS; use http:\/\/ in the address$/);
+});
+
 test("calls go on after a connection was lost while a ping was on its way", { timeout: 20_000 }, async (t) => {
   const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => ({ generation: { costCents: 5n } }) });
   const server = http2.createServer(connectNodeAdapter({ routes }));

@@ -167,13 +167,22 @@ class Damaged(Error):
 _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
+def _plain(text: str) -> str:
+    """Returns the message of a status, and a message with a remedy if the port speaks another protocol than the client."""
+    if "WRONG_VERSION_NUMBER" in text:
+        return "server does not speak TLS; use http:// in the address"
+    if "http1.x server" in text:
+        return "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel"
+    return text
+
+
 def of(error: BaseException) -> Error:
     """Gives an error of gRPC its class."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
     if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
-        code, text = error.code(), error.details() or ""
+        code, text = error.code(), _plain(error.details() or "")
     found = Error(text, code=code, details=_details(error))
     row = REASONS.get(found.reason) or CODES[code.name]
     made = _CLASSES[row["class"]](f"{found.reason or code.name}: {text}", code=code, details=found.details)
