@@ -30,6 +30,6 @@ func (a *availability) record(err error) {
 	}
 	since := a.since.Load()
 	if err == nil && since != 0 && now-a.latest.Load() >= int64(calm) && a.since.CompareAndSwap(since, 0) {
-		a.logger.Info("ledger available", "after", time.Duration(now-since).Round(time.Second))
+		a.logger.Info("ledger available", "after", time.Duration(now-since).Round(time.Second).String())
 	}
 }

@@ -44,6 +44,9 @@ func TestADatabaseOutageIsOneLineOfLog(t *testing.T) {
 		if got := f.troubles()[len(before[n]):]; !slices.Equal(got, []string{"ledger unavailable"}) || f.logs("ledger available") != 1 {
 			t.Errorf("an outage is logged as %q, and its end %d times", got, f.logs("ledger available"))
 		}
+		if !strings.Contains(f.served.Stderr.String(), `"msg":"ledger available","after":"`) {
+			t.Error("the line of the recovery has no duration with a unit")
+		}
 	}
 }
 
