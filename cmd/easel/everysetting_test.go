@@ -79,17 +79,14 @@ func fetch(t *testing.T, url string) (status int, text string) {
 func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
-	db, packages := filepath.Join(t.TempDir(), "catalog.db"), t.TempDir()
-	if err := os.WriteFile(filepath.Join(packages, "easel-grpc-0.1.0.jar"), []byte("a jar"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	db := filepath.Join(t.TempDir(), "catalog.db")
 	settings := map[string]string{
 		"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_BALANCE": "3.00", "EASEL_SANDBOX_DAILY_CAP": "2c", "EASEL_SANDBOX_DB": db, "EASEL_SANDBOX_ADMIN": "true",
 		"EASEL_SANDBOX_SPEED": "100", "EASEL_SANDBOX_FAILURE_RATE": "1", "EASEL_SANDBOX_DIALECT": "keyed",
 	}
 	box, catalog := startSandbox(t, settings)
-	served, addr, rest := startServe(t, map[string]string{
-		"EASEL_UPSTREAM_URL": catalog, "EASEL_LOG_FORMAT": "text", "EASEL_PACKAGES_DIR": packages, "EASEL_REFUND_WINDOW": "100ms",
+	served, addr, _ := startServe(t, map[string]string{
+		"EASEL_UPSTREAM_URL": catalog, "EASEL_LOG_FORMAT": "text", "EASEL_REFUND_WINDOW": "100ms",
 		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100",
 	})
 	call := func(exit int, want string, args ...string) {
@@ -104,9 +101,6 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, "list", "-q").stdout)
 	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default would take ten
-	if code, text := fetch(t, "http://"+rest+"/packages/easel-grpc-0.1.0.jar"); code != http.StatusOK || text != "a jar" {
-		t.Errorf("the package is answered with %d, %s", code, text)
-	}
 	if !strings.Contains(served.stderr.String(), "msg=listening") {
 		t.Errorf("the log is no text:\n%s", served.stderr)
 	}

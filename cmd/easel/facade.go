@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -275,10 +274,8 @@ func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
 // rest makes what the HTTP listener serves.
 func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.Local) (http.Handler, error) {
 	return func(front *server.Server, local *server.Local) (http.Handler, error) {
-		pages := page.Handlers(front.GRPCAddr())
-		maps.Copy(pages, page.Packages(c.PackagesDir))
 		return rest.New(rest.Config{
-			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: pages,
+			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
 			Addr: front.HTTPAddr(), AllowedHosts: c.HTTPAllowedHosts,
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -54,7 +53,6 @@ type listenFlags struct {
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
-	PackagesDir      string   `group:"listen" env:"EASEL_PACKAGES_DIR" placeholder:"DIR" help:"Directory of the clients' packages, which /packages of the HTTP address hands out."`
 }
 
 // tuningFlags are what seldom needs a change.
@@ -150,10 +148,6 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) hostFaults(list *cli.FaultList) {
-	if f.PackagesDir != "" {
-		info, err := os.Stat(f.PackagesDir)
-		list.Require(err == nil && info.IsDir(), fmt.Sprintf("EASEL_PACKAGES_DIR: %q is no directory", f.PackagesDir))
-	}
 	if f.PublicURL != "" {
 		u, err := url.Parse(f.PublicURL)
 		list.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.RawQuery == "" && u.Fragment == "",

@@ -2,10 +2,7 @@ package rest
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,14 +12,7 @@ import (
 )
 
 func TestSeveralRangesOfAPageGetTheWholePage(t *testing.T) {
-	directory := t.TempDir()
-	if err := os.WriteFile(filepath.Join(directory, "easel.jar"), fileBytes(1<<16), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := serve(t, servertest.NewStudio(), func(_ *server.Config, form *Config) {
-		form.Pages = page.Handlers("")
-		maps.Copy(form.Pages, page.Packages(directory))
-	})
+	s := serve(t, servertest.NewStudio(), func(_ *server.Config, form *Config) { form.Pages = page.Handlers("") })
 	var many strings.Builder
 	for n := range 3000 {
 		fmt.Fprintf(&many, ",%d-%d", 2*n, 2*n)
@@ -30,7 +20,7 @@ func TestSeveralRangesOfAPageGetTheWholePage(t *testing.T) {
 	get := func(path string, header ...string) (*http.Response, string) {
 		return servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", append(header, "Authorization: ")...))
 	}
-	for _, path := range []string{"/", "/page/page.js", "/page/scalar.js", "/openapi.json", "/packages", "/packages/easel.jar"} {
+	for _, path := range []string{"/", "/page/page.js", "/page/scalar.js", "/openapi.json"} {
 		_, whole := get(path)
 		for _, ranges := range []string{"bytes=0-1,3-4", "bytes=0-,0-", "bytes=" + many.String()[1:]} {
 			if answer, text := get(path, "Range: "+ranges); answer.StatusCode != http.StatusOK || text != whole {
@@ -38,11 +28,11 @@ func TestSeveralRangesOfAPageGetTheWholePage(t *testing.T) {
 			}
 		}
 	}
-	_, whole := get("/packages/easel.jar")
-	if answer, text := get("/packages/easel.jar", "Range: bytes=7-9"); answer.StatusCode != http.StatusPartialContent || text != whole[7:10] {
+	_, whole := get("/page/page.js")
+	if answer, text := get("/page/page.js", "Range: bytes=7-9"); answer.StatusCode != http.StatusPartialContent || text != whole[7:10] {
 		t.Errorf("one range: %s, %d bytes", answer.Status, len(text))
 	}
-	if answer, _ := get("/packages/easel.jar", "Range: bytes=99999-"); answer.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+	if answer, _ := get("/page/page.js", "Range: bytes=99999-"); answer.StatusCode != http.StatusRequestedRangeNotSatisfiable {
 		t.Errorf("a range past the end: %s", answer.Status)
 	}
 }

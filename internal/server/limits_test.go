@@ -136,7 +136,7 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"pages and packages over HTTP that have not left: to one address; all", fmt.Sprintf("%d; %s; a sixteenth more for addresses that have fewer than 2", server.AddressCalls, number(server.PublicCalls)),
+			"pages over HTTP that have not left: to one address; all", fmt.Sprintf("%d; %s; a sixteenth more for addresses that have fewer than 2", server.AddressCalls, number(server.PublicCalls)),
 			"429 `OVERLOADED` at once",
 			[]string{"TestAnswersOverHTTPThatNobodyReadsAreCountedByTheirAddress"},
 			nil,
@@ -153,7 +153,7 @@ func limits() []limit {
 			nil,
 		},
 		{
-			"memory of pages and packages", memory(server.PagePlaces, server.PageBytes), "there are no more",
+			"memory of pages", memory(server.PagePlaces, server.PageBytes), "there are no more",
 			[]string{"TestWhatIsHeldCostsNoMoreThanItsPrice"},
 			nil,
 		},

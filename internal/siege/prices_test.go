@@ -113,7 +113,7 @@ func TestWhatIsHeldCostsNoMoreThanItsPrice(t *testing.T) { // D4
 		connections = "the connections to the gRPC or to the HTTP address"
 		calls       = "calls and health checks without a credential"
 		refusals    = "refusals over HTTP, and of calls that wait for a proof, beside what they send"
-		pages       = "pages and packages"
+		pages       = "pages"
 	)
 	conns := sizeOf(2000, 300)
 	dial := func(a attacked, addr string, protocols ...string) (net.Conn, error) {
