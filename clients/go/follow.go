@@ -14,7 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Message is one of a watch, as it came: a WatchGenerationResponse, WatchGenerationsResponse or WatchAccountResponse.
+// Message is a received message of a watch: a WatchGenerationResponse or a WatchGenerationsResponse.
 type Message interface {
 	proto.Message
 	GetClosing() *easelv1.StreamClosing
@@ -25,14 +25,14 @@ type Message interface {
 type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
-	take    func(M) (state *S, progress bool) // state is nil where the message has none that is new
-	endless bool                              // no end of a stream is the goal
+	take    func(M) *S // nil if the message has no new state
+	endless bool       // no end of a stream is the goal
 }
 
 type stream[M any] interface{ Recv() (M, error) }
 
 // follow yields the states of one stream after another, until the goal, an error that a repeat can't mend,
-// or the end of the context or the caller's loop. Back-off begins anew where there was progress.
+// or the end of the context or the caller's loop. A new state resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -89,8 +89,8 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 		if err != nil {
 			break
 		}
-		state, progress := w.took(message, &end)
-		end.progress = end.progress || progress
+		state := w.took(message, &end)
+		end.progress = end.progress || state != nil
 		if state != nil && !yield(state, nil) {
 			err = errStopped
 		}
@@ -102,8 +102,8 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	return end
 }
 
-// took takes a message in.
-func (w watch[M, S]) took(message M, end *ending) (state *S, progress bool) {
+// took processes a message and returns its state, nil if it has none that is new.
+func (w watch[M, S]) took(message M, end *ending) *S {
 	w.answered()
 	w.onMessage(message)
 	if closing := message.GetClosing(); closing != nil {

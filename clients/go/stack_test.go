@@ -29,18 +29,15 @@ type (
 	watchStream    = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 	downloadStream = grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
-	accountStream  = grpc.ServerStreamingServer[easelv1.WatchAccountResponse]
 )
 
 // script answers each call by the next function of its kind, and the calls after the last by the last.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
-	easelv1.UnimplementedAccountServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
 	watches   []func(*easelv1.WatchGenerationRequest, watchStream) error
 	downloads []func(*easelv1.DownloadGenerationRequest, downloadStream) error
 	many      []func(*easelv1.WatchGenerationsRequest, manyStream) error
-	accounts  []func(*easelv1.WatchAccountRequest, accountStream) error
 	lists     []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
 	health    *health.Server
 	mu        sync.Mutex
@@ -75,16 +72,11 @@ func (s *script) WatchGenerations(request *easelv1.WatchGenerationsRequest, stre
 	return s.many[s.next(len(s.many))](request, stream)
 }
 
-func (s *script) WatchAccount(request *easelv1.WatchAccountRequest, stream accountStream) error {
-	return s.accounts[s.next(len(s.accounts))](request, stream)
-}
-
 // play serves a script over connections in memory, as long as the test runs.
 func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Helper()
 	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
 	easelv1.RegisterGenerationServiceServer(server, s)
-	easelv1.RegisterAccountServiceServer(server, s)
 	s.health = health.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, s.health)
 	ended := make(chan error)

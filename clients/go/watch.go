@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -44,13 +43,13 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 		w.open = func(ctx context.Context) (stream[*easelv1.WatchGenerationResponse], error) {
 			return c.Generations.WatchGeneration(ctx, next)
 		}
-		w.take = func(message *easelv1.WatchGenerationResponse) (newer *Render, progress bool) {
+		w.take = func(message *easelv1.WatchGenerationResponse) *Render {
 			generation := message.GetUpdate().GetGeneration()
 			if generation == nil || generation.GetEtag() != "" && generation.GetEtag() == next.GetKnownEtag() {
-				return nil, false
+				return nil
 			}
 			next.KnownEtag = generation.GetEtag()
-			return w.renderOf(generation), true
+			return w.renderOf(generation)
 		}
 		follow(ctx, w, yield)
 	}
@@ -70,43 +69,14 @@ func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOpt
 				GenerationIds: ids, Until: o.until, Filter: o.filter.message(), KnownEtags: known.wanted(), HeartbeatInterval: durationpb.New(c.heartbeat),
 			})
 		}
-		w.take = func(message *easelv1.WatchGenerationsResponse) (newer *Render, progress bool) {
+		w.take = func(message *easelv1.WatchGenerationsResponse) *Render {
 			generation := message.GetUpdate().GetGeneration()
 			if generation == nil || !known.add(generation) {
-				return nil, false
+				return nil
 			}
-			return renderOf(generation), true
+			return renderOf(generation)
 		}
 		follow(ctx, w, yield)
-	}
-}
-
-// WatchAccount yields the account as it is, and then after each change of its balance or budgets. It has
-// no goal: it goes on through errors as Watch does, until the context ends, and repeats no state.
-func (c *Client) WatchAccount(ctx context.Context, options ...CallOption) iter.Seq2[*Account, error] {
-	return func(yield func(*Account, error) bool) {
-		ctx, o, cancel := c.begin(ctx, streamLimits, options)
-		defer cancel()
-		var last *easelv1.Account
-		follow(ctx, watch[*easelv1.WatchAccountResponse, Account]{
-			attempts: c.attempt(o, "WatchAccount", "", ""),
-			endless:  true,
-			open: func(ctx context.Context) (stream[*easelv1.WatchAccountResponse], error) {
-				return c.Accounts.WatchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(c.heartbeat)})
-			},
-			take: func(message *easelv1.WatchAccountResponse) (newer *Account, progress bool) {
-				update := message.GetUpdate()
-				if update.GetAccount() == nil {
-					return nil, false
-				}
-				before := last
-				last = money(update.GetAccount())
-				if proto.Equal(last, before) { // every stream begins with the whole account
-					return nil, false
-				}
-				return accountOf(update.GetAccount()), before == nil || !update.GetInitial()
-			},
-		}, yield)
 	}
 }
 
@@ -117,13 +87,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 		render.TypicalRemaining = w.heartbeat.TypicalRemaining
 	}
 	return render
-}
-
-// money is what of an account can change: not when it was read, nor what else the catalog says.
-func money(account *easelv1.Account) *easelv1.Account {
-	same := proto.CloneOf(account)
-	same.ObserveTime, same.UpstreamFields = nil, nil
-	return same
 }
 
 // shortest is the shortest heartbeat interval that the contract allows. The server refuses a shorter one, and is given the

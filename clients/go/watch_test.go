@@ -84,9 +84,6 @@ func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
 		"WatchMany without ids": func(ctx context.Context, client *easel.Client) error {
 			return lastError(client.WatchMany(ctx, nil))
 		},
-		"WatchAccount": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.WatchAccount(ctx))
-		},
 	}
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		for name, watch := range watches {
@@ -94,9 +91,8 @@ func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					scripted := status.Error(code, "scripted")
 					s := &script{
-						watches:  []func(*easelv1.WatchGenerationRequest, watchStream) error{func(*easelv1.WatchGenerationRequest, watchStream) error { return scripted }},
-						many:     []func(*easelv1.WatchGenerationsRequest, manyStream) error{func(*easelv1.WatchGenerationsRequest, manyStream) error { return scripted }},
-						accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{func(*easelv1.WatchAccountRequest, accountStream) error { return scripted }},
+						watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(*easelv1.WatchGenerationRequest, watchStream) error { return scripted }},
+						many:    []func(*easelv1.WatchGenerationsRequest, manyStream) error{func(*easelv1.WatchGenerationsRequest, manyStream) error { return scripted }},
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 					defer cancel()
@@ -165,7 +161,7 @@ func TestAClosedClientWatchesNoMore(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := lastError(client.WatchAccount(t.Context())); status.Code(err) != codes.Canceled {
+	if err := lastError(client.WatchMany(t.Context(), nil)); status.Code(err) != codes.Canceled {
 		t.Errorf("it ends with %v", err)
 	}
 }

@@ -10,12 +10,9 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -135,60 +132,6 @@ func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
 			})
 		})
 	}
-}
-
-func account(cents int64, initial bool) *easelv1.WatchAccountResponse {
-	upstream := &structpb.Struct{Fields: map[string]*structpb.Value{"now": structpb.NewStringValue(time.Now().String())}}
-	return &easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Update{Update: &easelv1.AccountUpdate{
-		Account: &easelv1.Account{BalanceCents: &cents, ObserveTime: timestamppb.Now(), UpstreamFields: upstream}, Initial: initial,
-	}}}
-}
-
-func TestWatchAccountRepeatsNoState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		then := func(end error, messages ...*easelv1.WatchAccountResponse) func(*easelv1.WatchAccountRequest, accountStream) error {
-			return func(_ *easelv1.WatchAccountRequest, stream accountStream) error {
-				return errors.Join(send(stream, messages...), end)
-			}
-		}
-		s := &script{accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{
-			then(status.Error(codes.Unavailable, "scripted"), account(500, true), account(489, false)),
-			then(nil, account(489, true)), // the end of a stream is no goal
-			then(status.Error(codes.Internal, "scripted"), account(400, true)),
-			then(status.Error(codes.PermissionDenied, "scripted"), account(400, true)),
-		}}
-		var balances []int64
-		for account, err := range play(t, s).WatchAccount(t.Context()) {
-			if err == nil {
-				balances = append(balances, *account.BalanceCents)
-			}
-		}
-		if got := fmt.Sprint(balances); got != "[500 489 400]" || len(s.calls) != 4 {
-			t.Errorf("balances %s over %d streams", got, len(s.calls))
-		}
-	})
-}
-
-// A server that lets nobody stay is not asked in a hurry, though each stream begins with another balance.
-func TestAnAccountThatIsToldAnewIsNoProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cents := int64(1000)
-		s := &script{accounts: []func(*easelv1.WatchAccountRequest, accountStream) error{
-			func(_ *easelv1.WatchAccountRequest, stream accountStream) error {
-				cents--
-				return errors.Join(send(stream, account(cents, true)), status.Error(codes.Unavailable, "scripted"))
-			},
-		}}
-		began := time.Now()
-		for range play(t, s).WatchAccount(t.Context()) {
-			if time.Since(began) > 10*time.Minute {
-				break
-			}
-		}
-		if n := len(s.calls); n < 40 || n > 130 {
-			t.Errorf("%d calls in ten minutes", n)
-		}
-	})
 }
 
 func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {

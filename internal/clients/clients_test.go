@@ -38,8 +38,7 @@ type client struct {
 	file     string // where its picture goes
 	wire     *wire
 	run      *proctest.Process
-	account  *proctest.Process            // which watches the account beside it
-	want     map[*proctest.Process]string // what each is to print, as a pattern with one group
+	want     string // pattern of the line that run is to print
 }
 
 func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {

@@ -20,7 +20,6 @@ var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",        // of a Range
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",   // how late a message comes
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
-	"easel.v1.WatchAccountResponse.emit_time":       "internal/server/reader_test.go",
 }
 
 // TestEveryMethodAndFieldOfTheContractHasAUser looks for each name in the helpers and the command line, which are what

@@ -3,7 +3,6 @@ package orders_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -384,47 +383,5 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 		if len(distinct) != len(ids) || len(charges) != len(ids) {
 			t.Errorf("%d generations and %d charged keys for %d orders", len(distinct), len(charges), len(ids))
 		}
-	})
-}
-
-func TestACallerHearsOfAFailedAttemptWhenItWantsAndAttemptsGoOn(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 4, Status: http.StatusServiceUnavailable})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began, o := time.Now(), s.order("k")
-		o.FailAfter = 300 * time.Millisecond
-		_, err := s.client.Create(ctx, s.cred, o)
-		s.wantKind(err, catalog.KindOutcomeUnknown)
-		var failed *catalog.Error
-		if took := time.Since(began); !errors.As(err, &failed) || failed.Status != http.StatusServiceUnavailable || took < 300*time.Millisecond || took > 30*time.Second {
-			t.Errorf("after %v: %+v", took, failed)
-		}
-		s.finish()
-		s.wantCharges("k", 1) // without another call
-		if _, err := s.client.Create(ctx, s.cred, s.order("k")); err != nil {
-			t.Errorf("the next call: %v", err)
-		}
-		s.wantCharges("k", 1)
-	})
-}
-
-func TestAFailedAttemptSaysWhatTheCatalogSaid(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
-		s.sandbox.Inject(sandbox.Fault{
-			Route: "POST /generations", Count: 1, Status: http.StatusConflict, Header: map[string]string{"Retry-After": "7"}, Body: `{"message":"still at it"}`,
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		o := s.order("k")
-		o.FailAfter = 10 * time.Millisecond
-		_, err := s.client.Create(ctx, s.cred, o)
-		s.wantKind(err, catalog.KindInProgress)
-		var failed *catalog.Error
-		if !errors.As(err, &failed) || failed.Status != http.StatusConflict || failed.RetryAfter != 7*time.Second || failed.Message != "still at it" || !isUnknown(err) {
-			t.Errorf("got %+v", failed)
-		}
-		s.finish()
-		s.wantCharges("k", 1)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -52,12 +51,11 @@ type order struct {
 	Inputs         json.RawMessage
 	IdempotencyKey string
 	MaxCostCents   *int64
-	FailAfter      time.Duration
 }
 
 // Create places an order.
 func (c *client) Create(ctx context.Context, cred catalog.Credential, o order) (orders.Receipt, error) {
-	return c.Place(ctx, cred, orders.Request{ModelID: o.ModelID, Inputs: o.Inputs, IdempotencyKey: o.IdempotencyKey, UpstreamKey: o.IdempotencyKey, MaxCostCents: o.MaxCostCents, FailAfter: o.FailAfter})
+	return c.Place(ctx, cred, orders.Request{ModelID: o.ModelID, Inputs: o.Inputs, IdempotencyKey: o.IdempotencyKey, UpstreamKey: o.IdempotencyKey, MaxCostCents: o.MaxCostCents})
 }
 
 // roundTrip is a transport that is a function.

@@ -132,10 +132,8 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered lets the configuration know of the end of a series of attempts, and those who watch the balance: whatever became of
-// the order, it may have changed.
+// ordered records the end of a series of attempts in the configuration.
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
-	o.Moved.Notify(s.cred.Tenant)
 	if err == nil {
 		o.Placed.Notify(Viewer{Owner: s.order.Owner})
 		o.Placed.Notify(Viewer{Everybody: true})

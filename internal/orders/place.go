@@ -30,9 +30,6 @@ type Request struct {
 	// Hold is called when this call begins to send the order, and what it returns when that ends, which may be after the
 	// call. Nil holds nothing.
 	Hold func() (release func())
-	// FailAfter ends the call once it has passed and the last attempt has failed, with its error. The attempts go on as for
-	// a caller that has gone. 0 waits for the outcome.
-	FailAfter time.Duration
 	// OrderID takes what the ledger calls the order, where the call meets one. Nil takes nothing.
 	OrderID *string
 }
@@ -180,7 +177,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 		}
 		return receipt, false, nil
 	}
-	switch ended, err := s.wait(ctx, p.asked.FailAfter); {
+	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
 	case s.lost, s.refused && !began: // by the limits of another call, or before this one came

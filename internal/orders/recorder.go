@@ -57,8 +57,6 @@ type sight struct{ apiKey, generationID string }
 type Recorder struct {
 	Ledger *ledger.Ledger
 	Logger *slog.Logger // hears of faults of the book
-	// Moved rings for an API key when money of its account may have moved: after an order and after a refund.
-	Moved ledger.Notifier[catalog.Tenant]
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}
@@ -228,9 +226,6 @@ func (r *Recorder) Sighted(s watch.Sighting) {
 	v, key := s.Version, sight{forwardedSum(s.Credential), s.ID}
 	if last, ok := r.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
-	}
-	if v.State == catalog.StateRefunded {
-		r.Moved.Notify(s.Credential.Tenant)
 	}
 	if v.State == catalog.StateDeleted {
 		r.recorded.forget(key) // it may be seen again as it was

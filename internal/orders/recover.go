@@ -124,7 +124,7 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 	defer cancel()
 	s := o.submission(ctx, held, order, asked)
 	o.start(context.WithoutCancel(ctx), s, func() {})
-	if ended, err := s.wait(ctx, 0); !ended {
+	if ended, err := s.wait(ctx); !ended {
 		return err
 	}
 	return s.err

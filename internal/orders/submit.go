@@ -1,11 +1,9 @@
 package orders
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -20,7 +18,6 @@ const (
 	submitPause   = 5 * time.Second        // longest back-off of our own
 	refusalPause  = 10 * time.Second       // before an order of unknown outcome is sent again after a refusal
 	recordPause   = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
-	lookAgain     = 100 * time.Millisecond // before a caller that wants to hear of a failed attempt looks for one again
 	recordWithin  = ledger.ClaimTime - ledger.AnswerTime
 )
 
@@ -214,54 +211,24 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits for the outcome until ctx ends or, if the caller wants to hear of a failed attempt, until one has failed
-// after that time. It reports whether there is an outcome; otherwise err leaves it open.
-func (s *submission) wait(ctx context.Context, failAfter time.Duration) (ended bool, err error) {
-	failed := time.NewTimer(cmp.Or(failAfter, math.MaxInt64))
-	defer failed.Stop()
-	for {
-		select {
-		case <-s.ended:
-			return true, nil
-		case <-ctx.Done():
-			s.leave()
-			return false, s.open(context.Cause(ctx))
-		case <-failed.C:
-			if s.hasFailed() {
-				return s.waitWithdrawn(ctx, s.leave())
-			}
-			failed.Reset(lookAgain)
-		}
-	}
-}
-
-// waitWithdrawn waits until the withdrawal of an order that was not sent is recorded.
-func (s *submission) waitWithdrawn(ctx context.Context, withdrawn bool) (ended bool, err error) {
-	if !withdrawn {
-		return false, s.open(nil)
-	}
+// wait waits for the outcome until ctx ends. It reports whether there is an outcome; otherwise err leaves it open.
+func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
 		return true, nil
 	case <-ctx.Done():
+		s.leave()
 		return false, s.open(context.Cause(ctx))
 	}
 }
 
-// hasFailed reports whether the last attempt has failed and the next has not begun.
-func (s *submission) hasFailed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last != nil
-}
-
 // leave removes a caller. The attempts continue without it, but not for so long that they pile up. If it was the last one
-// and no attempt may have been accepted, no further attempt begins. leave reports whether the order is withdrawn so.
-func (s *submission) leave() (withdrawn bool) {
+// and no attempt may have been accepted, no further attempt begins.
+func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting--; s.waiting > 0 {
-		return false
+		return
 	}
 	if end := time.Now().Add(submitTime); end.Before(s.until) {
 		s.until = end
@@ -269,7 +236,6 @@ func (s *submission) leave() (withdrawn bool) {
 	if s.wake != nil {
 		s.wake(context.Canceled)
 	}
-	return !s.mayExist
 }
 
 // open returns the error of a caller that leaves before an outcome is recorded, with the error of the last attempt.

@@ -28,9 +28,8 @@ const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
 type eventStreams struct {
-	mux      *runtime.ServeMux
-	accounts easelv1.AccountServiceClient
-	client   easelv1.GenerationServiceClient
+	mux    *runtime.ServeMux
+	client easelv1.GenerationServiceClient
 }
 
 // watchGeneration serves the watch of one generation as a stream of events.
@@ -71,18 +70,6 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 				return nil, err
 			}
 			return s.client.WatchGenerations(ctx, req)
-		})
-}
-
-// watchAccount serves the watch of the account as a stream of events. It has no end but a failure.
-func (s eventStreams) watchAccount(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-	req := &easelv1.WatchAccountRequest{}
-	follow(s.mux, w, r, watchAccountPath, easelv1.AccountService_WatchAccount_FullMethodName,
-		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchAccountResponse], error) {
-			if err := query(r, req); err != nil {
-				return nil, err
-			}
-			return s.accounts.WatchAccount(ctx, req)
 		})
 }
 

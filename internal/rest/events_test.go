@@ -13,8 +13,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
@@ -133,33 +131,6 @@ func TestAWatchOfManyIsAStreamOfJSONLines(t *testing.T) {
 			t.Fatalf("events: %v", events)
 		}
 		servertest.WantError(t, servertest.RESTStatus(t, events[2].data).Err(), codes.Unavailable, "SERVER_DRAINING")
-	})
-}
-
-func TestAWatchOfTheAccountIsAStreamOfEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		studio := servertest.NewStudio()
-		studio.WatchMoney = func(req *easelv1.WatchAccountRequest, stream grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error {
-			if got := req.GetHeartbeatInterval().AsDuration(); got != 5*time.Second {
-				t.Errorf("the interval of heartbeats is %v", got)
-			}
-			_ = stream.Send(&easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Update{Update: &easelv1.AccountUpdate{Account: &easelv1.Account{BalanceCents: proto.Int64(7)}, Initial: true}}})
-			_ = stream.Send(&easelv1.WatchAccountResponse{Event: &easelv1.WatchAccountResponse_Closing{Closing: &easelv1.StreamClosing{RetryDelay: durationpb.New(3 * time.Second)}}})
-			return servertest.Draining()
-		}
-		s := serve(t, studio)
-		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/account:watch?heartbeatInterval=5s", "", "Accept: text/event-stream"))
-		events := readEvents(t, strings.NewReader(body))
-		if len(events) != 4 || events[1].name != "update" || events[1].id != "" || events[2].name != "closing" || events[2].retry != "3000" || events[3].name != "failure" {
-			t.Fatalf("events: %+v", events)
-		}
-		if !strings.Contains(events[1].data, `"balanceCents":"7"`) && !strings.Contains(events[1].data, `"balanceCents": "7"`) {
-			t.Errorf("the update is %s", events[1].data)
-		}
-		_, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/account:watch?heartbeatInterval=5s", "", "Accept: application/x-ndjson"))
-		if lines := strings.Split(body, "\n"); len(lines) != 4 || !strings.Contains(lines[0], "balanceCents") || !strings.Contains(lines[2], "SERVER_DRAINING") {
-			t.Errorf("lines: %q", lines)
-		}
 	})
 }
 

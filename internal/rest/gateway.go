@@ -42,16 +42,16 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithWriteContentLength(),
 	)
 	unused := context.Background() // a registration waits for nothing
-	accounts, generations := easelv1.NewAccountServiceClient(config.Calls), easelv1.NewGenerationServiceClient(config.Calls)
+	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
-		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, accounts),
+		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
 		gatewayv1.RegisterModelServiceHandlerClient(unused, mux, easelv1.NewModelServiceClient(config.Calls)),
 		gatewayv1.RegisterGenerationServiceHandlerClient(unused, mux, generations),
 	)
 	if err != nil {
 		return nil, err
 	}
-	return mux, handleStreams(mux, eventStreams{mux: mux, accounts: accounts, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
+	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
 // handleStreams gives the streaming calls handlers of our own. The route that is registered last is
@@ -61,7 +61,6 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 		method, path string
 		handler      runtime.HandlerFunc
 	}{
-		{http.MethodGet, watchAccountPath, streams.watchAccount},
 		{http.MethodGet, watchPath, streams.watchGeneration},
 		{http.MethodGet, watchAllPath, streams.watchGenerations},
 		{http.MethodPost, watchAllPath, streams.watchGenerations},
@@ -82,11 +81,10 @@ func noHeader(string) (string, bool) { return "", false }
 
 // The routes of the calls that have handlers of our own.
 const (
-	watchAccountPath = "/v1/account:watch"
-	waitPath         = "/v1/generations/{generation_id}:wait"
-	watchPath        = "/v1/generations/{generation_id}:watch"
-	watchAllPath     = "/v1/generations:watch"
-	contentPath      = "/v1/generations/{generation_id}/content"
+	waitPath     = "/v1/generations/{generation_id}:wait"
+	watchPath    = "/v1/generations/{generation_id}:watch"
+	watchAllPath = "/v1/generations:watch"
+	contentPath  = "/v1/generations/{generation_id}/content"
 )
 
 // binding is the REST form of a method.

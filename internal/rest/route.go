@@ -128,7 +128,7 @@ func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string,
 	span.SetName(pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
 	switch template {
-	case watchAccountPath, watchPath, watchAllPath, waitPath:
+	case watchPath, watchAllPath, waitPath:
 		span.End()
 		response := &statusWriter{w, http.StatusOK}
 		defer func() { endRequest(ctx, pattern+" end", response.status) }() // also after a panic, which aborts the connection

@@ -35,8 +35,8 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		}
 		refused++
 	}
-	if refused != 15 {
-		t.Errorf("%d routes were tried, and the contract has 15", refused)
+	if refused != 14 {
+		t.Errorf("%d routes were tried, and the contract has 14", refused)
 	}
 	for _, path := range openPages {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
@@ -50,12 +50,12 @@ func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
 	for _, route := range routes() {
 		served[route] = true
 	}
-	for _, path := range []string{watchAccountPath, watchPath, watchAllPath, contentPath} {
+	for _, path := range []string{watchPath, watchAllPath, contentPath} {
 		if !served["GET "+path] {
 			t.Errorf("%s is not a route of the contract", path)
 		}
 	}
-	if len(served) != 15 {
+	if len(served) != 14 {
 		t.Errorf("the contract has %d routes", len(served))
 	}
 }

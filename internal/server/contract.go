@@ -12,7 +12,6 @@ import (
 // longLived are the calls that may stay open for long. They count as streams and wait for no turn, as they take no connection
 // to the catalog meanwhile.
 var longLived = map[string]bool{
-	easelv1.AccountService_WatchAccount_FullMethodName:          true,
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
 	easelv1.GenerationService_WaitGeneration_FullMethodName:     true,

@@ -27,8 +27,6 @@ type caller interface {
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
 	// watchMany hands on each message of a watch of many until it ends, or until each wants no more.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// watchAccount hands on each message of a watch of the account until it ends, or each wants no more.
-	watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) (more bool)) error
 	// download gives the bytes that arrived.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
@@ -144,19 +142,6 @@ func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 		var m *easelv1.WatchGenerationsResponse
 		if m, err = stream.Recv(); err == nil && !each(m) {
 			return nil
-		}
-	}
-	return unlessEOF(err)
-}
-
-func (c grpcCaller) watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) bool) error {
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	stream, err := easelv1.NewAccountServiceClient(c.grpc).WatchAccount(c.keyed(ctx), req)
-	for more := true; err == nil && more; {
-		var m *easelv1.WatchAccountResponse
-		if m, err = stream.Recv(); err == nil {
-			more = each(m)
 		}
 	}
 	return unlessEOF(err)

@@ -42,7 +42,6 @@ var errorTable = []row{
 	{name: "401 in a wait", call: "wait", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a watch", call: "watch", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "401 in a watch of many", call: "watch many", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
-	{name: "401 in a watch of the account", call: "watch account", fault: answer(401, `{}`), code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401},
 	{name: "402", call: "create", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "403", call: "read", fault: answer(403, `{}`), code: codes.PermissionDenied, reason: "UPSTREAM_FORBIDDEN", http: 403},
 	{name: "404 on a generation", call: "read", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
@@ -81,20 +80,19 @@ var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string
 // errorCalls are the calls of the table: each is of a method, and meets its fault on a route of the
 // catalog, unless it asks the catalog nothing.
 var errorCalls = map[string]struct{ method, route string }{
-	"account":       {"AccountService/GetAccount", "GET /me"},
-	"watch account": {"AccountService/WatchAccount", "GET /me"},
-	"usage":         {"AccountService/ListUsage", ""},
-	"models":        {"ModelService/ListModels", "GET /models"},
-	"model":         {"ModelService/GetModel", "GET /models/detail"},
-	"quote":         {"GenerationService/QuoteGeneration", "POST /quote"},
-	"create":        {"GenerationService/CreateGeneration", "POST /generations"},
-	"read":          {"GenerationService/GetGeneration", "GET /generations/{id}"},
-	"list":          {"GenerationService/ListGenerations", "GET /generations"},
-	"wait":          {"GenerationService/WaitGeneration", "GET /generations/{id}"},
-	"watch":         {"GenerationService/WatchGeneration", "GET /generations/{id}"},
-	"watch many":    {"GenerationService/WatchGenerations", "GET /generations"},
-	"content":       {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
-	"delete":        {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
+	"account":    {"AccountService/GetAccount", "GET /me"},
+	"usage":      {"AccountService/ListUsage", ""},
+	"models":     {"ModelService/ListModels", "GET /models"},
+	"model":      {"ModelService/GetModel", "GET /models/detail"},
+	"quote":      {"GenerationService/QuoteGeneration", "POST /quote"},
+	"create":     {"GenerationService/CreateGeneration", "POST /generations"},
+	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}"},
+	"list":       {"GenerationService/ListGenerations", "GET /generations"},
+	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}"},
+	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}"},
+	"watch many": {"GenerationService/WatchGenerations", "GET /generations"},
+	"content":    {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
+	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
 }
 
 func TestTheErrorTable(t *testing.T) {
@@ -158,8 +156,6 @@ func (r row) make(t *testing.T, c caller, id string) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: elsewhere}, func(*easelv1.WatchGenerationResponse) {})
 	case "watch many":
 		return c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, toTheEnd)
-	case "watch account":
-		return c.watchAccount(ctx, &easelv1.WatchAccountRequest{}, func(*easelv1.WatchAccountResponse) bool { return true })
 	case "content":
 		_, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
 		return err

@@ -2,7 +2,10 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,6 +116,7 @@ func TestEachFieldOfEachAnswerIsFilled(t *testing.T) {
 		shop, ops := grpcCaller{s, "shop"}, grpcCaller{s, "ops"}
 		lookAround(t, s, ops)
 		ends := watchOrders(t, s, shop)
+		call(t, shop, "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}) // has budgets
 		for _, by := range []easelv1.UsageDimension{1, 2, 3, 4, 5} {
 			usage := &easelv1.ListUsageRequest{GroupBy: []easelv1.UsageDimension{by}, PageSize: 1}
 			if by == easelv1.UsageDimension_USAGE_DIMENSION_LABEL {
@@ -212,18 +216,17 @@ func watchOrders(t *testing.T, s *stack, c grpcCaller) (ends func()) {
 // openStreams opens each kind of watch.
 func openStreams(t *testing.T, c grpcCaller, id string) (ends func()) {
 	t.Helper()
-	generations, accounts, beat := easelv1.NewGenerationServiceClient(c.grpc), easelv1.NewAccountServiceClient(c.grpc), durationpb.New(time.Second)
+	generations, beat := easelv1.NewGenerationServiceClient(c.grpc), durationpb.New(time.Second)
 	one, err1 := generations.WatchGeneration(c.keyed(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: beat})
 	many, err2 := generations.WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{HeartbeatInterval: beat})
-	account, err3 := accounts.WatchAccount(c.keyed(t.Context()), &easelv1.WatchAccountRequest{HeartbeatInterval: beat})
-	if err1 != nil || err2 != nil || err3 != nil {
-		t.Fatal(err1, err2, err3)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
 	}
 	var open sync.WaitGroup
-	for _, stream := range []grpc.ClientStream{one, many, account} {
+	for _, stream := range []grpc.ClientStream{one, many} {
 		open.Go(func() {
 			for m := newMessage(map[grpc.ClientStream]proto.Message{
-				one: &easelv1.WatchGenerationResponse{}, many: &easelv1.WatchGenerationsResponse{}, account: &easelv1.WatchAccountResponse{},
+				one: &easelv1.WatchGenerationResponse{}, many: &easelv1.WatchGenerationsResponse{},
 			}[stream].ProtoReflect().Descriptor()); ; proto.Reset(m) {
 				if err := stream.RecvMsg(m); err != nil {
 					if err == io.EOF {
@@ -236,4 +239,16 @@ func openStreams(t *testing.T, c grpcCaller, id string) (ends func()) {
 	}
 	time.Sleep(10 * time.Second) // in virtual time: heartbeats of each
 	return open.Wait
+}
+
+// writeTeam writes a callers file with one team, a neighbour and an operator.
+func writeTeam(t *testing.T, file string, dailyCents int) {
+	t.Helper()
+	lines := fmt.Sprintf("teams:\n  studio: {budget: {daily_cents: %d}}\ncallers:\n", dailyCents)
+	for name, more := range map[string]string{"shop": "team: studio", "blog": "operator: false", "ops": "operator: true"} {
+		lines += fmt.Sprintf("  - {name: %s, %s, tokens: [sha256:%x]}\n", name, more, sha256.Sum256([]byte(name)))
+	}
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

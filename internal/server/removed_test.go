@@ -27,9 +27,6 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 		req := &easelv1.WatchGenerationsRequest{GenerationIds: []string{id}, HeartbeatInterval: durationpb.New(heartbeat)}
 		return c.watchMany(ctx, req, toTheEnd)
 	},
-	"a watch of the account": func(ctx context.Context, c caller, _ string, heartbeat time.Duration) error {
-		return c.watchAccount(ctx, &easelv1.WatchAccountRequest{HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchAccountResponse) bool { return true })
-	},
 	"a wait": func(ctx context.Context, c caller, id string, _ time.Duration) error {
 		req := &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(10 * time.Minute)}
 		return c.call(ctx, "GenerationService/WaitGeneration", req, &easelv1.WaitGenerationResponse{})

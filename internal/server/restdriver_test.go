@@ -117,20 +117,6 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return c.manyLines(r, each)
 }
 
-func (c restCaller) watchAccount(ctx context.Context, req *easelv1.WatchAccountRequest, each func(*easelv1.WatchAccountResponse) bool) error {
-	err := c.lines(c.request(ctx, "AccountService/WatchAccount", req), func(line []byte) error {
-		m := &easelv1.WatchAccountResponse{}
-		if err := protojson.Unmarshal(line, m); err != nil {
-			return fmt.Errorf("the line %s: %w", line, err)
-		}
-		if !each(m) {
-			return io.EOF
-		}
-		return nil
-	})
-	return unlessEOF(err)
-}
-
 // lines hands on each line of a stream until it ends.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")

@@ -95,8 +95,6 @@ func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, req
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
 		return c.watch(ctx, request, func(*easelv1.WatchGenerationResponse) {})
-	case *easelv1.WatchAccountRequest:
-		return c.watchAccount(ctx, request, func(*easelv1.WatchAccountResponse) bool { return true })
 	case *easelv1.DownloadGenerationRequest:
 		_, err := c.download(ctx, request)
 		return err

@@ -1,14 +1,12 @@
 package server_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -78,7 +76,6 @@ func (v visit) mine() bool { return v.by.owned[v.id] != nil }
 // visits has a case for every RPC: what it must do for the owner and for the others.
 var visits = map[string]func(visit){
 	"AccountService/GetAccount":            visit.account,
-	"AccountService/WatchAccount":          visit.watchAccount,
 	"AccountService/ListUsage":             visit.usage,
 	"ModelService/ListModels":              visit.models,
 	"ModelService/GetModel":                visit.model,
@@ -226,25 +223,6 @@ func (v visit) account() {
 		return
 	}
 	v.ownAccount(resp.GetAccount(), tenantBalance-v.by.charged)
-}
-
-// watchAccount waits for the balance, which may be as of before the last orders at first.
-func (v visit) watchAccount() {
-	v.none["AccountService/WatchAccount"]++
-	ctx, leave := context.WithTimeout(v.Context(), time.Minute)
-	defer leave()
-	balance := tenantBalance - v.by.charged
-	err := v.by.watchAccount(ctx, &easelv1.WatchAccountRequest{}, func(m *easelv1.WatchAccountResponse) bool {
-		account := m.GetUpdate().GetAccount()
-		if account == nil || account.BalanceCents != nil && *account.BalanceCents > balance {
-			return true
-		}
-		v.ownAccount(account, balance)
-		return false
-	})
-	if err != nil {
-		v.Error(err)
-	}
 }
 
 // ownAccount checks that an account is that of the caller's API key, or says nothing of the held one.

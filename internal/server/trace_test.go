@@ -222,20 +222,6 @@ func TestAWaitIsAShortSpanAtEachEndAndOneForEachPush(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfTheAccountIsAPushInTheTraceOfItsWatch(t *testing.T) {
-	spans := servertest.RecordSpans(t)
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	_ = c.watchAccount(t.Context(), &easelv1.WatchAccountRequest{}, func(*easelv1.WatchAccountResponse) bool { return false })
-	eventually(t, "the push and its watch have ended", func() bool {
-		return len(spansNamed(spans, "push")) > 0 && len(spansNamed(spans, "easel.v1.AccountService/WatchAccount")) > 0
-	})
-	push, watch := spansNamed(spans, "push")[0], spansNamed(spans, "easel.v1.AccountService/WatchAccount")[0]
-	if push.SpanContext.TraceID() != watch.SpanContext.TraceID() {
-		t.Error("the push is in another trace")
-	}
-}
-
 func TestAWatchThatIsRefusedIsOneSpan(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	c := grpcCaller{newStack(t), "no such key"}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -81,19 +80,6 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, whose), Replayed: receipt.Replayed}, nil
 }
 
-// metadataFailureTimeout is how a caller asks to hear of attempts that fail, see the contract's CreateGeneration.
-const metadataFailureTimeout = "easel-failure-timeout"
-
-// failureTimeout is that of the call's metadata. What is no duration is none.
-func failureTimeout(ctx context.Context) time.Duration {
-	for _, text := range metadata.ValueFromIncomingContext(ctx, metadataFailureTimeout) {
-		if d, err := time.ParseDuration(text); err == nil && d > 0 {
-			return d
-		}
-	}
-	return 0
-}
-
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
 // than what it has.
 func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
@@ -110,7 +96,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,
 		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
 		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()), Hold: admitted.Hold,
-		FailAfter: failureTimeout(ctx), OrderID: admitted.Order,
+		OrderID: admitted.Order,
 	})
 }
 

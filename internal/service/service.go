@@ -18,7 +18,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/gate"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -65,11 +64,9 @@ type Config struct {
 
 // Service is the three services of the contract.
 type Service struct {
-	cfg      Config
-	copies   *modelCache
-	balances *sharing[catalog.Tenant, catalog.Account]
-	budgets  *sharing[string, []ledger.Budget] // by owner
-	own      *sharing[orders.Viewer, *orders.OwnOrders]
+	cfg    Config
+	copies *modelCache
+	own    *sharing[orders.Viewer, *orders.OwnOrders]
 
 	operators *gate.Gate // of attempts
 
@@ -116,8 +113,6 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, operators: newOperators(), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
-	s.balances = newSharing(sameBalance, balanceLeast, balanceMost, &cfg.Orders.Moved, s.below)
-	s.budgets = newSharing[string](sameBudgets, budgetsEvery, budgetsEvery, nil, s.below)
 	s.own = newSharing(func(_, _ *orders.OwnOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil
 }
@@ -137,8 +132,6 @@ func (s *Service) Drain() { s.cfg.Hub.Drain() }
 // that has to read is refused.
 func (s *Service) Close() {
 	s.copies.close()
-	s.balances.close()
-	s.budgets.close()
 	s.own.close()
 }
 

@@ -200,7 +200,7 @@ func (s *siege) isOpenToOthers(ctx context.Context) {
 	if _, err := easelv1.NewAccountServiceClient(conn).GetAccount(ctx, &easelv1.GetAccountRequest{}); err != nil {
 		s.t.Errorf("a new connection: %v", err)
 	}
-	watch, err := easelv1.NewAccountServiceClient(conn).WatchAccount(ctx, &easelv1.WatchAccountRequest{})
+	watch, err := easelv1.NewGenerationServiceClient(conn).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
 	if err == nil {
 		_, err = watch.Recv()
 	}

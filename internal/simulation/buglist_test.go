@@ -339,30 +339,4 @@ func firstContext(h *Hub) context.Context {
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},
-	{
-		name:   "the balance is not read after an order",
-		edits:  []edit{{ordersDir, "Orders.ordered", "o.Moved.Notify(_)", ""}},
-		jobs:   seeds("short", 3, 6, 9, 12),
-		breaks: []string{"the newest balance and the newest budget arrive"},
-	},
-	{
-		name:   "the balance is read after each order at once",
-		edits:  []edit{{serviceDir, "sharing.took", "time.Now().Add(s.least)", "time.Now()"}},
-		jobs:   seeds("short", 3, 6, 9, 12),
-		breaks: []string{"an account is read seldom, whoever watches"},
-	},
-
-	// Teams and their ledger.
-	{
-		name:   "a team sees the balance in a watch of the account",
-		edits:  []edit{{serviceDir, "watchOfAccount.now", "!w.call.seesAccount()", "false"}},
-		jobs:   seeds("teams-short", 3, 6),
-		breaks: []string{"a team sees no balance"},
-	},
-	{
-		name:   "a change of a budget alone is not told",
-		edits:  []edit{{serviceDir, "money.equal", "sameBudgets(_, _)", "true"}},
-		jobs:   seeds("teams-short", 3, 6),
-		breaks: []string{"the newest balance and the newest budget arrive"},
-	},
 }

@@ -71,10 +71,6 @@ var promises = []promise{
 	{"the end of a generation is detected in time", seenInTime},
 	{"trouble of the catalog ends no watch", watchesAreKept},
 	{"a drain is announced", drainIsAnnounced},
-	{"what is told of an account was true", accountsAreTrue},
-	{"the newest balance and the newest budget arrive", newestMoneyArrives},
-	{"an account is read seldom, whoever watches", accountsAreReadSeldom},
-	{"a team sees no balance", noBalanceForTeams},
 	{"polls keep to their rate", pollsKeepToRate},
 	{"a generation is polled once, whoever watches", oncePolled},
 	{"a generation that does not change is polled seldom", seldomPolled},
@@ -192,9 +188,6 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 		if e.kind == sawPlaced {
 			placed++
 		}
-	}
-	if o.plan.Accounts && !slices.ContainsFunc(o.events, func(e event) bool { return e.kind == sawAccount && !e.initial }) {
-		say(event{}, "nobody was told of a change of the account")
 	}
 	if placed == 0 || len(o.requests) == 0 {
 		say(event{}, "%d generations, %d requests", placed, len(o.requests))

@@ -22,7 +22,6 @@
 //	trouble   the faults
 //	caller    orders, watches, waits, downloads, and callers that misbehave
 //	history   the events that callers saw
-//	account   callers that watch the account, and what they are promised
 //	check     the promises
 //	story     the report of a failure
 //	bugs      changes of the source that the simulation must catch

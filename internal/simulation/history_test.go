@@ -66,9 +66,6 @@ type event struct {
 	many  []string // of a stream of many that is asked for: the generations that it names,
 	known memory   // what its caller has,
 	model string   // and the model that it wants; of an update: the generation's
-
-	balance int64  // of an account, in cents; -1: none
-	budgets string // of an account: see budgetText
 }
 
 func (e event) String() string {
@@ -83,9 +80,6 @@ func (e event) String() string {
 	}
 	if e.state != 0 {
 		fmt.Fprintf(&b, " %s observed=%s", strings.TrimPrefix(e.state.String(), "STATE_"), e.observed.Round(time.Microsecond))
-	}
-	if e.kind == sawAccount {
-		fmt.Fprintf(&b, " balance=%d budgets=%q observed=%s", e.balance, e.budgets, e.observed.Round(time.Microsecond))
 	}
 	if e.initial {
 		b.WriteString(" initial")

@@ -28,7 +28,6 @@ type plan struct {
 	Pause     time.Duration `json:"pause"`   // of a worker between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
-	Accounts  bool          `json:"accounts,omitempty"` // somebody of each tenant watches the account
 
 	// Of a world with a ledger, where teams share an API key:
 	Ledger  bool          `json:"ledger,omitempty"`
@@ -328,7 +327,6 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		// watches that are sent away more often than that would see it begin again and again.
 		p.StreamAge = time.Hour
 	}
-	p.Accounts = seed%3 == 0 && !strings.HasPrefix(k.name, "only-") && !strings.HasPrefix(k.name, "ledger-")
 	k.shape(r, &p)
 	k.schedule(r, &p)
 	return p

@@ -104,9 +104,6 @@ func (w *world) run() *outcome {
 			w.caller(t, fmt.Sprint("w", i)).start((*caller).work)
 		}
 	}
-	if w.plan.Accounts {
-		w.watchAccounts()
-	}
 	if w.plan.Ledger {
 		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spend)
 		w.caller(w.operator, "o").start((*caller).operate)

@@ -27,9 +27,8 @@ type agenda struct {
 	list   list
 	health health
 
-	attending []*stream // that watch no generations
-	watches   int       // open ones, and those that attend
-	stats     Stats
+	watches int // open ones
+	stats   Stats
 }
 
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
@@ -40,7 +39,7 @@ func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now tim
 	}
 }
 
-// stream is how a watch or an attendance ends. The mutex of its agenda guards it.
+// stream is the end of a watch. The mutex of its agenda guards it.
 type stream struct {
 	notify func()   // called when there is something to deliver
 	trace  TraceRef // of the watch

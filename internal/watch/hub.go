@@ -128,35 +128,6 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Attend begins an attendance. ctx is that of the stream, for its trace alone.
-func (h *Hub) Attend(ctx context.Context, cred catalog.Credential) *Attendance {
-	trace := h.cfg.Observer.TraceRef(ctx)
-	t := h.find(cred, true)
-	defer t.mu.Unlock()
-	a := newAttendance(t.agenda, trace)
-	if h.drained.Load() { // else Drain finds it
-		a.fail(ErrDraining)
-	}
-	return a
-}
-
-// ReadAccount reads the account behind a credential as a poll: when the rate of polls allows it, on no caller's
-// context. ctx ends the wait for the answer.
-func (h *Hub) ReadAccount(ctx context.Context, cred catalog.Credential) (catalog.Account, error) {
-	t := h.find(cred, true)
-	answer := t.accountRead.ask()
-	t.queue.wakeBy(time.Now())
-	t.mu.Unlock()
-	select {
-	case got := <-answer:
-		return got.account, got.err
-	case <-ctx.Done():
-		return catalog.Account{}, context.Cause(ctx)
-	case <-h.ctx.Done():
-		return catalog.Account{}, ErrDraining
-	}
-}
-
 // Peek gives the newest state of a generation that somebody watches. It gives none where a 404 alone says
 // that the generation is gone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {

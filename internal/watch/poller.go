@@ -26,12 +26,11 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry               // that it polls; they stay until it has ended
-	counted  []*watcher             // those that Open has
-	unshared float64                // see Stats
-	asking   []chan<- accountAnswer // of a read of the account
-	since    time.Time              // a list that began before serves nobody
-	turn     *gate.Turn             // nil until its turn comes
+	entries  []*entry   // that it polls; they stay until it has ended
+	counted  []*watcher // those that Open has
+	unshared float64    // see Stats
+	since    time.Time  // a list that began before serves nobody
+	turn     *gate.Turn // nil until its turn comes
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -63,7 +62,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.gate().SetPollRate(p.hub.pollRate())
 	next = t.prune(now)
-	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && len(t.attending) == 0 && !t.accountRead.wanted {
+	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -171,17 +170,12 @@ func (p *poller) read(e *entry, now time.Time) *job {
 	return j
 }
 
-// readAccount makes the job of one read of the account.
+// readAccount returns the job of one read of the account.
 func (p *poller) readAccount() *job {
 	t := p.tenant
 	t.inFlight++
-	j := &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true, Watches: len(t.attending)}, asking: t.accountRead.begin()}
-	for _, a := range t.attending {
-		if a.trace != nil && len(j.Open) < maxRefs {
-			j.Open = append(j.Open, a.trace)
-		}
-	}
-	return j
+	t.accountRead = accountRead{inFlight: true}
+	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
 // sweep makes the job of one list call. It polls every entry that the list can serve.
@@ -243,9 +237,9 @@ func (p *poller) execute(j *job) {
 	result := &pollResult{found: found}
 	switch {
 	case j.Account:
-		account, err := h.cfg.Upstream.Account(ctx, cred)
+		_, err := h.cfg.Upstream.Account(ctx, cred)
 		j.end(err, result)
-		p.accountAnswered(j, accountAnswer{account, err})
+		p.accountAnswered(j, err)
 	case j.ID == "":
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
 		j.end(err, result)
@@ -329,8 +323,8 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	}
 }
 
-// accountAnswered takes in the answer to a read of the account.
-func (p *poller) accountAnswered(j *job, answer accountAnswer) {
+// accountAnswered records whether the catalog answered a read of the account.
+func (p *poller) accountAnswered(j *job, err error) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -338,16 +332,20 @@ func (p *poller) accountAnswered(j *job, answer accountAnswer) {
 	defer t.queue.wakeBy(now)
 	p.landed(j)
 	t.accountRead.inFlight = false
-	if answer.err != nil {
-		p.failed(answer.err, now)
-	} else {
-		t.health.read = now
-		p.succeeded(now)
+	if err != nil {
+		p.failed(err, now)
+		return
 	}
-	for _, asking := range j.asking {
-		asking <- answer
-	}
+	t.health.read = now
+	p.succeeded(now)
 }
+
+// accountRead is the state of the read of the account that distinguishes a missing generation from a catalog that is away. The
+// tenant's mutex guards it.
+type accountRead struct{ wanted, inFlight bool }
+
+// due reports whether the account is to be read. One read is made at a time.
+func (r accountRead) due() bool { return r.wanted && !r.inFlight }
 
 // succeeded notes that the catalog has answered.
 func (p *poller) succeeded(now time.Time) {

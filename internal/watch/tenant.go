@@ -236,9 +236,6 @@ func (t *tenant) removeListed(e *entry, now time.Time) {
 
 // endAll ends all streams under the credential.
 func (t *tenant) endAll(err error) {
-	for _, s := range t.attending {
-		s.fail(err)
-	}
 	for _, w := range t.everything {
 		w.fail(err)
 	}

@@ -51,7 +51,7 @@ func (p *poller) cancel(j *job, earliestPoll time.Time) {
 	j.turn.End(gate.Answer{Outcome: gate.Unused})
 	p.landed(j)
 	if j.Account {
-		t.accountRead.askAgain(j.asking)
+		t.accountRead.wanted = true
 	}
 	for _, e := range j.entries {
 		t.pollAt(e, latest(e.polling.due, earliestPoll))

@@ -95,7 +95,6 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
     ListUsage = next
     WatchGeneration = each
     WatchGenerations = each
-    WatchAccount = each
     DownloadGeneration = each
 
 
@@ -138,19 +137,11 @@ def generation(generation_id: str, etag: str, state: State) -> v1.Generation:
     return v1.Generation(generation_id=generation_id, etag=etag, state=v1.State.ValueType(state))
 
 
-def account(balance: int, initial: bool = False) -> v1.WatchAccountResponse:
-    read = v1.Account(balance_cents=balance)
-    read.observe_time.GetCurrentTime()
-    read.upstream_fields["now"] = read.observe_time.ToNanoseconds()
-    return v1.WatchAccountResponse(update=v1.AccountUpdate(account=read, initial=initial))
-
-
 # A call of each watch, and an update of it.
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
     ("watch_many", (), one_of_many("gen_1", "e1")),
-    ("watch_account", (), account(1, initial=True)),
 )
 
 
@@ -729,19 +720,6 @@ class ClientTest(unittest.TestCase):
                 client.call("watch", "gen_1", heartbeat=heartbeat)
             self.assertEqual([heartbeat], [one.heartbeat_interval.ToTimedelta().total_seconds() for one in script.requests])
 
-    def test_watch_account_repeats_no_account(self) -> None:
-        closing = v1.WatchAccountResponse(closing=v1.StreamClosing(retry_delay={"seconds": 20}))  # type: ignore[arg-type]
-        script, client = self.play(
-            sending(account(1, initial=True), account(2), closing, Failure("UNAVAILABLE", "SERVER_DRAINING")),
-            sending(account(2, initial=True)),
-            lambda request: client.silence(request),
-            sending(account(3, initial=True), account(2), account(2), STAY),
-        )
-        found = client.call("watch_account", first=5)
-        self.assertEqual([1, 2, 3, 2, 2], [one.balance_cents for one in found])
-        self.assertEqual([20, 1, 0.5], client.waits())
-        self.assertEqual([10] * 4, [one.heartbeat_interval.seconds for one in script.requests])
-
     def test_watch_stops_where_a_repeat_can_not_mend_it(self) -> None:
         final = {"NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"}
         for name, args, message in WATCHES:
@@ -779,18 +757,6 @@ class ClientTest(unittest.TestCase):
         client.call("watch", "gen_1")
         self.assertEqual([0.5, 1, 0.5, 1, 0.5, 3, 3, 4, 8, 10, 10], client.waits())
 
-    def test_watch_account_takes_no_repeat_for_progress(self) -> None:
-        _, client = self.play(
-            failing("UNAVAILABLE"),
-            *[sending(account(1, initial=True), Failure("UNAVAILABLE"))] * 3,
-            sending(account(2, initial=True), Failure("UNAVAILABLE")),
-            sending(account(2), Failure("UNAVAILABLE")),
-            sending(account(3), STAY),
-        )
-        found = client.call("watch_account", first=4)
-        self.assertEqual([1, 2, 2, 3], [one.balance_cents for one in found])
-        self.assertEqual([0.5, 0.5, 1, 2, 4, 0.5], client.waits())
-
     def test_watch_ends_where_its_channel_is_closed(self) -> None:
         for name, args, message in WATCHES:
             for secret in ("", "secret"):
@@ -801,13 +767,13 @@ class ClientTest(unittest.TestCase):
 
     def test_watch_ends_by_its_deadline_with_what_the_last_heartbeat_said(self) -> None:
         heartbeat = v1.Heartbeat(upstream_condition=v1.UpstreamCondition.UPSTREAM_CONDITION_UNREACHABLE, last_error="refused")
-        for code, answer in (("UNAVAILABLE", failing("UNAVAILABLE")), ("UNAVAILABLE", sending(v1.WatchAccountResponse(heartbeat=heartbeat)))):
+        for code, answer in (("UNAVAILABLE", failing("UNAVAILABLE")), ("UNAVAILABLE", sending(v1.WatchGenerationsResponse(heartbeat=heartbeat)))):
             with self.subTest(code):
                 script, client = self.play(answer)
                 heard: list[easel.Heartbeat] = []
                 client.hooks = {"on_heartbeat": heard.append}
                 with self.assertRaises(easel.Timeout) as caught:
-                    client.call("watch_account", timeout=5)
+                    client.call("watch_many", timeout=5)
                 self.assertEqual(code, getattr(caught.exception.__cause__, "code").name)
                 self.assertEqual([0.5, 1, 2], client.waits())  # there is no time for 4 more
                 self.assertEqual(4, len(script.requests))

@@ -10,7 +10,7 @@ import { download } from "./download.js";
 import * as v1 from "./easel/v1/index.js";
 import { RenderFailed, type About } from "./errors.js";
 import { values, type Account, type ContentInfo, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
-import { defaultHeartbeatMs, watchAccount, watchMany, watchOne, type Watch } from "./watch.js";
+import { defaultHeartbeatMs, watchMany, watchOne, type Watch } from "./watch.js";
 
 export type { Hooks, Limits, Logger } from "./attempts.js";
 export { version, type Place } from "./connection.js";
@@ -206,11 +206,6 @@ export class Easel {
       heartbeatInterval: durationFromMs(heartbeatMs),
     });
     return watchMany(this.generations, request, this.#attempts("stream", "WatchGenerations", options));
-  }
-
-  /** Yields the account and each change, until the caller leaves. It throws as watch does. */
-  watchAccount({ heartbeatMs = defaultHeartbeatMs, ...options }: StreamOptions = {}): Watch<Account> {
-    return watchAccount(this.accounts, heartbeatMs, this.#attempts("stream", "WatchAccount", options));
   }
 
   /** Yields what was ordered and spent, over all pages. */

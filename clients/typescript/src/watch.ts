@@ -1,12 +1,11 @@
 // Watches, each over as many streams as it takes.
-import { equals } from "@bufbuild/protobuf";
-import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type Client } from "@connectrpc/connect";
 import { longest, type Attempts } from "./attempts.js";
-import { AccountSchema, State } from "./easel/v1/index.js";
+import { State } from "./easel/v1/index.js";
 import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
-import { values, type Account, type Render } from "./values.js";
+import { values, type Render } from "./values.js";
 
 /** Yields states. Leaving the loop ends it, and so does stop, from anywhere; a signal ends it by an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
@@ -68,25 +67,6 @@ export const watchMany = (generations: Generations, request: v1.WatchGenerations
       },
       hasGoal: request.generationIds.length > 0,
       heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,
-    });
-  });
-
-export const watchAccount = (accounts: Client<typeof v1.AccountService>, heartbeatMs: number, attempts: Attempts): Watch<Account> =>
-  new Watch((stopped) => {
-    let last: v1.Account | undefined;
-    return follow(attempts, stopped, {
-      start: (signal) => accounts.watchAccount({ heartbeatInterval: durationFromMs(heartbeatMs) }, { ...attempts.options, signal }),
-      newer: ({ account, initial }: v1.AccountUpdate) => {
-        if (!account) return undefined;
-        if (!last || !initial) attempts.failures = 0;
-        // What can change: not when it was read, nor what else the catalog says.
-        const { observeTime: _, upstreamFields: __, ...money } = account;
-        const repeated = initial && last && equals(AccountSchema, money, last);
-        last = money;
-        return repeated ? undefined : values.account(account);
-      },
-      hasGoal: false,
-      heartbeatMs,
     });
   });
 

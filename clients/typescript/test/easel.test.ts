@@ -27,13 +27,12 @@ import {
   type DownloadGenerationRequest,
   type DownloadGenerationResponseSchema,
   type ListGenerationsRequest,
-  type WatchAccountResponseSchema,
   type WatchGenerationRequest,
   type WatchGenerationsRequest,
   type WatchGenerationsResponseSchema,
 } from "@easel-grpc/easel/v1";
 
-type Watched = MessageInitShape<typeof WatchGenerationsResponseSchema> | MessageInitShape<typeof WatchAccountResponseSchema>;
+type Watched = MessageInitShape<typeof WatchGenerationsResponseSchema>;
 type Chunk = MessageInitShape<typeof DownloadGenerationResponseSchema>["chunk"] & { offset: bigint; data: Uint8Array; crc32c: number };
 type Answer<I, O> = (request: I, context: HandlerContext) => O;
 
@@ -59,7 +58,7 @@ function play<I extends object, O>(...answers: Answer<I, O>[]) {
       downloadGeneration: stream,
       listGenerations: (request, context) => next(request, context) as never,
     });
-    service(AccountService, { watchAccount: stream, listUsage: (request, context) => next(request, context) as never });
+    service(AccountService, { listUsage: (request, context) => next(request, context) as never });
   });
   const easel = new Easel({
     transport,
@@ -98,26 +97,17 @@ const update = (etag: string, state: State, generationId = "gen_1"): Watched => 
   event: { case: "update", value: { generation: { generationId, etag, state } } },
 });
 
-let readings = 0n;
-const account = (balanceCents: bigint, initial: boolean): Watched => ({
-  event: {
-    case: "update",
-    value: { account: { balanceCents, observeTime: { seconds: readings++ }, upstreamFields: { readings: Number(readings) } }, initial },
-  },
-});
-
 const closing: Watched = { event: { case: "closing", value: { retryDelay: { seconds: 2n } } } };
 
-/** An update for each kind of watch, which takes its own part of it. */
+/** An update for each kind of watch. */
 const anyUpdate: Watched = {
-  event: { case: "update", value: { generation: { generationId: "gen_1", etag: "e1", state: State.SUCCEEDED }, account: { balanceCents: 500n } } },
+  event: { case: "update", value: { generation: { generationId: "gen_1", etag: "e1", state: State.SUCCEEDED } } },
 };
 
 type Open = (easel: Easel, options?: { signal?: AbortSignal; heartbeatMs?: number }) => Watch<object>;
 const watches: Record<string, Open> = {
   watch: (easel, options) => easel.watch("gen_1", options),
   watchMany: (easel, options) => easel.watchMany(["gen_1"], options),
-  watchAccount: (easel, options) => easel.watchAccount(options),
 };
 
 /** The code of an error of the helper. */
@@ -700,31 +690,6 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1"]);
     assert.ok(delays.length === 3 && delays[2]! >= 1000, String(delays));
-  });
-
-  test("watchAccount yields each state once over all streams", async () => {
-    const { easel, requests } = play<object, unknown>(
-      told(account(500n, true), account(400n, false), failure(Code.Unavailable)),
-      told(account(400n, true)), // OK is no goal
-      told(account(300n, true), failure(Code.Unauthenticated)),
-    );
-    const balances: unknown[] = [];
-    await assert.rejects(async () => {
-      for await (const { balanceCents } of easel.watchAccount()) balances.push(balanceCents);
-    }, { name: "Unauthenticated" });
-    assert.deepEqual(balances, [500, 400, 300]);
-    assert.equal(requests.length, 3);
-  });
-
-  test("watchAccount backs off though each stream begins with an account", async () => {
-    const { easel, hooks } = play<object, unknown>(failing(Code.Unavailable), failing(Code.Unavailable), told(account(500n, true)));
-    const delays: number[] = [];
-    const watch = easel.watchAccount();
-    hooks.onRetry = (_, delay) => {
-      if (delays.push(delay) === 5) watch.stop();
-    };
-    for await (const _ of watch);
-    assert.ok(delays[2]! < 750 && delays[4]! >= 1000, String(delays)); // the first account of all is progress
   });
 
   test("run tells a render that came to nothing", async () => {

@@ -38,7 +38,6 @@ type Studio struct {
 	Model       func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
 	Watch       func(*easelv1.WatchGenerationRequest, WatchStream) error
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
-	WatchMoney  func(*easelv1.WatchAccountRequest, grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
 	// Proof answers whether the catalog accepts an API key. Nil: none needs a proof.
@@ -140,11 +139,6 @@ func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream Wat
 // WatchGenerations sends what WatchAll does.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
-}
-
-// WatchAccount sends what WatchMoney does.
-func (s *Studio) WatchAccount(req *easelv1.WatchAccountRequest, stream grpc.ServerStreamingServer[easelv1.WatchAccountResponse]) error {
-	return s.WatchMoney(req, stream)
 }
 
 // Content opens what OpenContent does.

@@ -29,7 +29,6 @@ type answers []answer
 // contract stands here.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
-	"WatchAccount":       {},
 	"ListUsage":          {},
 	"ListModels":         {},
 	"GetModel":           {404},

@@ -31,7 +31,7 @@ T = TypeVar("T")
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
-class Client(Base["Watch[Render]", "Watch[Account]"]):
+class Client(Base["Watch[Render]"]):
     """Is easel_grpc.Client for asyncio. on_key may be a coroutine function: the order waits for it."""
 
     _event = asyncio.Event

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import grpc
 
@@ -16,14 +16,13 @@ from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limi
 from easel_grpc.connection import Connection, connection
 from easel_grpc.requests import Inputs, Key, ListOptions, Which
 from easel_grpc.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
-from easel_grpc.watch import AccountProgress, GenerationProgress, GenerationsProgress, Progress
+from easel_grpc.watch import GenerationProgress, GenerationsProgress, Progress
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 T = TypeVar("T")
 Renders = TypeVar("Renders")
-Accounts = TypeVar("Accounts")
 
 
 @dataclass
@@ -36,7 +35,7 @@ class Call(Generic[T]):
     value: Callable[[Any], T]
 
 
-class Base(ABC, Generic[Renders, Accounts]):
+class Base(ABC, Generic[Renders]):
     """Is what both are made of. They differ in what a watch is, and in the way that it comes."""
 
     _event: ClassVar[type]  # of threading or of asyncio
@@ -68,12 +67,8 @@ class Base(ABC, Generic[Renders, Accounts]):
     def _connect(self, made: Connection) -> Any:
         """Opens a channel that signs its calls."""
 
-    @overload
-    def _watch(self, call: Callable[..., Any], progress: Progress[Render]) -> Renders: ...
-    @overload
-    def _watch(self, call: Callable[..., Any], progress: Progress[Account]) -> Accounts: ...
     @abstractmethod
-    def _watch(self, call: Callable[..., Any], progress: Progress[Any]) -> Any:
+    def _watch(self, call: Callable[..., Any], progress: Progress[Render]) -> Renders:
         """Begins a watch."""
 
     def watch(
@@ -100,12 +95,6 @@ class Base(ABC, Generic[Renders, Accounts]):
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
         return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, attempts))
-
-    def watch_account(self, *, heartbeat: float = 10, **limits: Unpack[Limits]) -> Accounts:
-        """Yields the account as it is, and each newer one, without an end. It goes on as watch does."""
-        request = v1.WatchAccountRequest()
-        request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
-        return self._watch(self.accounts.WatchAccount, AccountProgress(request, self._attempts(STREAM, "WatchAccount", limits)))
 
     def _attempts(self, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> Attempts:
         return Attempts(self._hooks, kind, method, limits_of(limits), key=key, generation_id=generation_id)

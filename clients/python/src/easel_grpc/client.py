@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client(Base["Watch[Render]", "Watch[Account]"]):
+class Client(Base["Watch[Render]"]):
     """Orders renders once, watches them, and downloads their files whole.
 
     Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a token, that

@@ -1,6 +1,5 @@
 """What the watches of both clients share."""
 
-import copy
 import time
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +9,7 @@ from easel_grpc import v1
 from easel_grpc.attempts import LONGEST, Attempts
 from easel_grpc.errors import Unavailable, seconds_of
 from easel_grpc.v1.reasons import WATCH_ENDS
-from easel_grpc.values import Account, Heartbeat, Render, of
+from easel_grpc.values import Heartbeat, Render, of
 
 MOST_ETAGS = 10_000  # that a watch remembers
 MOST_KNOWN_ETAGS = 1000  # that a request may have
@@ -124,24 +123,3 @@ class _Etags:
         if len(self.known) > MOST_ETAGS:
             del self.known[next(iter(self.known))]
         return True
-
-
-class AccountProgress(Progress[Account]):
-    """Is of a watch of the account."""
-
-    has_goal = False
-    last: v1.Account | None = None
-
-    def newer(self, update: v1.AccountUpdate) -> Account | None:
-        if self.last is None or not update.initial:
-            self.attempts.failures = 0
-        last, self.last = self.last, _money(update.account)
-        return None if update.initial and self.last == last else of(Account, update.account)
-
-
-def _money(account: v1.Account) -> v1.Account:
-    """Is what of an account can change: not when it was read, nor what else the catalog says."""
-    same = copy.deepcopy(account)
-    same.ClearField("observe_time")
-    same.ClearField("upstream_fields")
-    return same

@@ -11,7 +11,6 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -108,222 +107,6 @@ func (x *GetAccountResponse) GetAccount() *Account {
 	return nil
 }
 
-// WatchAccountRequest says how quiet the stream may be: the credential of the call names
-// the account.
-type WatchAccountRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Longest silence before a heartbeat, 1 to 60 s; absent means 15 s.
-	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *WatchAccountRequest) Reset() {
-	*x = WatchAccountRequest{}
-	mi := &file_easel_v1_account_service_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchAccountRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchAccountRequest) ProtoMessage() {}
-
-func (x *WatchAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_account_service_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchAccountRequest.ProtoReflect.Descriptor instead.
-func (*WatchAccountRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *WatchAccountRequest) GetHeartbeatInterval() *durationpb.Duration {
-	if x != nil {
-		return x.HeartbeatInterval
-	}
-	return nil
-}
-
-// WatchAccountResponse is one message of a watch of the account. Field numbers are
-// those of WatchGenerationResponse.
-type WatchAccountResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
-	//
-	// Types that are valid to be assigned to Event:
-	//
-	//	*WatchAccountResponse_Update
-	//	*WatchAccountResponse_Heartbeat
-	//	*WatchAccountResponse_Closing
-	Event isWatchAccountResponse_Event `protobuf_oneof:"event"`
-	// When the message was made, by Easel's clock.
-	EmitTime      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchAccountResponse) Reset() {
-	*x = WatchAccountResponse{}
-	mi := &file_easel_v1_account_service_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchAccountResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchAccountResponse) ProtoMessage() {}
-
-func (x *WatchAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_account_service_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchAccountResponse.ProtoReflect.Descriptor instead.
-func (*WatchAccountResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *WatchAccountResponse) GetEvent() isWatchAccountResponse_Event {
-	if x != nil {
-		return x.Event
-	}
-	return nil
-}
-
-func (x *WatchAccountResponse) GetUpdate() *AccountUpdate {
-	if x != nil {
-		if x, ok := x.Event.(*WatchAccountResponse_Update); ok {
-			return x.Update
-		}
-	}
-	return nil
-}
-
-func (x *WatchAccountResponse) GetHeartbeat() *Heartbeat {
-	if x != nil {
-		if x, ok := x.Event.(*WatchAccountResponse_Heartbeat); ok {
-			return x.Heartbeat
-		}
-	}
-	return nil
-}
-
-func (x *WatchAccountResponse) GetClosing() *StreamClosing {
-	if x != nil {
-		if x, ok := x.Event.(*WatchAccountResponse_Closing); ok {
-			return x.Closing
-		}
-	}
-	return nil
-}
-
-func (x *WatchAccountResponse) GetEmitTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EmitTime
-	}
-	return nil
-}
-
-type isWatchAccountResponse_Event interface {
-	isWatchAccountResponse_Event()
-}
-
-type WatchAccountResponse_Update struct {
-	// The newest state.
-	Update *AccountUpdate `protobuf:"bytes,1,opt,name=update,proto3,oneof"`
-}
-
-type WatchAccountResponse_Heartbeat struct {
-	// Nothing new, and why. Of polls it tells those of the account.
-	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
-}
-
-type WatchAccountResponse_Closing struct {
-	// The server is about to end the stream.
-	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
-}
-
-func (*WatchAccountResponse_Update) isWatchAccountResponse_Event() {}
-
-func (*WatchAccountResponse_Heartbeat) isWatchAccountResponse_Event() {}
-
-func (*WatchAccountResponse_Closing) isWatchAccountResponse_Event() {}
-
-// AccountUpdate carries a state of the account that the watcher has not seen.
-type AccountUpdate struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The whole account as it stands now.
-	Account *Account `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	// Whether this is the state found when the watch began, and not a change.
-	Initial       bool `protobuf:"varint,2,opt,name=initial,proto3" json:"initial,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AccountUpdate) Reset() {
-	*x = AccountUpdate{}
-	mi := &file_easel_v1_account_service_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AccountUpdate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AccountUpdate) ProtoMessage() {}
-
-func (x *AccountUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_account_service_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AccountUpdate.ProtoReflect.Descriptor instead.
-func (*AccountUpdate) Descriptor() ([]byte, []int) {
-	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *AccountUpdate) GetAccount() *Account {
-	if x != nil {
-		return x.Account
-	}
-	return nil
-}
-
-func (x *AccountUpdate) GetInitial() bool {
-	if x != nil {
-		return x.Initial
-	}
-	return false
-}
-
 // ListUsageRequest says which orders are counted, and by what.
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -345,7 +128,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_easel_v1_account_service_proto_msgTypes[5]
+	mi := &file_easel_v1_account_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +140,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_account_service_proto_msgTypes[5]
+	mi := &file_easel_v1_account_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +153,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{5}
+	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListUsageRequest) GetStartTime() *timestamppb.Timestamp {
@@ -428,7 +211,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_easel_v1_account_service_proto_msgTypes[6]
+	mi := &file_easel_v1_account_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +223,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_account_service_proto_msgTypes[6]
+	mi := &file_easel_v1_account_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +236,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{6}
+	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListUsageResponse) GetRows() []*UsageRow {
@@ -474,21 +257,10 @@ var File_easel_v1_account_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1eeasel/v1/account_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16easel/v1/account.proto\x1a!easel/v1/generation_service.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
+	"\x1eeasel/v1/account_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16easel/v1/account.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
 	"\x11GetAccountRequest\"A\n" +
 	"\x12GetAccountResponse\x12+\n" +
-	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\"o\n" +
-	"\x13WatchAccountRequest\x12X\n" +
-	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\"\x84\x02\n" +
-	"\x14WatchAccountResponse\x121\n" +
-	"\x06update\x18\x01 \x01(\v2\x17.easel.v1.AccountUpdateH\x00R\x06update\x123\n" +
-	"\theartbeat\x18\x02 \x01(\v2\x13.easel.v1.HeartbeatH\x00R\theartbeat\x123\n" +
-	"\aclosing\x18\x04 \x01(\v2\x17.easel.v1.StreamClosingH\x00R\aclosing\x127\n" +
-	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTimeB\a\n" +
-	"\x05eventJ\x04\b\x03\x10\x04R\acontent\"V\n" +
-	"\rAccountUpdate\x12+\n" +
-	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\x12\x18\n" +
-	"\ainitial\x18\x02 \x01(\bR\ainitial\"\xe1\x05\n" +
+	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\"\xe1\x05\n" +
 	"\x10ListUsageRequest\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
@@ -506,11 +278,10 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"n\n" +
 	"\x11ListUsageResponse\x121\n" +
 	"\x04rows\x18\x01 \x03(\v2\x12.easel.v1.UsageRowB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x04rows\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xbc\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcd\x01\n" +
 	"\x0eAccountService\x12_\n" +
 	"\n" +
-	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01\x12m\n" +
-	"\fWatchAccount\x12\x1d.easel.v1.WatchAccountRequest\x1a\x1e.easel.v1.WatchAccountResponse\"\x1c\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/account:watch\x90\x02\x010\x01\x12Z\n" +
+	"GetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/v1/account\x90\x02\x01\x12Z\n" +
 	"\tListUsage\x12\x1a.easel.v1.ListUsageRequest\x1a\x1b.easel.v1.ListUsageResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x90\x02\x01B\xa9\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\x13AccountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
 
@@ -526,46 +297,32 @@ func file_easel_v1_account_service_proto_rawDescGZIP() []byte {
 	return file_easel_v1_account_service_proto_rawDescData
 }
 
-var file_easel_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_easel_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_easel_v1_account_service_proto_goTypes = []any{
 	(*GetAccountRequest)(nil),     // 0: easel.v1.GetAccountRequest
 	(*GetAccountResponse)(nil),    // 1: easel.v1.GetAccountResponse
-	(*WatchAccountRequest)(nil),   // 2: easel.v1.WatchAccountRequest
-	(*WatchAccountResponse)(nil),  // 3: easel.v1.WatchAccountResponse
-	(*AccountUpdate)(nil),         // 4: easel.v1.AccountUpdate
-	(*ListUsageRequest)(nil),      // 5: easel.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 6: easel.v1.ListUsageResponse
-	(*Account)(nil),               // 7: easel.v1.Account
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*Heartbeat)(nil),             // 9: easel.v1.Heartbeat
-	(*StreamClosing)(nil),         // 10: easel.v1.StreamClosing
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(UsageDimension)(0),           // 12: easel.v1.UsageDimension
-	(*UsageRow)(nil),              // 13: easel.v1.UsageRow
+	(*ListUsageRequest)(nil),      // 2: easel.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 3: easel.v1.ListUsageResponse
+	(*Account)(nil),               // 4: easel.v1.Account
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(UsageDimension)(0),           // 6: easel.v1.UsageDimension
+	(*UsageRow)(nil),              // 7: easel.v1.UsageRow
 }
 var file_easel_v1_account_service_proto_depIdxs = []int32{
-	7,  // 0: easel.v1.GetAccountResponse.account:type_name -> easel.v1.Account
-	8,  // 1: easel.v1.WatchAccountRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	4,  // 2: easel.v1.WatchAccountResponse.update:type_name -> easel.v1.AccountUpdate
-	9,  // 3: easel.v1.WatchAccountResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	10, // 4: easel.v1.WatchAccountResponse.closing:type_name -> easel.v1.StreamClosing
-	11, // 5: easel.v1.WatchAccountResponse.emit_time:type_name -> google.protobuf.Timestamp
-	7,  // 6: easel.v1.AccountUpdate.account:type_name -> easel.v1.Account
-	11, // 7: easel.v1.ListUsageRequest.start_time:type_name -> google.protobuf.Timestamp
-	11, // 8: easel.v1.ListUsageRequest.end_time:type_name -> google.protobuf.Timestamp
-	12, // 9: easel.v1.ListUsageRequest.group_by:type_name -> easel.v1.UsageDimension
-	13, // 10: easel.v1.ListUsageResponse.rows:type_name -> easel.v1.UsageRow
-	0,  // 11: easel.v1.AccountService.GetAccount:input_type -> easel.v1.GetAccountRequest
-	2,  // 12: easel.v1.AccountService.WatchAccount:input_type -> easel.v1.WatchAccountRequest
-	5,  // 13: easel.v1.AccountService.ListUsage:input_type -> easel.v1.ListUsageRequest
-	1,  // 14: easel.v1.AccountService.GetAccount:output_type -> easel.v1.GetAccountResponse
-	3,  // 15: easel.v1.AccountService.WatchAccount:output_type -> easel.v1.WatchAccountResponse
-	6,  // 16: easel.v1.AccountService.ListUsage:output_type -> easel.v1.ListUsageResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	4, // 0: easel.v1.GetAccountResponse.account:type_name -> easel.v1.Account
+	5, // 1: easel.v1.ListUsageRequest.start_time:type_name -> google.protobuf.Timestamp
+	5, // 2: easel.v1.ListUsageRequest.end_time:type_name -> google.protobuf.Timestamp
+	6, // 3: easel.v1.ListUsageRequest.group_by:type_name -> easel.v1.UsageDimension
+	7, // 4: easel.v1.ListUsageResponse.rows:type_name -> easel.v1.UsageRow
+	0, // 5: easel.v1.AccountService.GetAccount:input_type -> easel.v1.GetAccountRequest
+	2, // 6: easel.v1.AccountService.ListUsage:input_type -> easel.v1.ListUsageRequest
+	1, // 7: easel.v1.AccountService.GetAccount:output_type -> easel.v1.GetAccountResponse
+	3, // 8: easel.v1.AccountService.ListUsage:output_type -> easel.v1.ListUsageResponse
+	7, // [7:9] is the sub-list for method output_type
+	5, // [5:7] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_account_service_proto_init() }
@@ -574,19 +331,13 @@ func file_easel_v1_account_service_proto_init() {
 		return
 	}
 	file_easel_v1_account_proto_init()
-	file_easel_v1_generation_service_proto_init()
-	file_easel_v1_account_service_proto_msgTypes[3].OneofWrappers = []any{
-		(*WatchAccountResponse_Update)(nil),
-		(*WatchAccountResponse_Heartbeat)(nil),
-		(*WatchAccountResponse_Closing)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_account_service_proto_rawDesc), len(file_easel_v1_account_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccountService_GetAccount_FullMethodName   = "/easel.v1.AccountService/GetAccount"
-	AccountService_WatchAccount_FullMethodName = "/easel.v1.AccountService/WatchAccount"
-	AccountService_ListUsage_FullMethodName    = "/easel.v1.AccountService/ListUsage"
+	AccountService_GetAccount_FullMethodName = "/easel.v1.AccountService/GetAccount"
+	AccountService_ListUsage_FullMethodName  = "/easel.v1.AccountService/ListUsage"
 )
 
 // AccountServiceClient is the client API for AccountService service.
@@ -41,28 +40,6 @@ type AccountServiceClient interface {
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
 	// not answer.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
-	// WatchAccount sends the account at once and after each change of its balance, where the
-	// caller may see it, or of one of its budgets. It has no goal and goes on until the
-	// caller ends it. When the stream is quiet, a heartbeat says why.
-	//
-	// While anybody watches, the balance is read after orders, refunds and refusals, at
-	// most every 10 s and at least once a minute, once for all who watch the same
-	// account; budgets are read at most every 5 s. What the catalog's studio or another
-	// program spends is therefore seen within a minute. The first update does not wait for a
-	// catalog that is slow or away: its account is without the balance then.
-	//
-	// Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-	// that the catalog rejects. The stream ends by:
-	// UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-	// down or the stream has reached its maximum age;
-	// UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-	// no longer knows the caller's token;
-	// RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-	// Watch again as after WatchGeneration.
-	//
-	// Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-	// of JSON lines (Accept: application/x-ndjson).
-	WatchAccount(ctx context.Context, in *WatchAccountRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAccountResponse], error)
 	// ListUsage counts orders and their money from the ledger, without a request to the
 	// catalog. A caller sees the orders of its owner, an operator those of all; with a
 	// forwarded API key they are those that this API key has placed through Easel. Rows come
@@ -94,25 +71,6 @@ func (c *accountServiceClient) GetAccount(ctx context.Context, in *GetAccountReq
 	return out, nil
 }
 
-func (c *accountServiceClient) WatchAccount(ctx context.Context, in *WatchAccountRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAccountResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &AccountService_ServiceDesc.Streams[0], AccountService_WatchAccount_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[WatchAccountRequest, WatchAccountResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AccountService_WatchAccountClient = grpc.ServerStreamingClient[WatchAccountResponse]
-
 func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUsageResponse)
@@ -140,28 +98,6 @@ type AccountServiceServer interface {
 	// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
 	// not answer.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
-	// WatchAccount sends the account at once and after each change of its balance, where the
-	// caller may see it, or of one of its budgets. It has no goal and goes on until the
-	// caller ends it. When the stream is quiet, a heartbeat says why.
-	//
-	// While anybody watches, the balance is read after orders, refunds and refusals, at
-	// most every 10 s and at least once a minute, once for all who watch the same
-	// account; budgets are read at most every 5 s. What the catalog's studio or another
-	// program spends is therefore seen within a minute. The first update does not wait for a
-	// catalog that is slow or away: its account is without the balance then.
-	//
-	// Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-	// that the catalog rejects. The stream ends by:
-	// UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-	// down or the stream has reached its maximum age;
-	// UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-	// no longer knows the caller's token;
-	// RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-	// Watch again as after WatchGeneration.
-	//
-	// Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-	// of JSON lines (Accept: application/x-ndjson).
-	WatchAccount(*WatchAccountRequest, grpc.ServerStreamingServer[WatchAccountResponse]) error
 	// ListUsage counts orders and their money from the ledger, without a request to the
 	// catalog. A caller sees the orders of its owner, an operator those of all; with a
 	// forwarded API key they are those that this API key has placed through Easel. Rows come
@@ -185,9 +121,6 @@ type UnimplementedAccountServiceServer struct{}
 
 func (UnimplementedAccountServiceServer) GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAccount not implemented")
-}
-func (UnimplementedAccountServiceServer) WatchAccount(*WatchAccountRequest, grpc.ServerStreamingServer[WatchAccountResponse]) error {
-	return status.Error(codes.Unimplemented, "method WatchAccount not implemented")
 }
 func (UnimplementedAccountServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
@@ -231,17 +164,6 @@ func _AccountService_GetAccount_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
-func _AccountService_WatchAccount_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(WatchAccountRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(AccountServiceServer).WatchAccount(m, &grpc.GenericServerStream[WatchAccountRequest, WatchAccountResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AccountService_WatchAccountServer = grpc.ServerStreamingServer[WatchAccountResponse]
-
 func _AccountService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListUsageRequest)
 	if err := dec(in); err != nil {
@@ -276,12 +198,6 @@ var AccountService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AccountService_ListUsage_Handler,
 		},
 	},
-	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "WatchAccount",
-			Handler:       _AccountService_WatchAccount_Handler,
-			ServerStreams: true,
-		},
-	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "easel/v1/account_service.proto",
 }

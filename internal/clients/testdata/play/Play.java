@@ -56,7 +56,6 @@ public final class Play {
     switch (call) {
       case "many" -> easel.watchMany(names).forEach(Play::show);
       case "all" -> easel.watchMany().forEach(Play::show);
-      case "account" -> easel.watchAccount().forEach(account -> System.out.println("balance " + account.balanceCents().getAsLong()));
       case "read account" -> System.out.println("balance " + easel.account().balanceCents().getAsLong());
       case "models" -> easel.models().forEach(model -> System.out.println("model " + model.modelId() + " " + model.outputKind() + " " + model.inputFields().size()));
       case "model" -> easel.model(names.get(0)).inputFields().forEach(field -> System.out.println("input " + field.name() + " " + field.type() + " "

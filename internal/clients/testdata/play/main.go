@@ -94,8 +94,6 @@ func play(ctx context.Context, client *easel.Client, call string, names []string
 		return one(client.Wait(ctx, names[0]))
 	case "delete":
 		return client.Delete(ctx, names[0])
-	case "account":
-		return show(client.WatchAccount(ctx), func(a *easel.Account) { fmt.Println("balance", *a.BalanceCents) })
 	case "list":
 		return show(client.List(ctx, easel.Filter{Labels: map[string]string{"campaign": "winter"}}), render)
 	case "usage":

@@ -75,9 +75,6 @@ const calls: Record<string, (...names: string[]) => Promise<unknown>> = {
     await easel.delete(id!, ended);
     console.log("ended");
   },
-  async account() {
-    for await (const { balanceCents } of easel.watchAccount(ended)) console.log("balance", balanceCents);
-  },
   list: () => show(easel.list({ labels: { campaign: "winter" }, ...ended })),
   async usage() {
     for await (const { modelId, orderCount, costCents } of easel.usage(ended)) console.log("usage", modelId, orderCount, costCents);

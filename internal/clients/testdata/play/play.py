@@ -81,9 +81,6 @@ def play(client: easel.Client, call: str, names: list[str]) -> None:
         show(client.wait(names[0], timeout=timeout))
     elif call == "delete":
         client.delete(names[0], timeout=timeout)
-    elif call == "account":
-        for account in client.watch_account(timeout=timeout):
-            print("balance", account.balance_cents)
     elif call == "list":
         for render in client.list(labels={"campaign": "winter"}, timeout=timeout):
             show(render)

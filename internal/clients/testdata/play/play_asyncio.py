@@ -69,9 +69,6 @@ async def play(client: easel.aio.Client, call: str, names: list[str]) -> None:
         print("ended")
     elif call == "list":
         await shown(client.list(labels={"campaign": "winter"}, timeout=timeout))
-    elif call == "account":
-        async for account in client.watch_account(timeout=timeout):
-            print("balance", account.balance_cents)
     elif call == "usage":
         async for row in client.usage(timeout=timeout):
             print("usage", row.model_id, row.order_count, row.cost_cents)

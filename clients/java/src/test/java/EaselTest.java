@@ -2,9 +2,6 @@ import com.google.protobuf.Any;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Duration;
 import com.google.protobuf.Message;
-import com.google.protobuf.Struct;
-import com.google.protobuf.Timestamp;
-import com.google.protobuf.Value;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RequestInfo;
 import com.google.rpc.RetryInfo;
@@ -38,7 +35,6 @@ final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
   private static final Object SILENCE = "silence"; // for ever
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
-  private static final AtomicInteger READINGS = new AtomicInteger(); // of accounts
   /** How a call is answered: by messages, of which the last may be an error or SILENCE. */
   interface Answer extends Function<Message, List<?>> {}
 
@@ -81,11 +77,6 @@ final class EaselTest {
       }).addService(new AccountServiceGrpc.AccountServiceImplBase() {
         @Override
         public void getAccount(GetAccountRequest request, StreamObserver<GetAccountResponse> to) {
-          answer(request, to);
-        }
-
-        @Override
-        public void watchAccount(WatchAccountRequest request, StreamObserver<WatchAccountResponse> to) {
           answer(request, to);
         }
       }).build().start();
@@ -149,12 +140,6 @@ final class EaselTest {
 
   private static WatchGenerationsResponse update(String id, String etag, State state) {
     return WatchGenerationsResponse.newBuilder().setUpdate(generationUpdate(id, etag, state)).build();
-  }
-
-  private static WatchAccountResponse balance(int cents, boolean initial) {
-    var account = io.github.easelgrpc.easel.v1.Account.newBuilder().setBalanceCents(cents).setObserveTime(Timestamp.newBuilder().setNanos(READINGS.get()))
-        .setUpstreamFields(Struct.newBuilder().putFields("now", Value.newBuilder().setNumberValue(READINGS.getAndIncrement()).build()));
-    return WatchAccountResponse.newBuilder().setUpdate(AccountUpdate.newBuilder().setAccount(account).setInitial(initial)).build();
   }
 
   private static Exception unavailable() {
@@ -439,29 +424,9 @@ final class EaselTest {
     for (var millis : List.of(-1000, 0, 200)) {
       var interval = java.time.Duration.ofMillis(millis);
       var sent = Duration.newBuilder().setSeconds(interval.getSeconds()).setNanos(interval.getNano());
-      try (var test = new Scripted(refuse, failing(Status.Code.NOT_FOUND, "", -1)); var watch = test.easel.watchAccount(new WatchOptions().heartbeat(interval))) {
+      try (var test = new Scripted(refuse, failing(Status.Code.NOT_FOUND, "", -1)); var watch = test.easel.watchMany(List.of(), new WatchOptions().heartbeat(interval))) {
         fails(InvalidRequestException.class, watch.iterator()::next);
-        equal(List.of(WatchAccountRequest.newBuilder().setHeartbeatInterval(sent).build()), test.requests);
-      }
-    }
-  }
-
-  @Test
-  void watchAccountTakesOnlyChangesAsProgress() throws IOException {
-    try (var test = new Scripted(
-        request -> List.of(unavailable()),
-        request -> List.of(unavailable()),
-        request -> List.of(balance(100, true), unavailable()), // the first of all is progress
-        request -> List.of(balance(90, true), unavailable()),
-        request -> List.of(balance(90, true), unavailable()),
-        request -> List.of(balance(90, true), balance(80, false), unavailable()),
-        request -> List.of(balance(70, true)))) {
-      equal(List.of(100L, 90L, 80L, 70L), yielded(test.easel.watchAccount(), 4).stream().map(account -> account.balanceCents().getAsLong()).toList());
-      var attempts = List.of(0, 1, 0, 1, 2, 0); // since the last progress
-      equal(attempts.size(), test.delays.size());
-      for (var i = 0; i < attempts.size(); i++) {
-        var backOff = 500L << attempts.get(i); // before jitter
-        equal(true, test.delays.get(i) >= backOff / 2 && test.delays.get(i) <= backOff * 3 / 2);
+        equal(List.of(WatchGenerationsRequest.newBuilder().setUntil(WatchUntil.WATCH_UNTIL_TERMINAL).setFilter(GenerationFilter.getDefaultInstance()).setHeartbeatInterval(sent).build()), test.requests);
       }
     }
   }
@@ -482,7 +447,6 @@ final class EaselTest {
   void aWatchThatIsLeftEndsItsStream() throws Exception {
     leaves(easel -> easel.watch("gen_1"), update("e1", State.STATE_RUNNING));
     leaves(easel -> easel.watchMany(), update("gen_1", "e1", State.STATE_RUNNING));
-    leaves(Easel::watchAccount, balance(100, true));
   }
 
   @Test
@@ -512,7 +476,7 @@ final class EaselTest {
 
   @Test
   void anotherThreadEndsAWatchThatWaitsForAMessage() throws Exception {
-    try (var test = new Scripted(request -> List.of(balance(100, true), SILENCE)); var watch = test.easel.watchAccount()) {
+    try (var test = new Scripted(request -> List.of(update("gen_1", "e1", State.STATE_RUNNING), SILENCE)); var watch = test.easel.watchMany()) {
       watch.iterator().next();
       var more = new FutureTask<>(watch.iterator()::hasNext);
       var reader = new Thread(more);
@@ -530,7 +494,7 @@ final class EaselTest {
 
   @Test
   void anotherThreadEndsAWatchThatWaitsForItsBackOff() throws Exception {
-    try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "", 600)); var watch = test.easel.watchAccount()) {
+    try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "", 600)); var watch = test.easel.watchMany()) {
       var more = CompletableFuture.supplyAsync(watch.iterator()::hasNext);
       while (test.delays.isEmpty()) {
         Thread.onSpinWait();
@@ -545,7 +509,7 @@ final class EaselTest {
   @Test
   void aWatchThatIsClosedAsItsStreamOpensEndsTheStream() throws Exception {
     try (var test = new Scripted(request -> List.of(SILENCE))) {
-      var opening = new AtomicReference<Watch<io.github.easelgrpc.easel.Account>>();
+      var opening = new AtomicReference<Watch<Render>>();
       var closing = ClientInterceptors.intercept(test.easel.generations().getChannel(), new ClientInterceptor() {
         @Override
         public <Q, R> ClientCall<Q, R> interceptCall(MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
@@ -558,7 +522,7 @@ final class EaselTest {
           };
         }
       });
-      var watch = Easel.builder().channel(closing).build().watchAccount(new WatchOptions().heartbeat(java.time.Duration.ofSeconds(60)));
+      var watch = Easel.builder().channel(closing).build().watchMany(List.of(), new WatchOptions().heartbeat(java.time.Duration.ofSeconds(60)));
       opening.set(watch);
       equal(false, CompletableFuture.supplyAsync(watch.iterator()::hasNext).get(30, TimeUnit.SECONDS));
     }
@@ -567,7 +531,7 @@ final class EaselTest {
   /** Closes the client as it is about to make another attempt. */
   @Test
   void noAttemptFollowsTheEndOfTheClient() throws Exception {
-    for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next(), easel -> easel.watchAccount().iterator().next())) {
+    for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next(), easel -> easel.watchMany().iterator().next())) {
       try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", -1))) {
         var own = new AtomicReference<Easel>();
         var retries = new AtomicInteger();
@@ -584,8 +548,8 @@ final class EaselTest {
 
   @Test
   void theEndOfTheClientEndsAWatch() throws Exception {
-    try (var test = new Scripted(request -> List.of(balance(100, true), SILENCE))) {
-      var watch = test.easel.watchAccount();
+    try (var test = new Scripted(request -> List.of(update("gen_1", "e1", State.STATE_RUNNING), SILENCE))) {
+      var watch = test.easel.watchMany();
       watch.iterator().next();
       test.easel.close();
       fails(UnavailableException.class, watch.iterator()::next);

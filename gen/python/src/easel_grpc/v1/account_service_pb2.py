@@ -23,12 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from easel_grpc.v1 import account_pb2 as easel_dot_v1_dot_account__pb2
-from easel_grpc.v1 import generation_service_pb2 as easel_dot_v1_dot_generation__service__pb2
-from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65\x61sel/v1/account_service.proto\x12\x08\x65\x61sel.v1\x1a\x16\x65\x61sel/v1/account.proto\x1a!easel/v1/generation_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11GetAccountRequest\"A\n\x12GetAccountResponse\x12+\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0b\x32\x11.easel.v1.AccountR\x07\x61\x63\x63ount\"_\n\x13WatchAccountRequest\x12H\n\x12heartbeat_interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationR\x11heartbeatInterval\"\x84\x02\n\x14WatchAccountResponse\x12\x31\n\x06update\x18\x01 \x01(\x0b\x32\x17.easel.v1.AccountUpdateH\x00R\x06update\x12\x33\n\theartbeat\x18\x02 \x01(\x0b\x32\x13.easel.v1.HeartbeatH\x00R\theartbeat\x12\x33\n\x07\x63losing\x18\x04 \x01(\x0b\x32\x17.easel.v1.StreamClosingH\x00R\x07\x63losing\x12\x37\n\temit_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08\x65mitTimeB\x07\n\x05\x65ventJ\x04\x08\x03\x10\x04R\x07\x63ontent\"V\n\rAccountUpdate\x12+\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0b\x32\x11.easel.v1.AccountR\x07\x61\x63\x63ount\x12\x18\n\x07initial\x18\x02 \x01(\x08R\x07initial\"\x94\x02\n\x10ListUsageRequest\x12\x39\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x35\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndTime\x12\x33\n\x08group_by\x18\x03 \x03(\x0e\x32\x18.easel.v1.UsageDimensionR\x07groupBy\x12\x1d\n\nlabel_name\x18\x04 \x01(\tR\tlabelName\x12\x1b\n\tpage_size\x18\x05 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x06 \x01(\tR\tpageToken\"c\n\x11ListUsageResponse\x12&\n\x04rows\x18\x01 \x03(\x0b\x32\x12.easel.v1.UsageRowR\x04rows\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xff\x01\n\x0e\x41\x63\x63ountService\x12L\n\nGetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x03\x90\x02\x01\x12T\n\x0cWatchAccount\x12\x1d.easel.v1.WatchAccountRequest\x1a\x1e.easel.v1.WatchAccountResponse\"\x03\x90\x02\x01\x30\x01\x12I\n\tListUsage\x12\x1a.easel.v1.ListUsageRequest\x1a\x1b.easel.v1.ListUsageResponse\"\x03\x90\x02\x01\x42\xa9\x01\n\x1cio.github.easelgrpc.easel.v1B\x13\x41\x63\x63ountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x65\x61sel/v1/account_service.proto\x12\x08\x65\x61sel.v1\x1a\x16\x65\x61sel/v1/account.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11GetAccountRequest\"A\n\x12GetAccountResponse\x12+\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0b\x32\x11.easel.v1.AccountR\x07\x61\x63\x63ount\"\x94\x02\n\x10ListUsageRequest\x12\x39\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\tstartTime\x12\x35\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x07\x65ndTime\x12\x33\n\x08group_by\x18\x03 \x03(\x0e\x32\x18.easel.v1.UsageDimensionR\x07groupBy\x12\x1d\n\nlabel_name\x18\x04 \x01(\tR\tlabelName\x12\x1b\n\tpage_size\x18\x05 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x06 \x01(\tR\tpageToken\"c\n\x11ListUsageResponse\x12&\n\x04rows\x18\x01 \x03(\x0b\x32\x12.easel.v1.UsageRowR\x04rows\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xa9\x01\n\x0e\x41\x63\x63ountService\x12L\n\nGetAccount\x12\x1b.easel.v1.GetAccountRequest\x1a\x1c.easel.v1.GetAccountResponse\"\x03\x90\x02\x01\x12I\n\tListUsage\x12\x1a.easel.v1.ListUsageRequest\x1a\x1b.easel.v1.ListUsageResponse\"\x03\x90\x02\x01\x42\xa9\x01\n\x1cio.github.easelgrpc.easel.v1B\x13\x41\x63\x63ountServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03\x45XX\xaa\x02\x08\x45\x61sel.V1\xca\x02\x08\x45\x61sel\\V1\xe2\x02\x14\x45\x61sel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,24 +36,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\034io.github.easelgrpc.easel.v1B\023AccountServiceProtoP\001Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\242\002\003EXX\252\002\010Easel.V1\312\002\010Easel\\V1\342\002\024Easel\\V1\\GPBMetadata\352\002\tEasel::V1'
   _globals['_ACCOUNTSERVICE'].methods_by_name['GetAccount']._loaded_options = None
   _globals['_ACCOUNTSERVICE'].methods_by_name['GetAccount']._serialized_options = b'\220\002\001'
-  _globals['_ACCOUNTSERVICE'].methods_by_name['WatchAccount']._loaded_options = None
-  _globals['_ACCOUNTSERVICE'].methods_by_name['WatchAccount']._serialized_options = b'\220\002\001'
   _globals['_ACCOUNTSERVICE'].methods_by_name['ListUsage']._loaded_options = None
   _globals['_ACCOUNTSERVICE'].methods_by_name['ListUsage']._serialized_options = b'\220\002\001'
-  _globals['_GETACCOUNTREQUEST']._serialized_start=168
-  _globals['_GETACCOUNTREQUEST']._serialized_end=187
-  _globals['_GETACCOUNTRESPONSE']._serialized_start=189
-  _globals['_GETACCOUNTRESPONSE']._serialized_end=254
-  _globals['_WATCHACCOUNTREQUEST']._serialized_start=256
-  _globals['_WATCHACCOUNTREQUEST']._serialized_end=351
-  _globals['_WATCHACCOUNTRESPONSE']._serialized_start=354
-  _globals['_WATCHACCOUNTRESPONSE']._serialized_end=614
-  _globals['_ACCOUNTUPDATE']._serialized_start=616
-  _globals['_ACCOUNTUPDATE']._serialized_end=702
-  _globals['_LISTUSAGEREQUEST']._serialized_start=705
-  _globals['_LISTUSAGEREQUEST']._serialized_end=981
-  _globals['_LISTUSAGERESPONSE']._serialized_start=983
-  _globals['_LISTUSAGERESPONSE']._serialized_end=1082
-  _globals['_ACCOUNTSERVICE']._serialized_start=1085
-  _globals['_ACCOUNTSERVICE']._serialized_end=1340
+  _globals['_GETACCOUNTREQUEST']._serialized_start=101
+  _globals['_GETACCOUNTREQUEST']._serialized_end=120
+  _globals['_GETACCOUNTRESPONSE']._serialized_start=122
+  _globals['_GETACCOUNTRESPONSE']._serialized_end=187
+  _globals['_LISTUSAGEREQUEST']._serialized_start=190
+  _globals['_LISTUSAGEREQUEST']._serialized_end=466
+  _globals['_LISTUSAGERESPONSE']._serialized_start=468
+  _globals['_LISTUSAGERESPONSE']._serialized_end=567
+  _globals['_ACCOUNTSERVICE']._serialized_start=570
+  _globals['_ACCOUNTSERVICE']._serialized_end=739
 # @@protoc_insertion_point(module_scope)

@@ -5,9 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from easel_grpc.v1 import account_pb2 as _account_pb2
-from easel_grpc.v1 import generation_service_pb2 as _generation_service_pb2
 from google.protobuf import descriptor as _descriptor
-from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -62,106 +60,6 @@ class GetAccountResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetAccountResponse: _TypeAlias = GetAccountResponse  # noqa: Y015
-
-@_typing.final
-class WatchAccountRequest(_message.Message):
-    """WatchAccountRequest says how quiet the stream may be: the credential of the call names
-    the account.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """Longest silence before a heartbeat, 1 to 60 s; absent means 15 s."""
-
-    def __init__(
-        self,
-        *,
-        heartbeat_interval: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat_interval", b"heartbeat_interval"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_interval", b"heartbeat_interval"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___WatchAccountRequest: _TypeAlias = WatchAccountRequest  # noqa: Y015
-
-@_typing.final
-class WatchAccountResponse(_message.Message):
-    """WatchAccountResponse is one message of a watch of the account. Field numbers are
-    those of WatchGenerationResponse.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    UPDATE_FIELD_NUMBER: _builtins.int
-    HEARTBEAT_FIELD_NUMBER: _builtins.int
-    CLOSING_FIELD_NUMBER: _builtins.int
-    EMIT_TIME_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def update(self) -> Global___AccountUpdate:
-        """The newest state."""
-
-    @_builtins.property
-    def heartbeat(self) -> _generation_service_pb2.Heartbeat:
-        """Nothing new, and why. Of polls it tells those of the account."""
-
-    @_builtins.property
-    def closing(self) -> _generation_service_pb2.StreamClosing:
-        """The server is about to end the stream."""
-
-    @_builtins.property
-    def emit_time(self) -> _timestamp_pb2.Timestamp:
-        """When the message was made, by Easel's clock."""
-
-    def __init__(
-        self,
-        *,
-        update: Global___AccountUpdate | None = ...,
-        heartbeat: _generation_service_pb2.Heartbeat | None = ...,
-        closing: _generation_service_pb2.StreamClosing | None = ...,
-        emit_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "emit_time", b"emit_time", "event", b"event", "heartbeat", b"heartbeat", "update", b"update"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closing", b"closing", "emit_time", b"emit_time", "event", b"event", "heartbeat", b"heartbeat", "update", b"update"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["update", "heartbeat", "closing"]  # noqa: Y015
-    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
-
-Global___WatchAccountResponse: _TypeAlias = WatchAccountResponse  # noqa: Y015
-
-@_typing.final
-class AccountUpdate(_message.Message):
-    """AccountUpdate carries a state of the account that the watcher has not seen."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ACCOUNT_FIELD_NUMBER: _builtins.int
-    INITIAL_FIELD_NUMBER: _builtins.int
-    initial: _builtins.bool
-    """Whether this is the state found when the watch began, and not a change."""
-    @_builtins.property
-    def account(self) -> _account_pb2.Account:
-        """The whole account as it stands now."""
-
-    def __init__(
-        self,
-        *,
-        account: _account_pb2.Account | None = ...,
-        initial: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["account", b"account"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "initial", b"initial"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AccountUpdate: _TypeAlias = AccountUpdate  # noqa: Y015
 
 @_typing.final
 class ListUsageRequest(_message.Message):

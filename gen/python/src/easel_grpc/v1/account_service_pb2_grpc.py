@@ -41,11 +41,6 @@ class AccountServiceStub(object):
                 request_serializer=easel_dot_v1_dot_account__service__pb2.GetAccountRequest.SerializeToString,
                 response_deserializer=easel_dot_v1_dot_account__service__pb2.GetAccountResponse.FromString,
                 _registered_method=True)
-        self.WatchAccount = channel.unary_stream(
-                '/easel.v1.AccountService/WatchAccount',
-                request_serializer=easel_dot_v1_dot_account__service__pb2.WatchAccountRequest.SerializeToString,
-                response_deserializer=easel_dot_v1_dot_account__service__pb2.WatchAccountResponse.FromString,
-                _registered_method=True)
         self.ListUsage = channel.unary_unary(
                 '/easel.v1.AccountService/ListUsage',
                 request_serializer=easel_dot_v1_dot_account__service__pb2.ListUsageRequest.SerializeToString,
@@ -68,33 +63,6 @@ class AccountServiceServicer(object):
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
         not answer.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchAccount(self, request, context):
-        """WatchAccount sends the account at once and after each change of its balance, where the
-        caller may see it, or of one of its budgets. It has no goal and goes on until the
-        caller ends it. When the stream is quiet, a heartbeat says why.
-
-        While anybody watches, the balance is read after orders, refunds and refusals, at
-        most every 10 s and at least once a minute, once for all who watch the same
-        account; budgets are read at most every 5 s. What the catalog's studio or another
-        program spends is therefore seen within a minute. The first update does not wait for a
-        catalog that is slow or away: its account is without the balance then.
-
-        Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-        that the catalog rejects. The stream ends by:
-        UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-        down or the stream has reached its maximum age;
-        UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-        no longer knows the caller's token;
-        RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-        Watch again as after WatchGeneration.
-
-        Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-        of JSON lines (Accept: application/x-ndjson).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,11 +91,6 @@ def add_AccountServiceServicer_to_server(servicer, server):
                     servicer.GetAccount,
                     request_deserializer=easel_dot_v1_dot_account__service__pb2.GetAccountRequest.FromString,
                     response_serializer=easel_dot_v1_dot_account__service__pb2.GetAccountResponse.SerializeToString,
-            ),
-            'WatchAccount': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchAccount,
-                    request_deserializer=easel_dot_v1_dot_account__service__pb2.WatchAccountRequest.FromString,
-                    response_serializer=easel_dot_v1_dot_account__service__pb2.WatchAccountResponse.SerializeToString,
             ),
             'ListUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUsage,
@@ -164,33 +127,6 @@ class AccountService(object):
             '/easel.v1.AccountService/GetAccount',
             easel_dot_v1_dot_account__service__pb2.GetAccountRequest.SerializeToString,
             easel_dot_v1_dot_account__service__pb2.GetAccountResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def WatchAccount(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/easel.v1.AccountService/WatchAccount',
-            easel_dot_v1_dot_account__service__pb2.WatchAccountRequest.SerializeToString,
-            easel_dot_v1_dot_account__service__pb2.WatchAccountResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -46,29 +46,6 @@ class AccountServiceStub:
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer.
     """
-    WatchAccount: _grpc.UnaryStreamMultiCallable[_account_service_pb2.WatchAccountRequest, _account_service_pb2.WatchAccountResponse]
-    """WatchAccount sends the account at once and after each change of its balance, where the
-    caller may see it, or of one of its budgets. It has no goal and goes on until the
-    caller ends it. When the stream is quiet, a heartbeat says why.
-
-    While anybody watches, the balance is read after orders, refunds and refusals, at
-    most every 10 s and at least once a minute, once for all who watch the same
-    account; budgets are read at most every 5 s. What the catalog's studio or another
-    program spends is therefore seen within a minute. The first update does not wait for a
-    catalog that is slow or away: its account is without the balance then.
-
-    Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-    that the catalog rejects. The stream ends by:
-    UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-    down or the stream has reached its maximum age;
-    UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-    no longer knows the caller's token;
-    RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-    Watch again as after WatchGeneration.
-
-    Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-    of JSON lines (Accept: application/x-ndjson).
-    """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
     """ListUsage counts orders and their money from the ledger, without a request to the
     catalog. A caller sees the orders of its owner, an operator those of all; with a
@@ -99,29 +76,6 @@ class AccountServiceAsyncStub(AccountServiceStub):
     RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
     UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer.
-    """
-    WatchAccount: _aio.UnaryStreamMultiCallable[_account_service_pb2.WatchAccountRequest, _account_service_pb2.WatchAccountResponse]  # type: ignore[assignment]
-    """WatchAccount sends the account at once and after each change of its balance, where the
-    caller may see it, or of one of its budgets. It has no goal and goes on until the
-    caller ends it. When the stream is quiet, a heartbeat says why.
-
-    While anybody watches, the balance is read after orders, refunds and refusals, at
-    most every 10 s and at least once a minute, once for all who watch the same
-    account; budgets are read at most every 5 s. What the catalog's studio or another
-    program spends is therefore seen within a minute. The first update does not wait for a
-    catalog that is slow or away: its account is without the balance then.
-
-    Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-    that the catalog rejects. The stream ends by:
-    UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-    down or the stream has reached its maximum age;
-    UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-    no longer knows the caller's token;
-    RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-    Watch again as after WatchGeneration.
-
-    Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-    of JSON lines (Accept: application/x-ndjson).
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
     """ListUsage counts orders and their money from the ledger, without a request to the
@@ -156,35 +110,6 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
         UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
         not answer.
-        """
-
-    @_abc_1.abstractmethod
-    def WatchAccount(
-        self,
-        request: _account_service_pb2.WatchAccountRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_account_service_pb2.WatchAccountResponse], _abc.AsyncIterator[_account_service_pb2.WatchAccountResponse]]:
-        """WatchAccount sends the account at once and after each change of its balance, where the
-        caller may see it, or of one of its budgets. It has no goal and goes on until the
-        caller ends it. When the stream is quiet, a heartbeat says why.
-
-        While anybody watches, the balance is read after orders, refunds and refusals, at
-        most every 10 s and at least once a minute, once for all who watch the same
-        account; budgets are read at most every 5 s. What the catalog's studio or another
-        program spends is therefore seen within a minute. The first update does not wait for a
-        catalog that is slow or away: its account is without the balance then.
-
-        Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-        that the catalog rejects. The stream ends by:
-        UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-        down or the stream has reached its maximum age;
-        UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-        no longer knows the caller's token;
-        RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-        Watch again as after WatchGeneration.
-
-        Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-        of JSON lines (Accept: application/x-ndjson).
         """
 
     @_abc_1.abstractmethod

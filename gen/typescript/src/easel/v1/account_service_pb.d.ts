@@ -5,8 +5,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Account, UsageDimension, UsageRow } from "./account_pb.js";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import type { Heartbeat, StreamClosing } from "./generation_service_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file easel/v1/account_service.proto.
@@ -46,106 +45,6 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
  * Use `create(GetAccountResponseSchema)` to create a new message.
  */
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
-
-/**
- * WatchAccountRequest says how quiet the stream may be: the credential of the call names
- * the account.
- *
- * @generated from message easel.v1.WatchAccountRequest
- */
-export declare type WatchAccountRequest = Message<"easel.v1.WatchAccountRequest"> & {
-  /**
-   * Longest silence before a heartbeat, 1 to 60 s; absent means 15 s.
-   *
-   * @generated from field: google.protobuf.Duration heartbeat_interval = 1;
-   */
-  heartbeatInterval?: Duration | undefined;
-};
-
-/**
- * Describes the message easel.v1.WatchAccountRequest.
- * Use `create(WatchAccountRequestSchema)` to create a new message.
- */
-export declare const WatchAccountRequestSchema: GenMessage<WatchAccountRequest>;
-
-/**
- * WatchAccountResponse is one message of a watch of the account. Field numbers are
- * those of WatchGenerationResponse.
- *
- * @generated from message easel.v1.WatchAccountResponse
- */
-export declare type WatchAccountResponse = Message<"easel.v1.WatchAccountResponse"> & {
-  /**
-   * What happened.
-   *
-   * @generated from oneof easel.v1.WatchAccountResponse.event
-   */
-  event: {
-    /**
-     * The newest state.
-     *
-     * @generated from field: easel.v1.AccountUpdate update = 1;
-     */
-    value: AccountUpdate;
-    case: "update";
-  } | {
-    /**
-     * Nothing new, and why. Of polls it tells those of the account.
-     *
-     * @generated from field: easel.v1.Heartbeat heartbeat = 2;
-     */
-    value: Heartbeat;
-    case: "heartbeat";
-  } | {
-    /**
-     * The server is about to end the stream.
-     *
-     * @generated from field: easel.v1.StreamClosing closing = 4;
-     */
-    value: StreamClosing;
-    case: "closing";
-  } | { case: undefined; value?: undefined };
-
-  /**
-   * When the message was made, by Easel's clock.
-   *
-   * @generated from field: google.protobuf.Timestamp emit_time = 5;
-   */
-  emitTime?: Timestamp | undefined;
-};
-
-/**
- * Describes the message easel.v1.WatchAccountResponse.
- * Use `create(WatchAccountResponseSchema)` to create a new message.
- */
-export declare const WatchAccountResponseSchema: GenMessage<WatchAccountResponse>;
-
-/**
- * AccountUpdate carries a state of the account that the watcher has not seen.
- *
- * @generated from message easel.v1.AccountUpdate
- */
-export declare type AccountUpdate = Message<"easel.v1.AccountUpdate"> & {
-  /**
-   * The whole account as it stands now.
-   *
-   * @generated from field: easel.v1.Account account = 1;
-   */
-  account?: Account | undefined;
-
-  /**
-   * Whether this is the state found when the watch began, and not a change.
-   *
-   * @generated from field: bool initial = 2;
-   */
-  initial: boolean;
-};
-
-/**
- * Describes the message easel.v1.AccountUpdate.
- * Use `create(AccountUpdateSchema)` to create a new message.
- */
-export declare const AccountUpdateSchema: GenMessage<AccountUpdate>;
 
 /**
  * ListUsageRequest says which orders are counted, and by what.
@@ -253,36 +152,6 @@ export declare const AccountService: GenService<{
     methodKind: "unary";
     input: typeof GetAccountRequestSchema;
     output: typeof GetAccountResponseSchema;
-  },
-  /**
-   * WatchAccount sends the account at once and after each change of its balance, where the
-   * caller may see it, or of one of its budgets. It has no goal and goes on until the
-   * caller ends it. When the stream is quiet, a heartbeat says why.
-   *
-   * While anybody watches, the balance is read after orders, refunds and refusals, at
-   * most every 10 s and at least once a minute, once for all who watch the same
-   * account; budgets are read at most every 5 s. What the catalog's studio or another
-   * program spends is therefore seen within a minute. The first update does not wait for a
-   * catalog that is slow or away: its account is without the balance then.
-   *
-   * Upstream trouble never ends a watch: it is told in heartbeats, and so is a held API key
-   * that the catalog rejects. The stream ends by:
-   * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-   * down or the stream has reached its maximum age;
-   * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-   * no longer knows the caller's token;
-   * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-   * Watch again as after WatchGeneration.
-   *
-   * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-   * of JSON lines (Accept: application/x-ndjson).
-   *
-   * @generated from rpc easel.v1.AccountService.WatchAccount
-   */
-  watchAccount: {
-    methodKind: "server_streaming";
-    input: typeof WatchAccountRequestSchema;
-    output: typeof WatchAccountResponseSchema;
   },
   /**
    * ListUsage counts orders and their money from the ledger, without a request to the

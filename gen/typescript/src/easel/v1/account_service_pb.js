@@ -4,14 +4,13 @@
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_easel_v1_account } from "./account_pb.js";
-import { file_easel_v1_generation_service } from "./generation_service_pb.js";
-import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file easel/v1/account_service.proto.
  */
 export const file_easel_v1_account_service = /*@__PURE__*/
-  fileDesc("Ch5lYXNlbC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SCGVhc2VsLnYxIhMKEUdldEFjY291bnRSZXF1ZXN0IjgKEkdldEFjY291bnRSZXNwb25zZRIiCgdhY2NvdW50GAEgASgLMhEuZWFzZWwudjEuQWNjb3VudCJMChNXYXRjaEFjY291bnRSZXF1ZXN0EjUKEmhlYXJ0YmVhdF9pbnRlcnZhbBgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLeAQoUV2F0Y2hBY2NvdW50UmVzcG9uc2USKQoGdXBkYXRlGAEgASgLMhcuZWFzZWwudjEuQWNjb3VudFVwZGF0ZUgAEigKCWhlYXJ0YmVhdBgCIAEoCzITLmVhc2VsLnYxLkhlYXJ0YmVhdEgAEioKB2Nsb3NpbmcYBCABKAsyFy5lYXNlbC52MS5TdHJlYW1DbG9zaW5nSAASLQoJZW1pdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVldmVudEoECAMQBFIHY29udGVudCJECg1BY2NvdW50VXBkYXRlEiIKB2FjY291bnQYASABKAsyES5lYXNlbC52MS5BY2NvdW50Eg8KB2luaXRpYWwYAiABKAgi1wEKEExpc3RVc2FnZVJlcXVlc3QSLgoKc3RhcnRfdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEioKCGdyb3VwX2J5GAMgAygOMhguZWFzZWwudjEuVXNhZ2VEaW1lbnNpb24SEgoKbGFiZWxfbmFtZRgEIAEoCRIRCglwYWdlX3NpemUYBSABKAUSEgoKcGFnZV90b2tlbhgGIAEoCSJOChFMaXN0VXNhZ2VSZXNwb25zZRIgCgRyb3dzGAEgAygLMhIuZWFzZWwudjEuVXNhZ2VSb3cSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMv8BCg5BY2NvdW50U2VydmljZRJMCgpHZXRBY2NvdW50EhsuZWFzZWwudjEuR2V0QWNjb3VudFJlcXVlc3QaHC5lYXNlbC52MS5HZXRBY2NvdW50UmVzcG9uc2UiA5ACARJUCgxXYXRjaEFjY291bnQSHS5lYXNlbC52MS5XYXRjaEFjY291bnRSZXF1ZXN0Gh4uZWFzZWwudjEuV2F0Y2hBY2NvdW50UmVzcG9uc2UiA5ACATABEkkKCUxpc3RVc2FnZRIaLmVhc2VsLnYxLkxpc3RVc2FnZVJlcXVlc3QaGy5lYXNlbC52MS5MaXN0VXNhZ2VSZXNwb25zZSIDkAIBQqkBChxpby5naXRodWIuZWFzZWxncnBjLmVhc2VsLnYxQhNBY2NvdW50U2VydmljZVByb3RvUAFaM2dpdGh1Yi5jb20vZWFzZWwtZ3JwYy9lYXNlbC9nZW4vZ28vZWFzZWwvdjE7ZWFzZWx2MaICA0VYWKoCCEVhc2VsLlYxygIIRWFzZWxcVjHiAhRFYXNlbFxWMVxHUEJNZXRhZGF0YeoCCUVhc2VsOjpWMWIGcHJvdG8z", [file_easel_v1_account, file_easel_v1_generation_service, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch5lYXNlbC92MS9hY2NvdW50X3NlcnZpY2UucHJvdG8SCGVhc2VsLnYxIhMKEUdldEFjY291bnRSZXF1ZXN0IjgKEkdldEFjY291bnRSZXNwb25zZRIiCgdhY2NvdW50GAEgASgLMhEuZWFzZWwudjEuQWNjb3VudCLXAQoQTGlzdFVzYWdlUmVxdWVzdBIuCgpzdGFydF90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoIZ3JvdXBfYnkYAyADKA4yGC5lYXNlbC52MS5Vc2FnZURpbWVuc2lvbhISCgpsYWJlbF9uYW1lGAQgASgJEhEKCXBhZ2Vfc2l6ZRgFIAEoBRISCgpwYWdlX3Rva2VuGAYgASgJIk4KEUxpc3RVc2FnZVJlc3BvbnNlEiAKBHJvd3MYASADKAsyEi5lYXNlbC52MS5Vc2FnZVJvdxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyqQEKDkFjY291bnRTZXJ2aWNlEkwKCkdldEFjY291bnQSGy5lYXNlbC52MS5HZXRBY2NvdW50UmVxdWVzdBocLmVhc2VsLnYxLkdldEFjY291bnRSZXNwb25zZSIDkAIBEkkKCUxpc3RVc2FnZRIaLmVhc2VsLnYxLkxpc3RVc2FnZVJlcXVlc3QaGy5lYXNlbC52MS5MaXN0VXNhZ2VSZXNwb25zZSIDkAIBQqkBChxpby5naXRodWIuZWFzZWxncnBjLmVhc2VsLnYxQhNBY2NvdW50U2VydmljZVByb3RvUAFaM2dpdGh1Yi5jb20vZWFzZWwtZ3JwYy9lYXNlbC9nZW4vZ28vZWFzZWwvdjE7ZWFzZWx2MaICA0VYWKoCCEVhc2VsLlYxygIIRWFzZWxcVjHiAhRFYXNlbFxWMVxHUEJNZXRhZGF0YeoCCUVhc2VsOjpWMWIGcHJvdG8z", [file_easel_v1_account, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message easel.v1.GetAccountRequest.
@@ -28,39 +27,18 @@ export const GetAccountResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 1);
 
 /**
- * Describes the message easel.v1.WatchAccountRequest.
- * Use `create(WatchAccountRequestSchema)` to create a new message.
- */
-export const WatchAccountRequestSchema = /*@__PURE__*/
-  messageDesc(file_easel_v1_account_service, 2);
-
-/**
- * Describes the message easel.v1.WatchAccountResponse.
- * Use `create(WatchAccountResponseSchema)` to create a new message.
- */
-export const WatchAccountResponseSchema = /*@__PURE__*/
-  messageDesc(file_easel_v1_account_service, 3);
-
-/**
- * Describes the message easel.v1.AccountUpdate.
- * Use `create(AccountUpdateSchema)` to create a new message.
- */
-export const AccountUpdateSchema = /*@__PURE__*/
-  messageDesc(file_easel_v1_account_service, 4);
-
-/**
  * Describes the message easel.v1.ListUsageRequest.
  * Use `create(ListUsageRequestSchema)` to create a new message.
  */
 export const ListUsageRequestSchema = /*@__PURE__*/
-  messageDesc(file_easel_v1_account_service, 5);
+  messageDesc(file_easel_v1_account_service, 2);
 
 /**
  * Describes the message easel.v1.ListUsageResponse.
  * Use `create(ListUsageResponseSchema)` to create a new message.
  */
 export const ListUsageResponseSchema = /*@__PURE__*/
-  messageDesc(file_easel_v1_account_service, 6);
+  messageDesc(file_easel_v1_account_service, 3);
 
 /**
  * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see

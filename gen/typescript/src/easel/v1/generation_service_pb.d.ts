@@ -1196,10 +1196,8 @@ export declare const GenerationService: GenService<{
    * Once an order may have left for the catalog, Easel goes on for the time that the
    * caller gave it, even if the caller goes away; then for at most a minute.
    *
-   * An attempt that fails is repeated until the caller's deadline, which hears of none. A
-   * caller that would rather tell somebody sends the metadata easel-failure-timeout, such
-   * as "1.5s": after that time the call ends as soon as an attempt has failed, with what the
-   * catalog said and RetryInfo. Attempts go on, and the same request joins them again.
+   * A failed attempt is repeated until the caller's deadline. If the deadline passes first, the error has the
+   * catalog's last response.
    *
    * Every error has order_outcome in the metadata of ErrorInfo, as it is recorded in the ledger:
    * "not_placed": no order exists under this idempotency_key, as a durable ledger knows. It is never

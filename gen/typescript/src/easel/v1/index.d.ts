@@ -1,9 +1,9 @@
 // Code generated from proto/easel/v1 by make generate. DO NOT EDIT.
 export * from "./account_pb.js";
-export * from "./generation_pb.js";
-export * from "./generation_service_pb.js";
 export * from "./account_service_pb.js";
 export * from "./error_pb.js";
+export * from "./generation_pb.js";
+export * from "./generation_service_pb.js";
 export * from "./model_pb.js";
 export * from "./model_service_pb.js";
 /** What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. */

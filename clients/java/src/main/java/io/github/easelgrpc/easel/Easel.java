@@ -200,16 +200,6 @@ public final class Easel implements AutoCloseable {
         .putAllKnownEtags(options.knownEtags).setFilter(options.filter.filter).setHeartbeatInterval(options.heartbeat).build());
   }
 
-  /** Watches the account: as it is, and after each change, over as many streams as it takes. It has no goal: close it. */
-  public Watch<Account> watchAccount() {
-    return watchAccount(new WatchOptions());
-  }
-
-  /** Watches the account with other heartbeats. */
-  public Watch<Account> watchAccount(WatchOptions options) {
-    return new AccountWatch(this, WatchAccountRequest.newBuilder().setHeartbeatInterval(options.heartbeat).build());
-  }
-
   /** Lists the renders that a filter lets through, the newest first, page by page as they are read. */
   public Iterable<Render> list(Filter filter) {
     var calls = read("ListGenerations", "");
