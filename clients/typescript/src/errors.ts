@@ -140,7 +140,7 @@ const classes: Record<string, typeof EaselError> = {
 export function errorOf(cause: ConnectError, about: About): EaselError {
   const code = Code[cause.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { cause });
-  const noTLS = cause.rawMessage.includes("wrong version number"); // of OpenSSL, for bytes that are no TLS
+  const noTLS = cause.rawMessage.includes("wrong version number"); // OpenSSL reports a plaintext response so
   const message = noTLS ? "server does not speak TLS; use http:// in the address" : cause.rawMessage;
   const row = errorTable.reasons[reason] ?? errorTable.codes[code] ?? { class: "Unavailable", again: "if_told" };
   const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${message}`, { code, cause, ...about });
