@@ -43,7 +43,7 @@ type seen struct {
 
 // TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of looks.
 func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // M4, M7
-	count := 0
+	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
 	walk = func(before seen, names []string) {
 		for name, look := range looks {
@@ -52,13 +52,18 @@ func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // M4, M7
 			if why := after.broken(before, look); why != "" {
 				t.Fatalf("%s: %q, %q: %+v, %+v", why, names, name, after.Observed, after.Money())
 			}
+			if look.Status == Refunded && before.Status == Succeeded {
+				refundsAfterSuccess++
+			}
 			if len(names)+1 < mostLooks {
 				walk(after, append(names[:len(names):len(names)], name))
 			}
 		}
 	}
 	walk(seen{Observed: Observed{PriceCents: price}, now: time.Unix(1_800_000_000, 0)}, nil)
-	t.Logf("%d looks", count)
+	if t.Logf("%d looks, %d refunds after a success", count, refundsAfterSuccess); refundsAfterSuccess == 0 {
+		t.Error("the walk has no refund after a success")
+	}
 }
 
 func (s seen) next(look Observation) seen {

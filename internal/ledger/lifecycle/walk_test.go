@@ -195,7 +195,7 @@ func (w world) step(n int, also func(func(*world))) {
 	if r.at != idle {
 		also(func(w *world) { w.replicas[n] = replica{} }) // it crashes, or gives up without an answer
 	}
-	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // its caller leaves, and the attempts continue
+	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // told before recorded: the attempts continue without the caller
 		also(func(w *world) {
 			left := w.replicas[n] // nothing else changes: a later answer to the caller is lost
 			w.say(&left, w.rows[r.row].Left().Answer)
