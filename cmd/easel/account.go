@@ -77,11 +77,11 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fai
 		return func() {}, first
 	}
 	g.book.AccountUnknown.Store(true)
-	g.logger.WarnContext(ctx, "account check pending", "effect", "orders are rejected", "error", first)
+	g.logger.WarnContext(ctx, "account check pending", "effect", "orders wait", "error", first)
 	return begin(ctx, func(ctx context.Context) { g.repeat(ctx, key, fail) }), nil
 }
 
-// repeat checks the API key of the start until its account is known. One lost answer must not keep orders away for long.
+// repeat checks the API key of the start until its account is known. Orders wait for it, so the first pauses are short.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret, fail func(error)) {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {

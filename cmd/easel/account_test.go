@@ -161,7 +161,7 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 				g.away.Store(false)
 				time.Sleep(2 * accountPause)
 				if g.book.AccountUnknown.Load() != other {
-					t.Errorf("orders are rejected: %v", !other)
+					t.Errorf("orders wait: %v", !other)
 				}
 				stop()
 				select {
@@ -179,7 +179,7 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 	}
 }
 
-func TestOneFailedAccountCheckRejectsOrdersForAMoment(t *testing.T) { // M4
+func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		g.away.Store(true)
 		stop, err := g.begin(t.Context(), keyOf("one-first"), func(error) { t.Error("it ends") })
@@ -189,7 +189,7 @@ func TestOneFailedAccountCheckRejectsOrdersForAMoment(t *testing.T) { // M4
 		defer stop()
 		g.away.Store(false)
 		if time.Sleep(time.Second); g.book.AccountUnknown.Load() {
-			t.Error("orders are rejected a second after the catalog answers")
+			t.Error("orders wait for a second after the catalog answers")
 		}
 	})
 }

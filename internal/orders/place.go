@@ -79,15 +79,15 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
 	}
-	if cred.Held && o.Ledger.AccountUnknown.Load() {
-		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
-	}
 	digest, err := digestOf(r.ModelID, r.Inputs)
 	if err != nil {
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindInvalidInput, Op: catalog.OpCreate, Violations: []catalog.Violation{{Field: "inputs", Description: "must be one JSON object"}}}}
 	}
 	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
 	defer cancel()
+	if cred.Held && !o.awaitAccount(ctx) {
+		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
+	}
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
 	p.request = o.ledgerRequest(p.cred, r, digest)
 	receipt, err := p.place(ctx)
@@ -98,6 +98,17 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 		receipt.Generation = o.newest(ctx, cred, receipt)
 	}
 	return receipt, nil
+}
+
+// awaitAccount waits until the account of the shared API key is known to be that of the ledger. It reports whether it is known
+// before ctx is done.
+func (o *Orders) awaitAccount(ctx context.Context) bool {
+	for o.Ledger.AccountUnknown.Load() {
+		if !sleep(ctx, rowPause) {
+			return false
+		}
+	}
+	return true
 }
 
 // answerBy is when a caller stops to wait for the outcome of an order: shortly before its deadline, so that the answer

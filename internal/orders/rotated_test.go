@@ -156,3 +156,14 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
 		}
 	})
 }
+
+func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // M4
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		s.ledger.AccountUnknown.Store(true)
+		time.AfterFunc(3*time.Second, func() { s.ledger.AccountUnknown.Store(false) })
+		if _, err := r.place("studio", "patient", "a harbour"); err != nil || s.audit() != 1 {
+			s.Errorf("a caller that waits for five seconds gets %v, with %d charges", err, s.audit())
+		}
+	})
+}
