@@ -133,6 +133,16 @@ func (p *process) condemn(at point, skip int) {
 	p.doom = &doom{at, skip}
 }
 
+// passesLeft returns the number of passes of the point before the process dies, zero if it is not condemned.
+func (p *process) passesLeft() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doom == nil {
+		return 0
+	}
+	return p.doom.skip
+}
+
 // pardon lets it live.
 func (p *process) pardon() {
 	p.mu.Lock()

@@ -86,9 +86,10 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// waitForEnd waits for the end of a process.
+// waitForEnd waits for the end of a process. A condemned process must come nearer to its end in each minute, however slow the
+// machine is.
 func (k *supervisor) waitForEnd(ctx context.Context, p *process, at point) error {
-	limit, calm := time.After(time.Minute), k.world.storm.Done()
+	limit, calm, left := time.After(time.Minute), k.world.storm.Done(), p.passesLeft()
 	for {
 		select {
 		case <-p.gone:
@@ -102,6 +103,10 @@ func (k *supervisor) waitForEnd(ctx context.Context, p *process, at point) error
 			p.pardon()
 			limit, calm = nil, nil
 		case <-limit:
+			if now := p.passesLeft(); now < left {
+				limit, left = time.After(time.Minute), now
+				continue
+			}
 			return fmt.Errorf("%s was never killed at %q\n%s", k.name, at, p.output.tail())
 		case <-ctx.Done():
 			p.kill()
