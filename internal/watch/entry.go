@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -190,12 +191,8 @@ var statuses = map[catalog.State]lifecycle.Status{
 
 // fillIn fills the gaps of a record with what this process knows.
 func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
-	if g.ModelID == "" {
-		g.ModelID = e.modelID
-	}
-	if g.CreateTime.IsZero() {
-		g.CreateTime = e.created
-	}
+	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
+	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
 	if g.State.Terminal() {
 		if e.ended.IsZero() {
 			e.ended = g.ObserveTime
