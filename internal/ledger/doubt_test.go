@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -21,7 +20,7 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			at := proctest.Database(t)
-			relay := newRelay(t, at)
+			relay := newRelay(t, at, io.Discard)
 			l := open(t, relay.url(t, mode))
 			if _, _, err := l.Call(t.Context(), request("before")); err != nil {
 				t.Fatal(err)
@@ -45,10 +44,10 @@ type relay struct {
 	database *url.URL
 	cuts     atomic.Bool
 	commits  atomic.Int64
-	requests io.Writer // gets each message to the database; nil if none are kept
+	requests io.Writer // gets each message to the database
 }
 
-func newRelay(t *testing.T, database string) *relay {
+func newRelay(t *testing.T, database string, requests io.Writer) *relay {
 	t.Helper()
 	to, err := url.Parse(database)
 	if err != nil {
@@ -59,7 +58,7 @@ func newRelay(t *testing.T, database string) *relay {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	r := &relay{Listener: listener, database: to}
+	r := &relay{Listener: listener, database: to, requests: requests}
 	go func() {
 		for from, err := r.Accept(); err == nil; from, err = r.Accept() {
 			go r.pass(from)
@@ -87,7 +86,7 @@ func (r *relay) pass(from net.Conn) {
 	}
 	defer func() { _ = to.Close() }()
 	go func() {
-		_, _ = io.Copy(to, io.TeeReader(from, cmp.Or[io.Writer](r.requests, io.Discard)))
+		_, _ = io.Copy(to, io.TeeReader(from, r.requests))
 		_ = to.Close()
 	}()
 	buffer := make([]byte, 64<<10)

@@ -69,8 +69,8 @@ func (r *requests) Write(message []byte) (int, error) {
 
 // All owners wait for the lock of a total budget, each for the round trips of the one before.
 func TestTheTotalLockIsHeldForOneRoundTripAndTheCommit(t *testing.T) { // T5
-	relay, sent := newRelay(t, proctest.Database(t)), &requests{}
-	relay.requests = sent
+	sent := &requests{}
+	relay := newRelay(t, proctest.Database(t), sent)
 	l := openTelling(t, relay.url(t, "exec"), outbox(ledger.Limits{DailyCents: cents(12)})) // each order passes a threshold
 	r := request("k")
 	r.Limits, r.Total = ledger.Limits{DailyCents: cents(12)}, ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)}
