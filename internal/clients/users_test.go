@@ -16,9 +16,10 @@ import (
 
 // usedElsewhere are what neither a helper nor the command line names, by the file that uses it.
 var usedElsewhere = map[protoreflect.FullName]string{
-	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go", // for who holds no stream: a script with curl
-	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",        // of a Range
-	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",   // how late a message comes
+	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for who holds no stream: a script with curl
+	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // of a Range
+	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the state found from a change
+	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // how late a message comes
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
 }
 
