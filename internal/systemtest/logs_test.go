@@ -106,7 +106,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	}
 	for _, line := range []string{
 		"an order is claimed", "a claim of an order is renewed", "an attempt of an order has failed", "an attempt of an order has placed it",
-		"a poll is claimed", "poll", "the catalog was asked", "GetGeneration", "WatchGeneration", "DeleteGeneration",
+		"poll", "the catalog was asked", "GetGeneration", "WatchGeneration", "DeleteGeneration",
 	} {
 		if said[line] == 0 {
 			t.Errorf("no line says %q: %v", line, said)
