@@ -90,10 +90,23 @@ func behindIssuers(t *testing.T, lines ...string) *facility {
 	return f
 }
 
-// answer is what a token is answered over gRPC, and over REST the same: ok or the reason of the refusal.
+// answer returns the result of a call over gRPC and over REST, which must be equal: ok or the reason of the refusal.
 func (f *facility) answer(token string) string {
 	f.t.Helper()
-	over := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": token}, "list", "-o", "json")
+	over, answer := f.overGRPC(token), f.overREST(token)
+	if (over.exit == exitOK) != (answer == "ok") {
+		f.t.Errorf("over gRPC exit %d, over REST %s:\n%s", over.exit, answer, over.stderr)
+	}
+	return answer
+}
+
+func (f *facility) overGRPC(token string) printed {
+	f.t.Helper()
+	return easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": token}, "list", "-o", "json")
+}
+
+func (f *facility) overREST(token string) string {
+	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+f.rest+"/v1/generations", nil)
 	if err != nil {
 		f.t.Fatal(err)
@@ -107,9 +120,6 @@ func (f *facility) answer(token string) string {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		f.t.Fatal(err)
-	}
-	if (over.exit == exitOK) != (answer.StatusCode == http.StatusOK) {
-		f.t.Errorf("over gRPC exit %d, over REST %s:\n%s\n%s", over.exit, answer.Status, over.stderr, body)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return "ok"
@@ -129,10 +139,11 @@ func (f *facility) wantAnswer(what, token, want string) {
 	}
 }
 
-// awaitAnswer asks until a token is let in: the new keys of an issuer are read within some seconds.
+// awaitAnswer waits until a token is accepted in both forms. The new keys of an issuer are read within some seconds, perhaps
+// between the two calls.
 func (f *facility) awaitAnswer(what, token string) {
 	f.t.Helper()
-	waitFor(f.t, "answer for "+what, func() bool { return f.answer(token) == "ok" }, f.served.Output.String)
+	waitFor(f.t, "answer for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
 // The signer, the claims and the set of keys are those of a Kubernetes API server.

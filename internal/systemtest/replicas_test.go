@@ -25,7 +25,7 @@ func startTwo(t *testing.T, database string, flags ...string) (one, two *facilit
 // divided waits until the replicas divide the rate of polls.
 func divided(all ...*facility) {
 	for _, f := range all {
-		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate") == 2.5 })
+		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate_per_second") == 2.5 })
 	}
 }
 
