@@ -33,13 +33,15 @@ func TestReplicasDivideTheRateOfPolls(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	postgres := proctest.StartPostgres(t)
-	one, two := startTwo(t, postgres.Database(t))
+	one, two := startTwo(t, postgres.Database(t), "--speed", "0.02") // the renders last to the end
 	divided(one, two)
 	b := one.seen("light", "All is well")
 	b.until("number of replicas", `document.getElementById('replicas').innerText === '2 replicas divide EASEL_POLL_RATE.'`)
 	b.picture("status-replicas-light")
 	postgres.Kill()
-	two.watch(two.keys[0], 1, 1)
+	for _, f := range []*facility{one, two} {
+		f.until("line of the outage", func() bool { return f.logs("ledger unavailable") > 0 })
+	}
 	divided(one, two)
 	one.calm(b)
 }
