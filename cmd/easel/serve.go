@@ -74,7 +74,7 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
 
-	unknown []string // variables that are no settings, for the logger
+	unknown []string // unknown variables, for the logger
 }
 
 // Faults are all settings that can't work, one sentence each.

@@ -22,13 +22,13 @@ func TestAMisspeltVariableIsNamedInOneLine(t *testing.T) {
 		"EASEL_PORT", // Kubernetes never sets it to a number
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
-		if want := "easel: " + name + " is no setting, and is ignored\n"; got.exit != exitOK || got.stderr != want {
+		if want := "easel: " + name + " is an unknown setting and is ignored\n"; got.exit != exitOK || got.stderr != want {
 			t.Errorf("%s: exit %d, printed %q; want %q", name, got.exit, got.stderr, want)
 		}
 	}
 	got := easelEnv(t.Context(), nil, with(dev, map[string]string{"EASEL_POLL_RAT": "hunter2"}), "model", "studio/haiku", "-o", "json")
 	var warning map[string]string
-	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || warning["warning"] != "EASEL_POLL_RAT is no setting, and is ignored" {
+	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || warning["warning"] != "EASEL_POLL_RAT is an unknown setting and is ignored" {
 		t.Errorf("with JSON: %v, printed\n%s", err, got.stderr)
 	}
 }
@@ -73,7 +73,7 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 func TestASettingThatIsMissingUnderAMisspeltNameIsToldInTheSameLine(t *testing.T) {
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_UR": "hunter2"}, "serve")
 	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || strings.Contains(got.stderr, "hunter2") ||
-		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is no setting") {
+		!strings.Contains(got.stderr, "EASEL_UPSTREAM_URL is missing") || !strings.Contains(got.stderr, "EASEL_UPSTREAM_UR is an unknown setting") {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }

@@ -38,7 +38,7 @@ func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 		wait = -1
 	}
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
-	if errors.As(err, new(*easel.NoContentError)) { // of a text too, which is a part of the render
+	if errors.As(err, new(*easel.NoContentError)) { // a text has this error too: it is part of the render
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure

@@ -105,8 +105,8 @@ func (e *environment) unknown() (names []string) {
 var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=` +
 	`|^EASEL_(\w+_)?PORT=(tcp|udp|sctp)://`)
 
-// ignored is the warning about an unknown variable.
-func ignored(name string) string { return name + " is no setting, and is ignored" }
+// ignored returns the warning about an unknown variable.
+func ignored(name string) string { return name + " is an unknown setting and is ignored" }
 
 // warn warns of unknown variables: by the logger of a command that has one, otherwise in a line each.
 func (p *Program) warn(line *kong.Context, unknown []string) {

@@ -46,7 +46,7 @@ type advisedError struct {
 	generationID string
 }
 
-// explain returns the failure of an error. The context is that of the program.
+// explain returns the failure of an error. The context is the context of the program.
 func explain(ctx context.Context, err error) failure {
 	if a, ok := errors.AsType[advisedError](err); ok {
 		f := explain(ctx, a.error)

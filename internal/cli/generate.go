@@ -39,14 +39,14 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	switch {
 	case s.json:
 	case !g.Terminal:
-		s.aside(terminal.OneLine("go on with: " + s.commandLine("watch", g.GenerationId)))
+		s.aside(terminal.OneLine("continue with: " + s.commandLine("watch", g.GenerationId)))
 	case g.GetFile() != nil:
-		s.aside(terminal.OneLine("go on with: " + s.commandLine("download", g.GenerationId)))
+		s.aside(terminal.OneLine("continue with: " + s.commandLine("download", g.GenerationId)))
 	}
 	return nil
 }
 
-// waitingAfter is the time without a response to an order after which a line says so.
+// waitingAfter is the time without a response to an order before a line reports it.
 const waitingAfter = 5 * time.Second
 
 // order places the order. Its idempotency key is printed before anything is sent.
@@ -159,7 +159,7 @@ func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err
 	}
-	words, advice := []string{"download", g.GenerationId}, "The order stands, and is paid. Fetch its result with: "
+	words, advice := []string{"download", g.GenerationId}, "The order was placed and paid. Fetch its result with: "
 	if !g.Terminal {
 		words, advice = append(words, "--wait", "10m"), "The render continues at the catalog, and stays paid. Fetch its result with: "
 	}

@@ -90,7 +90,7 @@ func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
 	if got.exit != ExitOK || o.got[0].IdempotencyKey != "mine" || o.got[0].InputsJson != "{}" || o.got[0].MaxCostCents != nil {
 		t.Errorf("exit %d, order %v", got.exit, o.got)
 	}
-	if got.stderr != "go on with: easel watch gen_1\n" {
+	if got.stderr != "continue with: easel watch gen_1\n" {
 		t.Errorf("a key that is known is told again, or not what comes next:\n%s", got.stderr)
 	}
 	if got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine", "-q"); got.stderr != "" {

@@ -115,7 +115,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// recent reads pages until there are enough generations, or no more. Its token is that of the next page.
+// recent reads pages until there are enough generations or the last page is read. The response has the token of the next page.
 func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, limit int) (*easelv1.ListGenerationsResponse, error) {
 	all := &easelv1.ListGenerationsResponse{}
 	for {
@@ -166,7 +166,7 @@ func (c *deleteCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	done := "deleted " + terminal.OneLine(c.ID)
-	if c.AllowMissing { // the response does not say whether it existed
+	if c.AllowMissing { // the response is the same whether it existed or not
 		done = terminal.OneLine(c.ID) + " is not in the catalog"
 	}
 	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })

@@ -100,7 +100,7 @@ func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	if len(model.InputFields) > 0 {
 		at := slices.IndexFunc(model.InputFields, func(field *easelv1.InputField) bool { return field.Name == name })
 		if at < 0 {
-			return "", badInput(name, "is no input of "+terminal.OneLine(model.ModelId)+", which has "+strings.Join(inputNames(model), ", "), cure)
+			return "", badInput(name, "is not an input of "+terminal.OneLine(model.ModelId)+", which has "+strings.Join(inputNames(model), ", "), cure)
 		}
 		kind = model.InputFields[at].Type
 	}

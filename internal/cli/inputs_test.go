@@ -70,7 +70,7 @@ func TestAnInputThatDoesNotFitIsRefusedByName(t *testing.T) {
 		{"frame={", "inputs.frame", "a JSON object"},
 		{"tags={}", "inputs.tags", "a JSON array"},
 		{"tags=a,b", "inputs.tags", "a JSON array"},
-		{"promt=x", "inputs.promt", "is no input of studio/any"},
+		{"promt=x", "inputs.promt", "is not an input of studio/any"},
 		{"prompt=\xff", "inputs.prompt", "UTF-8"},
 		{"prompt", `"prompt"`, "key=value"},
 		{"=x", `"=x"`, "key=value"},
@@ -131,7 +131,7 @@ func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
 
 func TestAnUnknownInputIsAnsweredWithThoseOfTheModel(t *testing.T) {
 	_, err := TypedInputs(described(), []string{"promt=1"})
-	if want := "inputs.promt is no input of studio/any, which has "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "prompt") {
+	if want := "inputs.promt is not an input of studio/any, which has "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "prompt") {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }

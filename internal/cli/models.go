@@ -81,7 +81,7 @@ func typeText(f *easelv1.InputField) string {
 	return joinNonEmpty(kind, required)
 }
 
-// valueText returns a value as a command line has it.
+// valueText returns a value in the format of the command line.
 func valueText(v *structpb.Value) string {
 	if v == nil {
 		return ""

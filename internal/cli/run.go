@@ -174,7 +174,7 @@ func commandEnd(node *kong.Node, args []string, i int) int {
 	return i
 }
 
-// commandOf returns the command of a line, with its flags, nil if there is none.
+// commandOf returns the command of a line, with its flags, or nil for a line without a command.
 func commandOf(line *kong.Context) any {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
 		return node.Target.Addr().Interface()
