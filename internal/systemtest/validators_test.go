@@ -36,7 +36,8 @@ func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 			command := exec.CommandContext(t.Context(), schemathesis, "run", "http://"+dev["REST"]+"/openapi.json",
 				"--header", "Authorization: Bearer "+dev["EASEL_API_KEY"],
 				"--exclude-checks", "positive_data_acceptance,negative_data_rejection",
-				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure")
+				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure",
+				"--suppress-health-check", "too_slow") // how fast Schemathesis creates its requests depends on the machine
 			command.Dir = t.TempDir()
 			out, err := command.CombinedOutput()
 			if err != nil {
