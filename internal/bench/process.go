@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -112,25 +113,41 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// collected is the resident memory after two collections of garbage.
-func (p *process) collected(ctx context.Context) (float64, error) {
-	for range 2 {
-		if _, err := p.allocations(ctx); err != nil {
-			return 0, err
-		}
+// inUse returns the memory of live objects and of stacks after two collections of garbage, in bytes. The resident
+// memory also has the space of garbage that was collected, which depends on when the collections were.
+func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
+	if _, err := p.heapFigures(ctx); err != nil {
+		return 0, err
 	}
-	return p.resident()
+	figures, err := p.heapFigures(ctx)
+	return figures["HeapAlloc"] + figures["Stack"], err
 }
 
 // allocations collects garbage, and returns the number of objects that the process has allocated.
 func (p *process) allocations(ctx context.Context) (float64, error) {
+	figures, err := p.heapFigures(ctx)
+	return figures["Mallocs"], err
+}
+
+// heapFigures collects garbage, and returns what the runtime counts: the lines "# Name = number" at the end of a heap profile.
+func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	body := &strings.Builder{}
 	if err := get(ctx, http.DefaultClient, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {
-		return 0, err
+		return nil, err
 	}
-	_, rest, _ := strings.Cut(body.String(), "\n# Mallocs = ")
-	return strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
+	counted := figures{}
+	for _, one := range heapFigure.FindAllStringSubmatch(body.String(), -1) {
+		counted[one[1]], _ = strconv.ParseFloat(one[2], 64) // digits
+	}
+	for _, name := range []string{"HeapAlloc", "Stack", "Mallocs"} {
+		if counted[name] == 0 {
+			return nil, fmt.Errorf("the heap profile has no figure %q", name)
+		}
+	}
+	return counted, nil
 }
+
+var heapFigure = regexp.MustCompile(`(?m)^# (\w+) = (\d+)`)
 
 // get writes the body of an answer.
 func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {

@@ -21,12 +21,13 @@ type row struct {
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.05, counted: true},
+	// The peer has no ledger. Easel asks its ledger whose the generation is: 72 allocations of each call, about 0.2.
+	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.32, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "push-delay", from: pushes, title: "push to 10,000 watches, p99", unit: "ms", limit: 0.65},
 	{name: "push-cpu", from: pushes, title: "CPU of the server to push to one watch", unit: "µs", limit: 0.65},
-	{name: "watch-memory", from: idleWatches, title: "resident memory of an idle watch", unit: "kB", limit: 1.15, counted: true},
+	{name: "watch-memory", from: idleWatches, title: "memory of an idle watch: objects and stacks", unit: "kB", limit: 1.15, counted: true},
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 

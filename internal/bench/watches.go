@@ -29,7 +29,7 @@ var idleWatches = &measurement{
 			return nil, err
 		}
 		n := s.load(idleWatchCount)
-		bytes, err := growth(ctx, s.server.collected, func() error { return w.watch(ctx, n, idleWatchGenerations) })
+		bytes, err := growth(ctx, s.server.inUse, func() error { return w.watch(ctx, n, idleWatchGenerations) })
 		return figures{"watch-memory": bytes / 1e3 / float64(n)}, err
 	},
 }

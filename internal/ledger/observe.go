@@ -9,36 +9,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Own gives the orders of generations that belong to an owner, with their labels, by generation; nil is anybody. A
-// generation of somebody else and one that the ledger does not know take the same way, and both are missing.
-func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (own map[string]Order, err error) {
-	ctx = inTurn(ctx, forRead, nameOf(owner))
-	own = make(map[string]Order, len(generations))
-	for some := range slices.Chunk(generations, ownAtOnce) { // each is a question of its own, with its own time
-		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
-		if owner != nil {
-			c.add(whoseOwner, *owner)
-		}
-		found, err := l.labelled(ctx, "orders", c.String(), c.args...)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range found {
-			own[o.Generation] = o
-		}
-	}
-	return own, nil
-}
-
-// Generations are sought by their ids: by the index of owners all that one has would be read.
-const (
-	ofGenerations = `generation_id {in ids}`
-	whoseOwner    = `owner || '' = %s`
-)
-
-// ownAtOnce bounds the generations of one query, and so how long others wait for it.
-const ownAtOnce = 512
-
 // Observation is what the catalog has said of a generation.
 type Observation struct {
 	lifecycle.Observation

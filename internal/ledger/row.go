@@ -145,22 +145,35 @@ func (l *Ledger) labelled(ctx context.Context, tables, condition string, args ..
 
 // label reads the labels of orders.
 func label(tx *transaction, all []Order) error {
-	if len(all) == 0 {
-		return nil
-	}
-	type label struct{ order, name, value string }
-	of, c := map[string]map[string]string{}, &clauses{}
+	ids := make([]string, len(all))
 	for n := range all {
-		all[n].Labels = map[string]string{}
-		of[all[n].ID] = all[n].Labels
+		ids[n] = all[n].ID
 	}
-	c.among("order_id", slices.Collect(maps.Keys(of)))
-	labels, err := collect(tx, func(row scanner, l *label) error { return row.Scan(&l.order, &l.name, &l.value) },
-		`SELECT order_id, name, value FROM labels WHERE `+c.String(), c.args...)
-	for _, l := range labels {
-		of[l.order][l.name] = l.value
+	labels, err := labelsOf(tx, ids)
+	for n := range all {
+		all[n].Labels = labels[all[n].ID]
 	}
 	return err
+}
+
+// labelsOf reads the labels of orders, by the order's id. An order without labels has an empty map.
+func labelsOf(tx *transaction, ids []string) (labels map[string]map[string]string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	labels = make(map[string]map[string]string, len(ids))
+	for _, id := range ids {
+		labels[id] = map[string]string{}
+	}
+	type label struct{ order, name, value string }
+	c := &clauses{}
+	c.among("order_id", slices.Collect(maps.Keys(labels)))
+	rows, err := collect(tx, func(row scanner, l *label) error { return row.Scan(&l.order, &l.name, &l.value) },
+		`SELECT order_id, name, value FROM labels WHERE `+c.String(), c.args...)
+	for _, l := range rows {
+		labels[l.order][l.name] = l.value
+	}
+	return labels, err
 }
 
 // isForwarded reports whether an order is of a forwarded API key.

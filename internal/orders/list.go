@@ -11,7 +11,7 @@ import (
 // Listed is a generation as the ledger has recorded it.
 type Listed struct {
 	catalog.Version
-	Attribution
+	ledger.Attribution
 	// Position is its place in the list.
 	Position ledger.Position
 
@@ -23,7 +23,7 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	found, err := o.Ledger.List(ctx, f, after, most)
 	for _, order := range found {
 		all = append(all, Listed{
-			recordedVersion(order), Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}, ledger.Position{Time: order.Time, ID: order.ID}, order.Settled,
+			recordedVersion(order), order.Attribution(), ledger.Position{Time: order.Time, ID: order.ID}, order.Settled,
 		})
 	}
 	return all, err

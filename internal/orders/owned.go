@@ -10,13 +10,8 @@ import (
 
 // Owned returns the attributions of the generations that belong to an owner, or to any owner if owner is nil. A generation of
 // another owner and one without an order are missing alike.
-func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]Attribution, error) {
-	found, err := o.Ledger.Own(ctx, owner, generationIDs...)
-	own := make(map[string]Attribution, len(found))
-	for id, order := range found {
-		own[id] = Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
-	}
-	return own, err
+func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]ledger.Attribution, error) {
+	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
 // Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.

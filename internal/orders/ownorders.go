@@ -34,7 +34,7 @@ type OwnOrders struct {
 	erased string    // the erasures before the attributions were read
 
 	mu            sync.Mutex
-	recent, older map[string]Attribution // by generation; the older are forgotten when there are many recent ones
+	recent, older map[string]ledger.Attribution // keyed by generation id; the older are forgotten when there are many recent ones
 	unsettled     []string
 	unknown       map[string]sought
 }
@@ -50,7 +50,7 @@ func (o *Orders) OwnOrders(cred catalog.Credential, owner *string) *OwnOrders {
 // answer is what the ledger has answered.
 type answer struct {
 	newest, unsettled []Listed
-	listed            map[string]Attribution // those that were looked for
+	listed            map[string]ledger.Attribution // those that were looked for
 }
 
 // Read reads what the ledger knows by now, and lets the hub know of what is new. One read is made at a time.
@@ -81,7 +81,7 @@ func (o *OwnOrders) ask(ctx context.Context) (found answer, err error) {
 		return found, err
 	}
 	if erased != o.erased { // erased labels must not be served again
-		var known map[string]Attribution
+		var known map[string]ledger.Attribution
 		known, err = o.orders.Owned(ctx, o.owner, o.Known()...)
 		maps.Copy(found.listed, known)
 	}
@@ -93,7 +93,7 @@ func (o *OwnOrders) ask(ctx context.Context) (found answer, err error) {
 
 // lookUp returns the attributions of the owner's generations that were looked for. Behind a shared API key it asks for the
 // generations of all owners: a generation of another owner is not asked for again.
-func (o *OwnOrders) lookUp(ctx context.Context) (own map[string]Attribution, err error) {
+func (o *OwnOrders) lookUp(ctx context.Context) (own map[string]ledger.Attribution, err error) {
 	ids := o.due(time.Now())
 	asker := o.owner
 	if o.cred.Held {
@@ -107,7 +107,7 @@ func (o *OwnOrders) lookUp(ctx context.Context) (own map[string]Attribution, err
 			o.unknown[id] = sought{first: o.unknown[id].first, next: o.unknown[id].first.Add(askedFor)}
 		}
 	}
-	maps.DeleteFunc(own, func(_ string, whose Attribution) bool { return o.owner != nil && whose.Owner != *o.owner })
+	maps.DeleteFunc(own, func(_ string, whose ledger.Attribution) bool { return o.owner != nil && whose.Owner != *o.owner })
 	return own, err
 }
 
@@ -130,9 +130,9 @@ func (o *OwnOrders) note(found answer) (fresh []string) {
 	defer o.mu.Unlock()
 	begun := o.recent != nil
 	if !begun || len(o.recent) >= maxCovered {
-		o.recent, o.older = map[string]Attribution{}, o.recent
+		o.recent, o.older = map[string]ledger.Attribution{}, o.recent
 	}
-	add := func(id string, whose Attribution) {
+	add := func(id string, whose ledger.Attribution) {
 		if _, known := o.find(id); !known && begun {
 			fresh = append(fresh, id)
 		}
@@ -159,7 +159,7 @@ func (o *OwnOrders) note(found answer) (fresh []string) {
 
 // Whose says whose a generation is, as far as that is known without a question. Of one that is not known the ledger is
 // asked at the next read.
-func (o *OwnOrders) Whose(generationID string) (whose Attribution, known bool) {
+func (o *OwnOrders) Whose(generationID string) (whose ledger.Attribution, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	whose, known = o.find(generationID)
@@ -169,7 +169,7 @@ func (o *OwnOrders) Whose(generationID string) (whose Attribution, known bool) {
 	return whose, known
 }
 
-func (o *OwnOrders) find(id string) (whose Attribution, known bool) {
+func (o *OwnOrders) find(id string) (whose ledger.Attribution, known bool) {
 	if whose, known = o.recent[id]; !known {
 		whose, known = o.older[id]
 	}

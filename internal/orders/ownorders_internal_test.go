@@ -15,7 +15,7 @@ func listed(first, n int) (all []Listed) {
 	for i := first + n - 1; i >= first; i-- {
 		id := fmt.Sprint("g", i)
 		all = append(all, Listed{
-			Version: catalog.Version{Generation: catalog.Generation{ID: id}}, Attribution: Attribution{Owner: "studio", Model: id},
+			Version: catalog.Version{Generation: catalog.Generation{ID: id}}, Attribution: ledger.Attribution{Owner: "studio", Model: id},
 			Position: ledger.Position{Time: time.Unix(int64(i), 0), ID: id},
 		})
 	}
@@ -63,7 +63,7 @@ func TestOwnOrdersAskForAMinuteForWhatIsLookedFor(t *testing.T) {
 			t.Errorf("the ledger is asked for %d, %d and %d", first, again, later)
 		}
 		time.Sleep(askedFor)
-		if fresh := own.note(answer{listed: map[string]Attribution{"g0": {Owner: "studio"}}}); len(fresh) != 1 || len(own.unknown) != maxCovered-1 {
+		if fresh := own.note(answer{listed: map[string]ledger.Attribution{"g0": {Owner: "studio"}}}); len(fresh) != 1 || len(own.unknown) != maxCovered-1 {
 			t.Errorf("%q are new, and %d to be asked for", fresh, len(own.unknown))
 		}
 		time.Sleep(time.Second)

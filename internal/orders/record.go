@@ -2,24 +2,12 @@ package orders
 
 import (
 	"encoding/json"
-	"maps"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
-
-// Attribution says whose a generation is, and what was ordered. Only an operator's word changes it.
-type Attribution struct {
-	Owner, Caller, Model string
-	Labels               map[string]string
-}
-
-// Equal reports whether both say the same.
-func (a Attribution) Equal(b Attribution) bool {
-	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
-}
 
 // encodeRecord is what the ledger keeps of a generation: all but the inputs, the text and the members that this build does
 // not know, in which the catalog may repeat the inputs.
@@ -64,12 +52,12 @@ func recordedVersion(order ledger.Order) catalog.Version {
 
 // Published is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
 // result, if it has one.
-func Published(order ledger.Order, text *string) (catalog.Version, Attribution) {
+func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsGone() {
 		v.Text = text
 	}
-	return v, Attribution{order.Owner, order.Caller, order.ModelID, order.Labels}
+	return v, order.Attribution()
 }
 
 // placedTime is when an order was written down, by the clock of this process.

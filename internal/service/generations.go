@@ -9,6 +9,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -75,7 +76,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	update := s.noted(ctx, req, receipt)
 	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
 	if err != nil { // its attribution alone is missing
-		whose = orders.Attribution{}
+		whose = ledger.Attribution{}
 	}
 	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, whose), Replayed: receipt.Replayed}, nil
 }

@@ -27,11 +27,11 @@ func orderer(ctx context.Context) *string {
 
 // see says whose a generation is, or that it does not exist for the call: one of somebody else and one that
 // nobody has are the same to it.
-func (s *Service) see(ctx context.Context, id string) (orders.Attribution, error) {
+func (s *Service) see(ctx context.Context, id string) (ledger.Attribution, error) {
 	return s.seeAs(ctx, viewer(ctx), id)
 }
 
-func (s *Service) seeAs(ctx context.Context, owner *string, id string) (orders.Attribution, error) {
+func (s *Service) seeAs(ctx context.Context, owner *string, id string) (ledger.Attribution, error) {
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	whose, ok := own[id]
 	switch {
@@ -94,12 +94,12 @@ func (s *Service) standing(ctx context.Context, ids ...string) map[string]bool {
 }
 
 // message is the message of a state, with whose it is.
-func (s *Service) message(ctx context.Context, u watch.Update, whose orders.Attribution) *easelv1.Generation {
+func (s *Service) message(ctx context.Context, u watch.Update, whose ledger.Attribution) *easelv1.Generation {
 	return attributed(messageFor(ctx, &u.Generation, u.Etag), whose)
 }
 
 // attributed adds whose a generation is. An API key is nobody's name.
-func attributed(g *easelv1.Generation, whose orders.Attribution) *easelv1.Generation {
+func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
 	if whose.Caller != "" {
 		g.Owner = whose.Owner
 	}

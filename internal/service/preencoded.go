@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -24,7 +24,7 @@ type preEncodedUpdate struct {
 
 // encodeUpdate encodes an update, once for all its watchers who know the same of whose it is. One that can't be encoded is
 // nil.
-func encodeUpdate(u *watch.Update, whose orders.Attribution) []byte {
+func encodeUpdate(u *watch.Update, whose ledger.Attribution) []byte {
 	return u.Memo.Get(func() any { return new(encodings) }).(*encodings).of(u, whose)
 }
 
@@ -35,12 +35,12 @@ type encodings struct {
 }
 
 type encoding struct {
-	whose  orders.Attribution
+	whose  ledger.Attribution
 	update []byte
 }
 
 // of gives the encoding for those who know so much.
-func (e *encodings) of(u *watch.Update, whose orders.Attribution) []byte {
+func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := slices.IndexFunc(e.all, func(one encoding) bool { return one.whose.Equal(whose) })

@@ -12,7 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -39,12 +39,12 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 		u.Etag = clean(u.Etag)
 		for _, sent := range []time.Time{time.Now(), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(253402300799, 1)} {
 			one := &easelv1.WatchGenerationResponse{
-				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, orders.Attribution{})}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, ledger.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
 			many := &easelv1.WatchGenerationsResponse{
-				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u, orders.Attribution{})}, EmitTime: timestamppb.New(sent),
+				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u, ledger.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
-			wire := preEncodedUpdate{encodeUpdate(u, orders.Attribution{}), sent}.Wire().Materialize()
+			wire := preEncodedUpdate{encodeUpdate(u, ledger.Attribution{}), sent}.Wire().Materialize()
 			for _, slow := range []proto.Message{one, many} {
 				fast := slow.ProtoReflect().New().Interface()
 				if err := proto.Unmarshal(wire, fast); err != nil || !proto.Equal(decoded(slow), fast) {
@@ -60,15 +60,15 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 
 func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	u := updates()["a long text"]
-	first := encodeUpdate(u, orders.Attribution{})
-	if again := encodeUpdate(u, orders.Attribution{}); &first[0] != &again[0] {
+	first := encodeUpdate(u, ledger.Attribution{})
+	if again := encodeUpdate(u, ledger.Attribution{}); &first[0] != &again[0] {
 		t.Error("it was encoded again")
 	}
 }
 
 func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	u := updates()["a long text"]
-	all := []orders.Attribution{
+	all := []ledger.Attribution{
 		{}, // the ledger does not answer, or another caller's API key
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
@@ -83,8 +83,8 @@ func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	}
 }
 
-func attributionOf(g *easelv1.Generation) orders.Attribution {
-	return orders.Attribution{Owner: g.GetOwner(), Caller: g.GetCaller(), Labels: g.GetLabels()}
+func attributionOf(g *easelv1.Generation) ledger.Attribution {
+	return ledger.Attribution{Owner: g.GetOwner(), Caller: g.GetCaller(), Labels: g.GetLabels()}
 }
 
 // wire keeps what a benchmark makes, or the compiler would not make all of it.
@@ -97,14 +97,14 @@ func BenchmarkAnUpdateOfAWatch(b *testing.B) {
 		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				wire = preEncodedUpdate{encodeUpdate(&u, orders.Attribution{}), time.Now()}.Wire()
+				wire = preEncodedUpdate{encodeUpdate(&u, ledger.Attribution{}), time.Now()}.Wire()
 			}
 		})
 		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				data, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
-					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u, orders.Attribution{})}, EmitTime: timestamppb.Now(),
+					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u, ledger.Attribution{})}, EmitTime: timestamppb.Now(),
 				})
 				wire = mem.BufferSlice{mem.SliceBuffer(data)}
 			}

@@ -12,7 +12,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -71,7 +71,7 @@ type watchOfOne struct {
 	out     deadlineSender
 	known   func() error // the caller may still call
 	id      string
-	whose   orders.Attribution
+	whose   ledger.Attribution
 	content bool // the bytes are asked for
 	file    bool // the last state has some
 	begun   bool
@@ -132,7 +132,7 @@ func (w *watchOfOne) finish(err error) error {
 	})
 }
 
-func updateMessage(u *watch.Update, whose orders.Attribution) *easelv1.GenerationUpdate {
+func updateMessage(u *watch.Update, whose ledger.Attribution) *easelv1.GenerationUpdate {
 	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 

@@ -46,7 +46,7 @@ type watchOfMany struct {
 	known   func() error // the caller may still call
 	filter  *easelv1.GenerationFilter
 	named   bool                          // the caller names the generations; else it watches everything
-	whose   map[string]orders.Attribution // of the generations that the request names
+	whose   map[string]ledger.Attribution // of the generations that the request names
 	owner   *string                       // whose generations it may be of; nil is everybody's
 	must    bool                          // none is wanted but those that the ledger knows: it has to answer
 	askAt   time.Time                     // the ledger is not asked before
@@ -124,7 +124,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 
 // excludes reports whether a filter leaves a generation out, by its model, which is "" where nobody knows it yet,
 // and by its order.
-func excludes(filter *easelv1.GenerationFilter, model string, whose orders.Attribution) bool {
+func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
 			return true
@@ -184,7 +184,7 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 
 // wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
 // knows, is of interest to a caller that has named it.
-func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
+func (w *watchOfMany) wants(u *watch.Update, whose ledger.Attribution) bool {
 	model := cmp.Or(u.ModelID, whose.Model)
 	if model == "" && w.filter.GetModelId() != "" && u.State != catalog.StateDeleted {
 		return false
@@ -194,7 +194,7 @@ func (w *watchOfMany) wants(u *watch.Update, whose orders.Attribution) bool {
 
 // attribution is whose the generation of an update is. Where the ledger has to say so, what it says is remembered for the
 // other watchers.
-func (w *watchOfMany) attribution(u *watch.Update) orders.Attribution {
+func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	id := u.ID
 	whose, ok := w.whose[id]
 	if !ok && w.own != nil {
@@ -212,7 +212,7 @@ const (
 )
 
 // askInTime asks whose a generation is, so that the watch goes on where the ledger is slow or away.
-func (w *watchOfMany) askInTime(id string) (whose orders.Attribution) {
+func (w *watchOfMany) askInTime(id string) (whose ledger.Attribution) {
 	if time.Now().Before(w.askAt) {
 		return whose
 	}
@@ -226,12 +226,12 @@ func (w *watchOfMany) askInTime(id string) (whose orders.Attribution) {
 }
 
 // ask asks whose generations are.
-func (w *watchOfMany) ask(ctx context.Context, ids ...string) (map[string]orders.Attribution, error) {
+func (w *watchOfMany) ask(ctx context.Context, ids ...string) (map[string]ledger.Attribution, error) {
 	return w.service.cfg.Orders.Owned(ctx, w.owner, ids...)
 }
 
 // sendUpdate sends an update, unless the caller has the state by its etag.
-func (w *watchOfMany) sendUpdate(u *watch.Update, whose orders.Attribution, known string) error {
+func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, known string) error {
 	w.cover(u)
 	if u.Etag == known {
 		return nil

@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Attribution says whose a generation is, and what was ordered. Only an operator changes it.
+type Attribution struct {
+	Owner, Caller, Model string
+	Labels               map[string]string
+}
+
+// Equal reports whether both say the same.
+func (a Attribution) Equal(b Attribution) bool {
+	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
+}
+
+// Attribution returns whose the order is.
+func (o Order) Attribution() Attribution { return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels} }
+
+// Generations are sought by their ids: the index of owners would read all orders of an owner.
+const (
+	ofGenerations = `generation_id {in ids}`
+	whoseOwner    = `owner || '' = %s`
+)
+
+// ownAtOnce bounds the generations of one query, and so how long others wait for it.
+const ownAtOnce = 512
+
+// Own returns the orders of generations that belong to an owner, or to anybody if owner is nil, with their labels, by
+// generation. A generation of another owner and one that the ledger does not know are missing alike.
+func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
+	own := make(map[string]Order, len(generations))
+	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
+		found, err := l.labelled(ctx, "orders", c.String(), c.args...)
+		for _, o := range found {
+			own[o.Generation] = o
+		}
+		return err
+	})
+	return own, err
+}
+
+// Attributions returns what [Ledger.Own] does, without the state of the orders: every call that names a generation asks
+// this, and SQLite allocates for each column of a query.
+func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
+	own := make(map[string]Attribution, len(generations))
+	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
+		return l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c) })
+	})
+	return own, err
+}
+
+// eachOwn asks for the orders of some generations, in queries that each have their own time.
+func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
+	ctx = inTurn(ctx, forRead, nameOf(owner))
+	for some := range slices.Chunk(generations, ownAtOnce) {
+		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
+		if owner != nil {
+			c.add(whoseOwner, *owner)
+		}
+		if err := query(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attributions adds the attributions of the orders that a condition names to own.
+func attributions(tx *transaction, own map[string]Attribution, condition *clauses) error {
+	type row struct {
+		id, generation string
+		Attribution
+	}
+	found, err := collect(tx, func(r scanner, one *row) error {
+		return r.Scan(&one.id, &one.generation, &one.Owner, &one.Caller, &one.Model)
+	}, `SELECT id, generation_id, owner, caller, model_id FROM orders WHERE `+condition.String(), condition.args...)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	ids := make([]string, len(found))
+	for n, one := range found {
+		ids[n] = one.id
+	}
+	labels, err := labelsOf(tx, ids)
+	for _, one := range found {
+		one.Labels = labels[one.id]
+		own[one.generation] = one.Attribution
+	}
+	return err
+}
