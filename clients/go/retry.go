@@ -113,7 +113,9 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // its code alone can't be told from one that a repeat mends
 		return err
 	}
-	if ctx.Err() == nil || a.last == nil {
+	deadline, bounded := ctx.Deadline()
+	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // a server that ends the call may be faster than the context
+	if !isOver || a.last == nil {
 		a.last = err
 	}
 	if ctx.Err() != nil {
