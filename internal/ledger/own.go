@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Attribution says whose a generation is, and what was ordered. Only an operator changes it.
+// Attribution is the owner, the caller, the model and the labels of an order. Only an operator changes it.
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
@@ -17,7 +17,7 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
 }
 
-// Attribution returns whose the order is.
+// Attribution returns the attribution of the order.
 func (o Order) Attribution() Attribution { return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels} }
 
 // Generations are sought by their ids: the index of owners would read all orders of an owner.
@@ -29,7 +29,7 @@ const (
 // ownAtOnce bounds the generations of one query, and so how long others wait for it.
 const ownAtOnce = 512
 
-// Own returns the orders of generations that belong to an owner, or to anybody if owner is nil, with their labels, by
+// Own returns the orders of generations that belong to an owner, or to any owner if owner is nil, with their labels, by
 // generation. A generation of another owner and one that the ledger does not know are missing alike.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
@@ -43,8 +43,8 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	return own, err
 }
 
-// Attributions returns what [Ledger.Own] does, without the state of the orders: every call that names a generation asks
-// this, and SQLite allocates for each column of a query.
+// Attributions returns the attributions of the orders that [Ledger.Own] returns. Every call that names a generation needs
+// them, and SQLite allocates for each column of a query.
 func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
 	own := make(map[string]Attribution, len(generations))
 	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
@@ -53,7 +53,7 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// eachOwn asks for the orders of some generations, in queries that each have their own time.
+// eachOwn runs query for the orders of at most ownAtOnce generations at a time. Each query has its own timeout.
 func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
 	ctx = inTurn(ctx, forRead, nameOf(owner))
 	for some := range slices.Chunk(generations, ownAtOnce) {

@@ -46,7 +46,7 @@ type watchOfMany struct {
 	known   func() error // the caller may still call
 	filter  *easelv1.GenerationFilter
 	named   bool                          // the caller names the generations; else it watches everything
-	whose   map[string]ledger.Attribution // of the generations that the request names
+	whose   map[string]ledger.Attribution // attributions of the generations that the request names
 	owner   *string                       // whose generations it may be of; nil is everybody's
 	must    bool                          // none is wanted but those that the ledger knows: it has to answer
 	askAt   time.Time                     // the ledger is not asked before
