@@ -22,20 +22,19 @@ var allowed = map[string][]string{
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
-	"internal/catalog":          {module + "/internal/gate", module + "/internal/rawjson"},
+	"internal/catalog":          {module + "/internal/gate", "github.com/tidwall/gjson"},
 	"internal/gate":             {}, // pure
-	"internal/watch":            {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch/"},
+	"internal/watch":            {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule":   {}, // what is below watch is pure
-	"internal/rawjson":          {},
 	"internal/reload":           {},
-	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/rawjson", module + "/internal/reload", module + "/internal/watch", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
 	"internal/content":               {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials", "golang.org/x/sys/unix"},
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
-	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/rawjson", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
+	"internal/orders":                {module + "/internal/gate", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/gate", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/gate", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},

@@ -15,8 +15,6 @@ import (
 	"io"
 	"strconv"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // CurrencyCode is the ISO 4217 code of every amount of the catalog.
@@ -54,7 +52,7 @@ type Account struct {
 	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil where it was not readable
 	ObserveTime  time.Time
-	Extra        rawjson.Value
+	Extra        Value `json:",omitempty"`
 }
 
 // OutputKind says where the result of a model's generations is found.
@@ -89,7 +87,7 @@ type Model struct {
 	Output      OutputKind
 	Fields      []InputField
 	ObserveTime time.Time
-	Extra       rawjson.Value
+	Extra       Value `json:",omitempty"`
 }
 
 // InputField describes one input of a model.
@@ -98,12 +96,12 @@ type InputField struct {
 	DisplayName string
 	Description string
 	Type        FieldType
-	Required    *bool         // nil where the catalog does not say
-	Default     rawjson.Value // nil where there is none
-	Allowed     []rawjson.Value
+	Required    *bool // nil where the catalog does not say
+	Default     Value // nil if there is no default
+	Allowed     []Value
 	Minimum     *float64
 	Maximum     *float64
-	Extra       rawjson.Value
+	Extra       Value `json:",omitempty"`
 }
 
 // Quote is the price of inputs at one moment.
@@ -120,17 +118,17 @@ type Generation struct {
 	ID             string
 	ModelID        string // "" where the record does not say
 	State          State
-	Status         string        // the status as it was sent
-	Inputs         rawjson.Value // an object; nil where the record has none
-	CostCents      *int64        // nil where it was not readable
-	File           *File         // a succeeded generation's file
-	Text           *string       // a succeeded generation's text
+	Status         string  // the status as it was sent
+	Inputs         Value   `json:",omitempty"` // an object; nil if the record has none
+	CostCents      *int64  // nil where it was not readable
+	File           *File   // a succeeded generation's file
+	Text           *string // a succeeded generation's text
 	FailureMessage string
 	CreateTime     time.Time // zero where the record does not say
 	TerminalTime   time.Time // zero where the record does not say
 	ObserveTime    time.Time // when the catalog answered
 	Omitted        []string  `json:",omitempty"` // the fields that a list has left out, at least in part, as they are large
-	Extra          rawjson.Value
+	Extra          Value     `json:",omitempty"`
 }
 
 // Etag is a digest of everything that a caller can see change, without ObserveTime. It

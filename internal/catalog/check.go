@@ -50,7 +50,7 @@ func printable(text string) bool {
 }
 
 func isObject(text json.RawMessage) bool {
-	start := bytes.TrimLeft(text, jsonSpace)
+	start := bytes.TrimLeft(text, " \t\r\n")
 	return bytes.HasPrefix(start, []byte("{")) && json.Valid(text) && utf8.Valid(text)
 }
 

@@ -198,9 +198,6 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 		return g, false
 	}
 	g.Status, g.State = takeStatus(r)
-	if a.op == opGenerations {
-		g.Omitted = takeOmitted(r, g.State)
-	}
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
 	g.Inputs, _ = take(r, inputsNames, asObject) // unchanged: they are the caller's own
@@ -215,9 +212,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	case StateSucceeded:
 		g.Text, g.File = takeResult(r, requestedID != "")
 	case StateFailed, StateRefunded:
-		if g.FailureMessage = a.redactor.clean(takeFailure(r)); g.FailureMessage != "" {
-			g.Omitted = otherThan(g.Omitted, "failure_message")
-		}
+		g.FailureMessage = a.redactor.clean(takeFailure(r))
 	}
 	g.Extra = extraOf(r)
 	return g, true

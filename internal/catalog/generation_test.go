@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var observed = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -339,7 +337,7 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 				if name != "ObserveTime" {
 					change(name, field, observed.Add(time.Duration(i)))
 				}
-			case rawjson.Value:
+			case Value:
 				change(name, field, jsonOf(map[string]any{name: json.Number("1")}))
 				change(name+" in a number", field, jsonOf(map[string]any{name: json.Number("1.0")}))
 			case *File:

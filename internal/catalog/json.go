@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"github.com/tidwall/gjson"
 )
 
 const (
@@ -23,31 +24,28 @@ const (
 
 var byteOrderMark = []byte("\uFEFF")
 
-const jsonSpace = " \t\r\n"
-
-// JSON is a JSON value as it was sent, a part of its body. It is decoded where it is read, and nowhere else: what nobody
-// reads, such as inputs, never is.
-type JSON []byte
+// JSON is a JSON value as it was sent, a part of its body. It is decoded only when it is read.
+type JSON string
 
 // parse takes a body that is one JSON value.
 func parse(body []byte) (JSON, error) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
 	if json.Valid(body) {
-		return body, nil
+		return JSON(body), nil
 	}
 	if len(body) == 0 {
-		return nil, errors.New("the body is empty")
+		return "", errors.New("the body is empty")
 	}
 	first := json.NewDecoder(bytes.NewReader(body))
 	if err := first.Decode(new(json.RawMessage)); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return "", err
 	}
-	return nil, errors.New("the body has more than one JSON value")
+	return "", errors.New("the body has more than one JSON value")
 }
 
-// kind is the first byte of a value, 0 where there is none.
+// kind returns the first byte of a value, or 0 if there is no value.
 func (v JSON) kind() byte {
-	if len(v) == 0 {
+	if v == "" {
 		return 0
 	}
 	return v[0]
@@ -60,14 +58,13 @@ func (v JSON) isNumber() bool { return v.kind() == '-' || v.kind() >= '0' && v.k
 
 func (v JSON) isScalar() bool { return v.kind() != '{' && v.kind() != '[' }
 
-// Items are the items of an array.
+// Items returns the items of an array.
 func (v JSON) Items() (items []JSON, ok bool) {
 	if v.kind() != '[' {
 		return nil, false
 	}
-	cursor := rawjson.NewCursor(v)
-	cursor.Items(func() bool {
-		items = append(items, cursor.Skip())
+	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool {
+		items = append(items, JSON(item.Raw))
 		return true
 	})
 	return items, true
@@ -79,27 +76,40 @@ type Member struct {
 	Value JSON
 }
 
-// Members are the members of an object in the order of their names; of two of one name the last one counts.
+// Members returns the members of an object, sorted by name. Of two members with the same name, the last one counts.
 func (v JSON) Members() (members []Member) {
-	if v.kind() != '{' {
-		return nil
-	}
-	cursor := rawjson.NewCursor(v)
-	cursor.Members(func(quoted []byte) bool {
-		members = append(members, Member{string(rawjson.Inner(quoted)), cursor.Skip()})
-		return true
-	})
+	v.each(func(m Member) { members = append(members, m) })
 	slices.Reverse(members)
 	slices.SortStableFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// asText reads a text.
+// each calls do for each member of an object, in the order in which they were sent.
+func (v JSON) each(do func(Member)) {
+	if v.kind() != '{' {
+		return
+	}
+	gjson.Parse(string(v)).ForEach(func(name, value gjson.Result) bool {
+		do(Member{unquoted(name.Raw), JSON(value.Raw)})
+		return true
+	})
+}
+
+// unquoted returns the text of a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func unquoted(quoted string) string {
+	text := quoted[1 : len(quoted)-1]
+	if strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
+		_ = json.Unmarshal([]byte(quoted), &text) // it is valid
+	}
+	return text
+}
+
+// asText reads a text. The text is a copy: it does not keep the body in memory.
 func asText(v JSON) (string, bool) {
 	if v.kind() != '"' {
 		return "", false
 	}
-	return string(rawjson.Inner(v)), true
+	return strings.Clone(unquoted(string(v))), true
 }
 
 // AsWord reads a text that is not blank.
@@ -112,7 +122,7 @@ func AsWord(v JSON) (string, bool) {
 // asID reads an id: a string unchanged, or an integer digit for digit.
 func asID(v JSON) (string, bool) {
 	if v.isNumber() {
-		return string(v), !bytes.ContainsAny(v, ".eE")
+		return strings.Clone(string(v)), !strings.ContainsAny(string(v), ".eE")
 	}
 	s, _ := asText(v)
 	return s, strings.TrimSpace(s) != ""
@@ -133,15 +143,15 @@ func asFloat(v JSON) (float64, bool) {
 func asBool(v JSON) (is, ok bool) { return v.kind() == 't', v.kind() == 't' || v.kind() == 'f' }
 
 // asValue takes a value as it is.
-func asValue(v JSON) (rawjson.Value, bool) {
-	if v.IsNull() || rawjson.Depth(v) >= maxDepth {
+func asValue(v JSON) (Value, bool) {
+	if v.IsNull() || !isShallow(v.decoded(), maxDepth-1) {
 		return nil, false
 	}
-	return rawjson.Canonical(v), true
+	return Canonical([]byte(v)), true
 }
 
 // asObject takes an object as it is.
-func asObject(v JSON) (rawjson.Value, bool) {
+func asObject(v JSON) (Value, bool) {
 	if v.kind() != '{' {
 		return nil, false
 	}
@@ -178,8 +188,8 @@ func unixTime(digits string) (time.Time, bool) {
 }
 
 // appendFolded writes a name without its style: costCents, cost_cents and Cost-Cents are the same.
-func appendFolded(dst, name []byte) []byte {
-	for _, c := range name {
+func appendFolded(dst []byte, name string) []byte {
+	for _, c := range []byte(name) {
 		switch {
 		case c == '_' || c == '-' || c == ' ':
 			continue
@@ -191,8 +201,8 @@ func appendFolded(dst, name []byte) []byte {
 	return dst
 }
 
-// Fold is a name without its style.
-func Fold(name string) string { return string(appendFolded(nil, []byte(name))) }
+// Fold returns a name without its style.
+func Fold(name string) string { return string(appendFolded(nil, name)) }
 
 // known are the names of all tables, by themselves.
 var known = map[string]string{}
@@ -206,8 +216,8 @@ func names(list ...string) []string {
 	return list
 }
 
-// keyOf is a name as the tables have it, "" where none does.
-func keyOf(name []byte) string {
+// keyOf returns a name in the spelling of the tables, or "" if it is in no table.
+func keyOf(name string) string {
 	var folded [64]byte
 	return known[string(appendFolded(folded[:0], name))]
 }

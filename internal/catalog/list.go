@@ -7,6 +7,20 @@ import (
 	"github.com/easel-grpc/easel/internal/gate"
 )
 
+const (
+	// maxList is the size of the largest list that is read, and maxKept that of the records that are kept, in bytes.
+	maxList = 32 << 20
+	maxKept = 8 << 20
+	// A field is left out if it is longer than this part of the room that is left, so that there is room for all records.
+	// A short field never is.
+	partOfRoom = 128
+	shortPart  = 1 << 10
+	// recordSize is the size of a record without its inputs, its text and its other fields.
+	recordSize = 128
+	// maxEnvelope is the deepest nesting of a list in its body.
+	maxEnvelope = 3
+)
+
 // maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded records take a few
 // times as much.
 const maxRemembered = 1 << 20
@@ -48,7 +62,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 // key is read at a time, and serves all who ask for one within a second after it began, but nobody who asks for one that
 // began later: not before since.
 //
-// A record may leave out members that are large. A list that is too long has the records that came first.
+// A record may leave out fields that are large. If the records that are kept take too much memory, the list ends after the
+// first of them.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
@@ -89,7 +104,7 @@ type remembered struct {
 	records map[string]Version
 }
 
-// readList reads a list. It does not decode those records again that it has by their bytes, and gives those of this one. A
+// readList reads a list. It does not decode those records again that it has by their bytes, and returns those of this one. A
 // record without an id is passed over as long as others have one: one odd record must not hide the others.
 func readList(a answer, last remembered) (*List, remembered, error) {
 	items, err := a.list(generationListNames, generationWeights)
@@ -100,13 +115,18 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 	if last.without != next.without {
 		last.records = nil
 	}
+	cut, room := false, maxKept
 	for _, item := range items {
 		one, ok := last.records[string(item)]
 		if !ok {
-			one, ok = readItem(a, item)
+			one, ok = readItem(a, item, room)
 		}
 		if !ok {
 			continue
+		}
+		if room -= one.size(); room < 0 {
+			cut = true
+			break
 		}
 		one.ObserveTime = a.time
 		all = append(all, one)
@@ -114,16 +134,16 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 			next.records[string(item)] = one
 		}
 	}
-	if len(all) == 0 && (len(items) > 0 || a.cut) {
+	if len(all) == 0 && len(items) > 0 {
 		return nil, last, a.malformed("no record of the list has a readable identifier")
 	}
 	list := NewList(all)
-	list.Cut = a.cut
+	list.Cut = cut
 	return list, next, nil
 }
 
-// readItem reads an item of a list.
-func readItem(a answer, item JSON) (Version, bool) {
+// readItem reads an item of a list, without what is too long for the room that is left.
+func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {
 		return Version{}, false
@@ -132,5 +152,29 @@ func readItem(a answer, item JSON) (Version, bool) {
 	if !ok {
 		return Version{}, false
 	}
+	g.shorten(max(shortPart, room/partOfRoom))
 	return g.Version(), true
+}
+
+// size returns about how much memory the record of a list takes, in bytes.
+func (g *Generation) size() int {
+	size := recordSize + len(g.Inputs) + len(g.Extra)
+	if g.Text != nil {
+		size += len(*g.Text)
+	}
+	return size
+}
+
+// shorten leaves the inputs, the text and the other fields out of a record if they are longer than a limit in bytes, and
+// names them in Omitted.
+func (g *Generation) shorten(limit int) {
+	if len(g.Inputs) > limit {
+		g.Inputs, g.Omitted = nil, append(g.Omitted, "inputs")
+	}
+	if g.Text != nil && len(*g.Text) > limit {
+		g.Text, g.Omitted = nil, append(g.Omitted, "text")
+	}
+	if len(g.Extra) > limit {
+		g.Extra, g.Omitted = nil, append(g.Omitted, "upstream_fields")
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
@@ -149,7 +147,7 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 	fields := make([]InputField, 0, len(members))
 	for _, m := range members {
 		if kind, ok := AsWord(m.Value); ok {
-			m.Value = append(rawjson.AppendText([]byte(`{"type":`), kind), '}')
+			m.Value = withMember("type", kind, "{}")
 		}
 		r, ok := NewRecord(m.Value)
 		if !ok {
@@ -232,10 +230,10 @@ func takeRequired(r *Record) *bool {
 
 // takeAllowed reads the allowed values. Where they have labels, the whole list stays
 // among the unknown members too.
-func takeAllowed(r *Record) []rawjson.Value {
+func takeAllowed(r *Record) []Value {
 	values, ok := take(r, allowedNames, valuesBy(plainValue))
 	if !ok {
-		values, _, _ = find(r, allowedNames, valuesBy(func(v JSON) (rawjson.Value, bool) {
+		values, _, _ = find(r, allowedNames, valuesBy(func(v JSON) (Value, bool) {
 			labelled, _ := NewRecord(v)
 			value, _, ok := find(labelled, allowedValueNames, plainValue)
 			return value, ok
@@ -245,8 +243,8 @@ func takeAllowed(r *Record) []rawjson.Value {
 }
 
 // valuesBy makes a reader of lists of one of items: of each, or of none.
-func valuesBy(read func(JSON) (rawjson.Value, bool)) func(JSON) ([]rawjson.Value, bool) {
-	return func(v JSON) (values []rawjson.Value, ok bool) {
+func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
+	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()
 		for _, item := range items {
 			value, ok := read(item)
@@ -260,4 +258,4 @@ func valuesBy(read func(JSON) (rawjson.Value, bool)) func(JSON) ([]rawjson.Value
 }
 
 // plainValue reads a value that is neither an object nor an array.
-func plainValue(v JSON) (rawjson.Value, bool) { return rawjson.Canonical(v), v.isScalar() }
+func plainValue(v JSON) (Value, bool) { return Canonical([]byte(v)), v.isScalar() }

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 func TestAPriceIsOneWholeNumberOfCents(t *testing.T) {
@@ -93,7 +91,7 @@ func TestAModelIsReadInEveryShape(t *testing.T) {
 		{Name: "prompt", Type: FieldString, Required: &yes, DisplayName: "Prompt", Description: "what"},
 		{
 			Name: "steps", Type: FieldInteger, Required: &no, Default: jsonOf(3), Minimum: &low, Maximum: &high,
-			Allowed: []rawjson.Value{jsonOf(1), jsonOf(3)},
+			Allowed: []Value{jsonOf(1), jsonOf(3)},
 		},
 	}
 	prompt, steps := `"type":"string","label":"Prompt","description":"what"`, `"type":"integer","default":3,"minimum":1,"max":9.5,"enum":[1,3]`
@@ -147,7 +145,7 @@ func TestUnknownMembersOfAFieldAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := InputField{Name: "x", Type: FieldString, Allowed: []rawjson.Value{jsonOf("a"), jsonOf("b")}, Extra: jsonOf(map[string]any{
+	want := InputField{Name: "x", Type: FieldString, Allowed: []Value{jsonOf("a"), jsonOf("b")}, Extra: jsonOf(map[string]any{
 		"type": "textarea", "maxLength": json.Number("9"), "min": json.Number("2"), "default": nil,
 		"options": []any{map[string]any{"value": "a", "label": "A"}, map[string]any{"value": "b", "label": "B"}},
 	})}

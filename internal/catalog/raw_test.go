@@ -4,21 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // jsonOf is a value as JSON.
-func jsonOf(value any) rawjson.Value {
+func jsonOf(value any) Value {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
 	}
-	return rawjson.Canonical(text)
+	return Canonical(text)
 }
 
 // membersOf are the members of an object, decoded.
-func membersOf(text rawjson.Value) map[string]any {
+func membersOf(text Value) map[string]any {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -1,19 +1,12 @@
 package catalog
 
-import (
-	"bytes"
-	"slices"
-)
+import "slices"
 
 // RulesFile is where the reading rules stand, for those who are told to add to them.
 const RulesFile = "internal/catalog/rules.go"
 
-// ReadBody reads the body of an answer as the reading rules get it, without the API key of cred. Of a list that is too long
-// it takes what a client has read of it.
+// ReadBody reads the body of an answer as the reading rules get it, without the API key of cred.
 func ReadBody(body []byte, cred Credential) (JSON, error) {
-	if short, cut, _ := shorten(bytes.NewReader(body)); cut {
-		body = short
-	}
 	v, err := parse(body)
 	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
@@ -29,7 +22,7 @@ type Rule struct {
 func (r Rule) Find(in *Record) (m Member, ok bool) {
 	_, found, ok := find(in, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
 	if ok {
-		m = Member{string(found.name), found.value}
+		m = Member{found.name, found.value}
 	}
 	return m, ok
 }

@@ -1,9 +1,8 @@
 package catalog
 
 import (
-	"bytes"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
+	"encoding/json"
+	"slices"
 )
 
 // Record is an object. It is read once: members that a table of the rules names are picked out, and the others stay where
@@ -16,7 +15,7 @@ type Record struct {
 // picked is a member that a table names.
 type picked struct {
 	key   string
-	name  []byte // as it was sent
+	name  string // as it was sent
 	value JSON
 	taken bool
 }
@@ -27,31 +26,26 @@ func NewRecord(v JSON) (*Record, bool) {
 		return nil, false
 	}
 	r := &Record{sent: v, picked: make([]picked, 0, 12)}
-	cursor := rawjson.NewCursor(v)
-	cursor.Members(func(quoted []byte) bool {
-		name := rawjson.Inner(quoted)
-		r.pick(name, cursor.Skip())
-		return true
-	})
+	v.each(r.pick)
 	return r, true
 }
 
 // pick picks a member. Of two of one name it picks the last, of two of one key the first by their names: the same every
 // time.
-func (r *Record) pick(name []byte, value JSON) {
-	key := keyOf(name)
+func (r *Record) pick(m Member) {
+	key := keyOf(m.Name)
 	if key == "" {
 		return
 	}
 	for i := range r.picked {
 		if other := &r.picked[i]; other.key == key {
-			if bytes.Compare(name, other.name) <= 0 {
-				other.name, other.value = name, value
+			if m.Name <= other.name {
+				other.name, other.value = m.Name, m.Value
 			}
 			return
 		}
 	}
-	r.picked = append(r.picked, picked{key: key, name: name, value: value})
+	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
 // Sent is the object as it was sent.
@@ -60,7 +54,7 @@ func (r *Record) Sent() JSON { return r.sent }
 // Member is the member of a name of a table. Its value is nil where there is none.
 func (r *Record) Member(name string) Member {
 	if p := r.member(name); p != nil {
-		return Member{string(p.name), p.value}
+		return Member{p.name, p.value}
 	}
 	return Member{}
 }
@@ -83,7 +77,12 @@ func (r *Record) get(key string) (JSON, bool) {
 	if p := r.member(key); p != nil {
 		return p.value, true
 	}
-	return nil, false
+	return "", false
+}
+
+// hasTaken reports whether the member with a name was taken.
+func (r *Record) hasTaken(name string) bool {
+	return slices.ContainsFunc(r.picked, func(p picked) bool { return p.taken && p.name == name })
 }
 
 // object is the member of a key, where that is an object.
@@ -223,7 +222,7 @@ func keyed(members []Member, weights []weight) ([]JSON, bool) {
 		}
 		item := m.Value
 		if _, ok := r.get("id"); !ok {
-			item = append(append(rawjson.AppendText([]byte(`{"id":`), m.Name), ','), m.Value[1:]...)
+			item = withMember("id", m.Name, m.Value)
 		}
 		items = append(items, item)
 	}
@@ -242,48 +241,11 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 	return only, found
 }
 
-// extraOf gives the remaining members of a record: those without a field of their own, without
-// secrets, and nested up to maxDepth.
-func extraOf(r *Record) rawjson.Value {
-	extra := rawjson.Filtered(r.sent, remainder{r}, maxDepth)
-	if string(extra) == "{}" {
-		return nil
+// withMember returns an object with one more member, a text.
+func withMember(name, text string, object JSON) JSON {
+	member, _ := json.Marshal(map[string]string{name: text})
+	if len(object) == len("{}") {
+		return JSON(member)
 	}
-	return extra
-}
-
-// remainder keeps what was not taken out of a record.
-type remainder struct{ *Record }
-
-// Text implements rawjson.Filter. It is called for no text: a record is an object.
-func (remainder) Text(text []byte) ([]byte, bool) { return text, true }
-
-// Member implements rawjson.Filter.
-func (r remainder) Member(name []byte, isObject bool) (rawjson.Filter, bool) {
-	for _, p := range r.picked {
-		if p.taken && bytes.Equal(p.name, name) {
-			return nil, false
-		}
-	}
-	return secrets(false).Member(name, isObject)
-}
-
-// secrets drops secret members and texts: true stands for those of an object that describes an API key. Such an object,
-// which may have its daily cap, is kept without the members that may be the API key itself.
-type secrets bool
-
-// Text implements rawjson.Filter.
-func (secrets) Text(text []byte) ([]byte, bool) {
-	return text, !suspicious(text) && string(text) != omitted
-}
-
-// Member implements rawjson.Filter.
-func (ofKey secrets) Member(name []byte, isObject bool) (rawjson.Filter, bool) {
-	switch key := keyOf(name); {
-	case isObject && keyNames[key]:
-		return secrets(true), true
-	case secretNames[key] || bool(ofKey) && keySecretNames[key]:
-		return nil, false
-	}
-	return ofKey, !suspicious(name)
+	return JSON(member[:len(member)-1]) + "," + object[1:]
 }

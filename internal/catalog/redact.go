@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // maxText is the longest text from the catalog in an error, in bytes.
@@ -94,7 +91,7 @@ func asciiLower(text string) string {
 
 // holdsKey reports whether text holds the API key of the call.
 func (r *redactor) holdsKey(text string) bool {
-	if r == nil || !hasWord([]byte(text), len(r.key)) {
+	if r == nil || !hasWord(text, len(r.key)) {
 		return false
 	}
 	lower := asciiLower(text)
@@ -103,9 +100,9 @@ func (r *redactor) holdsKey(text string) bool {
 
 // hasWord reports whether text has a word of so many bytes. Every spelling of a key is one word, and none is
 // shorter than the key.
-func hasWord(text []byte, length int) bool {
+func hasWord(text string, length int) bool {
 	for len(text) >= length {
-		space := bytes.LastIndexByte(text[:length], ' ')
+		space := strings.LastIndexByte(text[:length], ' ')
 		if space < 0 {
 			return true
 		}
@@ -124,19 +121,17 @@ func (r *redactor) secret() string {
 
 // suspicious reports whether a redacted text held the API key of the call, or has a text that looks
 // like another one.
-func suspicious(text []byte) bool {
-	return bytes.Contains(text, redactedText) || mayBeKey(text) && keyLike.Match(text)
+func suspicious(text string) bool {
+	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
 
-var redactedText = []byte(redacted)
-
 // mayBeKey reports whether a text has a word that stands in each that looks like an API key.
-func mayBeKey(text []byte) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
+func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
 
 // containsFold reports whether a text contains a word, which is ASCII in lower case, in any case.
-func containsFold(text []byte, word string) bool {
+func containsFold(text, word string) bool {
 	for at := range max(0, len(text)-len(word)+1) {
-		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(string(text[at:at+len(word)])) == word {
+		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(text[at:at+len(word)]) == word {
 			return true
 		}
 	}
@@ -146,7 +141,7 @@ func containsFold(text []byte, word string) bool {
 // clean is text fit for an error: no keys, no HTML, no control characters, at most
 // 1 KiB of valid UTF-8.
 func (r *redactor) clean(text string) string {
-	if isPlain(text) && !mayBeKey([]byte(text)) && !r.holdsKey(text) {
+	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -171,29 +166,41 @@ func isPlain(text string) bool {
 // redact redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
 // result is a text that was paid for. A value without the API key stays as it was sent.
 func (r *redactor) redact(v JSON) JSON {
-	if r == nil {
+	if r == nil || !strings.Contains(string(v), `\`) && !r.holdsKey(string(v)) {
 		return v
 	}
-	found := false
-	rawjson.Texts(v, func(quoted []byte) bool {
-		found = (bytes.IndexByte(quoted, '\\') >= 0 || hasWord(quoted[1:len(quoted)-1], len(r.key))) && r.holdsKey(string(rawjson.Inner(quoted)))
-		return !found
-	})
+	clean, found := r.redacted(v.decoded())
 	if !found {
 		return v
 	}
-	return JSON(rawjson.Filtered(v, redaction{r}, 0))
+	return JSON(encoded(clean))
 }
 
-// redaction is the redactor of a value.
-type redaction struct{ *redactor }
-
-// Text implements rawjson.Filter.
-func (r redaction) Text(text []byte) ([]byte, bool) { return []byte(r.without(string(text))), true }
-
-// Member implements rawjson.Filter.
-func (r redaction) Member(name []byte, _ bool) (rawjson.Filter, bool) {
-	return r, !r.holdsKey(string(name))
+// redacted returns a decoded value without the API key, and reports whether the value held it.
+func (r *redactor) redacted(value any) (clean any, found bool) {
+	switch value := value.(type) {
+	case string:
+		return r.without(value), r.holdsKey(value)
+	case []any:
+		for n, inner := range value {
+			var here bool
+			value[n], here = r.redacted(inner)
+			found = found || here
+		}
+		return value, found
+	case map[string]any:
+		for name, inner := range value {
+			var here bool
+			value[name], here = r.redacted(inner)
+			if r.holdsKey(name) {
+				here = true
+				delete(value, name)
+			}
+			found = found || here
+		}
+		return value, found
+	}
+	return value, false
 }
 
 // dropFrom drops each header that holds the API key: the type and the ETag of a result go on to

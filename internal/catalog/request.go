@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cre
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return answer{}, nil
 	}
-	body, cut, err := readBody(r.op, resp)
+	body, err := readAll(resp, cmp.Or(largestBodies[r.op], maxRecord))
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case isTooLarge:
@@ -112,7 +113,7 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cre
 	case err != nil:
 		return answer{}, transportError(timed, ctx, r.op, err, redact)
 	}
-	return answer{op: r.op, status: resp.StatusCode, body: body, cut: cut, time: time.Now(), redactor: redact}, nil
+	return answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact}, nil
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
@@ -167,20 +168,10 @@ func (q *requester) follow(timed, ctx context.Context, turn *gate.Turn, cred Cre
 	return answer, newRedactor(cred.APIKey().Reveal()), err
 }
 
-// readBody reads the body of an answer. A list is shortened where it is too long.
-func readBody(op string, resp *http.Response) (body []byte, cut bool, err error) {
-	switch op {
-	case opGenerations:
-		return shorten(resp.Body)
-	case opModels:
-		body, err = readAll(resp, maxModels)
-	default:
-		body, err = readAll(resp, maxRecord)
-	}
-	return body, false, err
-}
+// largestBodies are the largest bodies that are read of some operations, in bytes.
+var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
-// readAll reads a body of at most limit bytes. Of a body that announces more it reads nothing.
+// readAll reads a body of at most limit bytes. It reads nothing of a body that announces more.
 func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -271,7 +262,6 @@ type answer struct {
 	op       string
 	status   int
 	body     []byte
-	cut      bool // it is a list that was too long: the rest is missing
 	time     time.Time
 	redactor *redactor
 }
@@ -298,7 +288,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {
-		return nil, a.malformed(err.Error())
+		return "", a.malformed(err.Error())
 	}
 	return a.redactor.redact(body), nil
 }

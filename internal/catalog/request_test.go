@@ -278,7 +278,7 @@ func TestABodyIsReadUpToALimitOnly(t *testing.T) { // U18
 			limit := int64(maxRecord)
 			switch op {
 			case opGenerations:
-				limit = maxListRead
+				limit = maxList
 			case opModels:
 				limit = maxModels
 			}

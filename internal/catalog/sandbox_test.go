@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/google/go-cmp/cmp"
 )
@@ -206,7 +205,7 @@ func TestEveryDialectTellsAModelAlike(t *testing.T) {
 		no := false
 		want := catalog.InputField{
 			Name: "steps", DisplayName: "Steps", Type: catalog.FieldInteger, Required: &no,
-			Default: rawjson.Value("20"), Minimum: &low, Maximum: &high,
+			Default: catalog.Value("20"), Minimum: &low, Maximum: &high,
 		}
 		if diff := cmp.Diff(want, steps); diff != "" {
 			t.Error(diff)

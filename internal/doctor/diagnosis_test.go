@@ -34,13 +34,6 @@ func TestWhereNoLineHelpsADiagnosisSaysSo(t *testing.T) {
 	}
 }
 
-func TestADiagnosisReadsALongListAsFarAsItIsUsed(t *testing.T) {
-	read := "[" + strings.Repeat(`{"id": "g", "status": "completed", "createdAt": "2026-01-01T00:00:00Z", "model": "studio/poster"},`, 9<<20/96) // and no end
-	if faults := faultsOf(Diagnose(routeGenerations, []byte(read), catalog.Credential{}), false); len(faults) > 0 {
-		t.Errorf("%+v", faults)
-	}
-}
-
 func TestADiagnosisTellsNoKeyAndNoValue(t *testing.T) {
 	const key = "studio_live_0123456789abcdef"
 	cred := catalog.Forwarded(catalog.NewSecret(key))

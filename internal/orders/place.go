@@ -12,7 +12,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // Request is an order of a caller.
@@ -357,6 +356,6 @@ func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte,
 	if !json.Valid(inputs) {
 		return digest, errors.New("inputs that are no JSON") // the contract's rules have refused it before
 	}
-	canonical, err := json.Marshal([]any{modelID, rawjson.Canonical(inputs)})
+	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -23,7 +22,7 @@ func TestARecordComesBackAsItWasWithoutWhatMayRepeatItsInputs(t *testing.T) {
 		File: &catalog.File{ContentType: "image/png", SizeBytes: &size}, FailureMessage: "none", CreateTime: at, TerminalTime: at, ObserveTime: at,
 	}
 	want := full.Version()
-	full.Inputs, full.Text, full.Extra = rawjson.Value(`{"prompt":"a harbour"}`), &text, rawjson.Value(`{"request":{"prompt":"a harbour"}}`)
+	full.Inputs, full.Text, full.Extra = catalog.Value(`{"prompt":"a harbour"}`), &text, catalog.Value(`{"request":{"prompt":"a harbour"}}`)
 	got, ok := decodeRecord(encodeRecord(catalog.Version{Generation: full, Etag: want.Etag}))
 	if !ok || !reflect.DeepEqual(got, want) || got.Generation.Etag() != want.Etag {
 		t.Errorf("it comes back as %+v, %v, and was %+v", got, ok, want)
@@ -36,7 +35,7 @@ func TestARecordComesBackAsItWasWithoutWhatMayRepeatItsInputs(t *testing.T) {
 }
 
 func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
-	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: rawjson.Value(`{"prompt":"a harbour"}`)}.Version()
+	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: catalog.Value(`{"prompt":"a harbour"}`)}.Version()
 	gone := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
 	filled := seen
 	filled.CreateTime = time.Now()

@@ -13,7 +13,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -241,7 +240,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
-		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", rawjson.Value(`{"prompt":"secret"}`), "no"
+		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", catalog.Value(`{"prompt":"secret"}`), "no"
 		ctx, cancel := context.WithCancel(s.Context())
 		done := make(chan struct{})
 		go func() { r.orders.Record(ctx); close(done) }()

@@ -31,7 +31,7 @@ func accountMessage(a catalog.Account) *easelv1.Account {
 		ObserveTime:  timestamp(a.ObserveTime),
 	}
 	left := roomIn(out)
-	left.add(out, "upstream_fields", a.Extra)
+	out.UpstreamFields = left.object("upstream_fields", a.Extra)
 	out.OmittedFields = left.omitted
 	return out
 }
@@ -57,7 +57,7 @@ func modelMessage(m catalog.Model) *easelv1.Model {
 		out.InputFields, left = nil, roomIn(&easelv1.Model{ModelId: m.ID, Description: out.GetDescription()})
 		left.omit("input_fields")
 	}
-	left.add(out, "upstream_fields", m.Extra)
+	out.UpstreamFields = left.object("upstream_fields", m.Extra)
 	out.OmittedFields = left.omitted
 	return out
 }
@@ -82,13 +82,13 @@ func fieldMessage(f catalog.InputField, left *room) *easelv1.InputField {
 		Maximum:     f.Maximum,
 	}
 	left.left -= proto.Size(out) + fieldCost
-	left.add(out, "input_fields.default_value", f.Default)
+	out.DefaultValue = left.value("input_fields.default_value", f.Default)
 	if len(f.Allowed) > maxAllowed {
 		left.omit("input_fields.allowed_values")
 	} else {
-		left.add(out, "input_fields.allowed_values", f.Allowed...)
+		out.AllowedValues = left.values("input_fields.allowed_values", f.Allowed...)
 	}
-	left.add(out, "input_fields.upstream_fields", f.Extra)
+	out.UpstreamFields = left.object("input_fields.upstream_fields", f.Extra)
 	return out
 }
 
@@ -145,8 +145,8 @@ func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 		left = roomIn(out)
 		left.omit("text")
 	}
-	left.add(out, "inputs", g.Inputs)
-	left.add(out, "upstream_fields", g.Extra)
+	out.Inputs = left.object("inputs", g.Inputs)
+	out.UpstreamFields = left.object("upstream_fields", g.Extra)
 	for _, field := range g.Omitted {
 		left.omit(field)
 	}

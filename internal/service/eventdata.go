@@ -11,7 +11,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // EventData writes the data of events in the words of the contract, as JSON.
@@ -31,9 +30,9 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	hide := d.hider()
 	version.Inputs, version.FailureMessage = nil, hide.Replace(version.FailureMessage)
 	if version.Extra != nil {
-		version.Extra = rawjson.Value(hide.Replace(string(version.Extra)))
+		version.Extra = catalog.Value(hide.Replace(string(version.Extra)))
 	}
-	return d.withResult(eventJSON(decoded(attributed(generationMessage(version.Generation, version.Etag), whose))), version.Generation)
+	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
 // withResult adds where the result is read, if there is one.

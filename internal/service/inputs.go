@@ -14,10 +14,10 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/easel-grpc/easel/internal/gate"
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 const (
@@ -38,7 +38,7 @@ var (
 
 // CheckBody refuses the JSON of a request that has too many values, before anything is built of it.
 func CheckBody(body []byte) error {
-	if rawjson.Count(body) > MaxValues+otherValues {
+	if count(body) > MaxValues+otherValues {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
 	}
 	return nil
@@ -153,7 +153,11 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
 		return nil, InvalidRequest(Violation{Field: "inputs", Description: "is not valid UTF-8"})
 	}
-	return rawjson.AppendText(dst, text), nil
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(text)
+	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
 // checkInputsJSON reports why text is not one JSON object that all readers understand alike.
@@ -164,8 +168,6 @@ func checkInputsJSON(text string) error {
 		return errors.New("is not valid UTF-8")
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
-	case rawjson.Depth(whole) > maxDepth:
-		return errors.New(TooDeep)
 	}
 	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage))); ok {
 		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
@@ -173,29 +175,26 @@ func checkInputsJSON(text string) error {
 	if hasLoneSurrogate(whole) {
 		return errors.New(`has half of a surrogate pair, such as \ud800, which is no character`)
 	}
-	return checkNames(rawjson.NewCursor(whole))
+	return checkNames(gjson.Parse(text), 1)
 }
 
-// hasLoneSurrogate reports whether a text of JSON has an escape for half of a character. Readers take it for U+FFFD or refuse
-// it, and two texts that differ in it alone would be one order.
-func hasLoneSurrogate(text []byte) (found bool) {
-	rawjson.Texts(text, func(quoted []byte) bool {
-		for at := bytes.IndexByte(quoted, '\\'); at >= 0 && at < len(quoted) && !found; at++ {
-			if quoted[at] != '\\' {
-				continue
-			}
-			if at++; quoted[at] == 'u' {
-				first := escaped(quoted[at-1:])
-				paired := utf16.DecodeRune(first, escaped(quoted[at+5:])) != utf8.RuneError
-				found = utf16.IsSurrogate(first) && !paired
-				if paired {
-					at += 6
-				}
-			}
+// hasLoneSurrogate reports whether valid JSON has an escape for half of a character. Readers take it for U+FFFD or refuse
+// it, and two texts that differ only in it would be one order.
+func hasLoneSurrogate(text []byte) bool {
+	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); at++ { // only strings have a backslash
+		if text[at] != '\\' {
+			continue
 		}
-		return !found
-	})
-	return found
+		first := escaped(text[at:])
+		switch second := escaped(text[min(at+6, len(text)):]); {
+		case utf16.DecodeRune(first, second) != utf8.RuneError:
+			at += 6
+		case utf16.IsSurrogate(first):
+			return true
+		}
+		at++ // what is escaped
+	}
+	return false
 }
 
 // escaped is the number of an escape such as \ud800 that a text begins with, -1 where it begins with none.
@@ -207,28 +206,23 @@ func escaped(text []byte) rune {
 	return rune(number)
 }
 
-// checkNames reports an object that has a name twice.
-func checkNames(c *rawjson.Cursor) (err error) {
-	switch c.Kind() {
-	case '[':
-		c.Items(func() bool {
-			err = checkNames(c)
-			return err == nil
-		})
-	case '{':
-		names := map[string]bool{}
-		c.Members(func(quoted []byte) bool {
-			name := string(rawjson.Inner(quoted))
+// checkNames refuses an object that has a name twice, and values that are nested too deep.
+func checkNames(v gjson.Result, depth int) (err error) {
+	if depth > maxDepth {
+		return errors.New(TooDeep)
+	}
+	names := map[string]bool{}
+	v.ForEach(func(quoted, inner gjson.Result) bool {
+		if name := quoted.String(); v.IsObject() {
 			if names[name] {
 				err = fmt.Errorf("has the member %q twice", clip(name, 64))
-				return false
 			}
 			names[name] = true
-			err = checkNames(c)
-			return err == nil
-		})
-	default:
-		c.Token()
-	}
+		}
+		if err == nil && (inner.IsObject() || inner.IsArray()) {
+			err = checkNames(inner, depth+1)
+		}
+		return err == nil
+	})
 	return err
 }

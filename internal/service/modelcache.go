@@ -93,10 +93,9 @@ type encodedModel struct {
 
 func (m encodedModel) name() string { return m.id }
 
-// message is the message as it stands on the wire, which nobody needs decoded here.
 func (m encodedModel) message() *easelv1.Model {
 	out := &easelv1.Model{}
-	out.ProtoReflect().SetUnknown(m.wire)
+	_ = proto.Unmarshal(m.wire, out) // it was encoded here
 	return out
 }
 

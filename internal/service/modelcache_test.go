@@ -109,12 +109,12 @@ func (s *shop) as(key string) context.Context {
 // model asks for a model with a key.
 func (s *shop) model(key, id string) (*easelv1.Model, error) {
 	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
-	return decoded(resp).GetModel(), err
+	return resp.GetModel(), err
 }
 
 func (s *shop) list(key string) ([]*easelv1.Model, error) {
 	resp, err := s.services.ListModels(s.as(key), &easelv1.ListModelsRequest{})
-	return decoded(resp).GetModels(), err
+	return resp.GetModels(), err
 }
 
 // want asks for model a with the key "k", and checks its name, how long the answer took,
@@ -308,7 +308,7 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		defer cancel()
 		began := time.Now()
 		resp, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
-		if err != nil || decoded(resp).GetModel().GetDisplayName() != "1 k" || time.Since(began) != 2*time.Second-answerMargin {
+		if err != nil || resp.GetModel().GetDisplayName() != "1 k" || time.Since(began) != 2*time.Second-answerMargin {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(began))
 		}
 	})

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/rawjson"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -148,7 +147,7 @@ func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ time.Time) 
 		if u.listed == nil || u.listed(id) {
 			g := u.record(id, u.states[id])
 			if u.restless {
-				g.Extra = rawjson.Value(fmt.Sprintf(`{"position":%d}`, len(u.times)))
+				g.Extra = catalog.Value(fmt.Sprintf(`{"position":%d}`, len(u.times)))
 			}
 			list = append(list, g.Version())
 		}

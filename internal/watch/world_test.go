@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/rawjson"
 )
 
 // world is the catalog of one credential in a random run: what it has, how it misbehaves, and
@@ -113,7 +112,7 @@ func (w *world) record(id string, r *generation, listed bool) catalog.Generation
 		s = r.was[len(r.was)-2]
 	}
 	g := catalog.Generation{ID: id, ModelID: r.model, State: s, Status: s.String(), ObserveTime: time.Now()}
-	g.Extra = rawjson.Value(fmt.Sprintf(`{"detail":%d,"of":%q}`, r.detail, w.name))
+	g.Extra = catalog.Value(fmt.Sprintf(`{"detail":%d,"of":%q}`, r.detail, w.name))
 	if r.dated {
 		g.CreateTime = r.began
 		if s.Terminal() && s == r.state() {
@@ -122,7 +121,7 @@ func (w *world) record(id string, r *generation, listed bool) catalog.Generation
 	}
 	switch {
 	case listed && w.on(restless):
-		g.Extra = rawjson.Value(fmt.Sprintf(`{"detail":%d,"of":%q,"position":%d}`, r.detail, w.name, len(w.requests)))
+		g.Extra = catalog.Value(fmt.Sprintf(`{"detail":%d,"of":%q,"position":%d}`, r.detail, w.name, len(w.requests)))
 	case listed && w.thin:
 	case s == catalog.StateSucceeded:
 		g.File = &catalog.File{}

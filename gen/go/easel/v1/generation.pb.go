@@ -159,10 +159,10 @@ type Generation struct {
 	// Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
 	// Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of the fields that the server has left out, as an answer would be larger than the
-	// 4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-	// is empty. In a list also what is large of these or of "failure_message", of
-	// "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
+	// Names of the fields that the server left out because the response would exceed the
+	// 4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
+	// field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
+	// of the etag.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
 	// absent. Not part of the etag.

@@ -210,10 +210,10 @@ class Generation(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server has left out, as an answer would be larger than the
-        4 MiB that a gRPC client takes: "upstream_fields", then "inputs", then "text". Such a field
-        is empty. In a list also what is large of these or of "failure_message", of
-        "upstream_fields" that alone: GetGeneration gives the whole. Not part of the etag.
+        """Names of the fields that the server left out because the response would exceed the
+        4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
+        field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
+        of the etag.
         """
 
     def __init__(

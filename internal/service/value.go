@@ -1,0 +1,153 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+const (
+	// maxRecord is the largest record that is answered: with its envelope, no answer is larger than the 4 MiB that each
+	// gRPC client takes.
+	maxRecord = 4<<20 - 32<<10
+	// maxDecoded is the largest number of values in a field of JSON. Decoded, each takes more than a hundred bytes.
+	maxDecoded = 100_000
+)
+
+// room is the space that is left in a record for its fields of JSON.
+type room struct {
+	left    int
+	omitted []string // the fields that did not fit
+}
+
+// roomIn returns the room that is left in a record.
+func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
+
+// omit records a field that is left out.
+func (r *room) omit(path string) {
+	if !slices.Contains(r.omitted, path) {
+		r.omitted = append(r.omitted, path)
+	}
+}
+
+// values returns the values of a field, or nil if it does not fit.
+func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.Value) {
+	size := 0
+	for _, text := range texts {
+		if len(text) == 0 {
+			continue
+		}
+		value := &structpb.Value{}
+		if count(text) <= maxDecoded {
+			value = protoValue(decoded(text))
+		}
+		if size += proto.Size(value) + fieldCost; size > r.left || value.GetKind() == nil {
+			r.omit(path)
+			return nil
+		}
+		values = append(values, value)
+	}
+	r.left -= size
+	return values
+}
+
+// value returns the value of a field, or nil if it is empty or does not fit.
+func (r *room) value(path string, text catalog.Value) *structpb.Value {
+	if values := r.values(path, text); len(values) > 0 {
+		return values[0]
+	}
+	return nil
+}
+
+// object returns the value of a field that is an object, or nil if it is empty or does not fit.
+func (r *room) object(path string, text catalog.Value) *structpb.Struct {
+	return r.value(path, text).GetStructValue()
+}
+
+// decoded returns JSON decoded, with each number as a [json.Number].
+func decoded(text catalog.Value) (value any) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	_ = decoder.Decode(&value) // it was read from JSON
+	return value
+}
+
+// protoValue returns a decoded value as a Value. A number that no double holds becomes a text rather than another number.
+func protoValue(value any) *structpb.Value {
+	switch value := value.(type) {
+	case bool:
+		return structpb.NewBoolValue(value)
+	case string:
+		return structpb.NewStringValue(value)
+	case json.Number:
+		if f, err := value.Float64(); err == nil && exact(value.String(), f) {
+			return structpb.NewNumberValue(f)
+		}
+		return structpb.NewStringValue(value.String())
+	case []any:
+		list := &structpb.ListValue{Values: make([]*structpb.Value, len(value))}
+		for n, item := range value {
+			list.Values[n] = protoValue(item)
+		}
+		return structpb.NewListValue(list)
+	case map[string]any:
+		object := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(value))}
+		for name, member := range value {
+			object.Fields[name] = protoValue(member)
+		}
+		return structpb.NewStructValue(object)
+	}
+	return structpb.NewNullValue()
+}
+
+// count returns how many values a text has, arrays and objects included, or a few more. The text may be no JSON at all.
+func count(text []byte) int {
+	count, quoted, escaped := 1, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[' || c == ',':
+			count++
+		}
+	}
+	return count
+}
+
+// exact reports whether a double represents the JSON number that it was read from. A fraction is rounded, as everywhere,
+// but not to 0, and not from 2^53 on. Callers do not rely on an integer beyond 2^53.
+func exact(number string, f float64) bool {
+	switch isInteger := !strings.ContainsAny(number, ".eE"); {
+	case f == 0:
+		end := strings.IndexAny(number+"e", "eE")
+		return !strings.ContainsAny(number[:end], "123456789")
+	case math.Abs(f) >= maxExact && !isInteger:
+		return decimal(number) == decimal(strconv.FormatFloat(f, 'e', -1, 64))
+	case isInteger && len(number) >= 16:
+		n, err := strconv.ParseInt(number, 10, 64)
+		return err == nil && n >= -maxExact && n <= maxExact
+	}
+	return true
+}
+
+// decimal returns the digits of a number, without zeros around them, and the place of the last digit.
+func decimal(number string) string {
+	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	place, _ := strconv.Atoi(power)
+	digits := strings.TrimRight(whole+fraction, "0")
+	place += len(whole) - len(digits)
+	return strings.TrimLeft(digits, "0") + "e" + strconv.Itoa(place)
+}
