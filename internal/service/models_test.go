@@ -207,23 +207,6 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 	})
 }
 
-func TestARequestThatNobodyWaitsForIsEnded(t *testing.T) {
-	inShop(t, func(s *shop) {
-		for range 3 {
-			ctx, cancel := context.WithTimeout(s.as("k"), 100*time.Millisecond)
-			_, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
-			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			// Whoever comes then does not join a request that is ending.
-			synctest.Wait()
-		}
-		s.want("4 k", time.Second, 0)
-		s.wantRequests(4)
-	})
-}
-
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 	for _, code := range []int{503, 429, 200} { // the last one without a readable body
 		inShop(t, func(s *shop) {

@@ -1,0 +1,263 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/protobuf/proto"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/orders"
+)
+
+type models struct {
+	*Service
+	easelv1.UnimplementedModelServiceServer
+}
+
+// ListModels lists the models that the caller may use.
+func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
+	all, err := s.copies.get(ctx, credential(ctx), "")
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(m encodedModel) bool { return !who(ctx).mayUse(m.id) })
+	items, next, err := page(all, everything, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	return &easelv1.ListModelsResponse{Models: items, NextPageToken: next}, nil
+}
+
+// GetModel returns one model.
+func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
+	if !who(ctx).mayUse(req.GetModelId()) {
+		return nil, orders.ErrModelNotAllowed
+	}
+	one, err := s.copies.get(ctx, credential(ctx), req.GetModelId())
+	if err != nil {
+		return nil, aboutModel(err, req.GetModelId())
+	}
+	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
+}
+
+// The ages of a copy, which the contract documents.
+const (
+	copyFresh = time.Minute      // a younger copy is returned
+	copyGood  = 10 * time.Minute // a younger copy is returned while the catalog is read
+	copyKept  = 24 * time.Hour   // a younger copy is returned if the catalog is unavailable
+	copyWait  = 5 * time.Second  // longest wait for the catalog if there is a copy
+	copyPause = 10 * time.Second // shortest time from a failed read to the next
+
+	copyCapacity   = 32 << 20 // bytes of the models of all copies; the oldest copies are removed first
+	modelReadLimit = 30 * time.Second
+)
+
+// modelCache stores the catalog's models for each API key, as they change seldom and every order form reads them.
+type modelCache struct {
+	catalog  *catalog.Client
+	capacity int // bytes
+	reads    singleflight.Group
+	ctx      context.Context //nolint:containedctx // of all reads: a read outlives the caller that began it
+	stop     context.CancelFunc
+
+	mu     sync.Mutex
+	copies map[copyKey]modelCopy
+}
+
+// copyKey identifies a copy. The id is empty for the list of all models.
+type copyKey struct {
+	tenant catalog.Tenant
+	id     string
+}
+
+// modelCopy is a response of the catalog.
+type modelCopy struct {
+	models    []encodedModel
+	read      time.Time
+	notBefore time.Time // earliest time of the next read
+}
+
+// encodedModel is a model as the bytes of its message, so that no caller can change it.
+type encodedModel struct {
+	id   string
+	wire []byte
+}
+
+func (m encodedModel) name() string { return m.id }
+
+func (m encodedModel) message() *easelv1.Model {
+	out := &easelv1.Model{}
+	_ = proto.Unmarshal(m.wire, out) // it was encoded here
+	return out
+}
+
+func newModelCache(client *catalog.Client, capacity int) *modelCache {
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // close calls it
+	return &modelCache{catalog: client, capacity: capacity, ctx: ctx, stop: stop, copies: map[copyKey]modelCopy{}}
+}
+
+// close ends all reads.
+func (c *modelCache) close() { c.stop() }
+
+// get returns a model, or all models in the catalog's order if id is empty.
+func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
+	k := copyKey{cred.Tenant, id}
+	old, known := c.find(k)
+	now := time.Now()
+	if known && (now.Sub(old.read) < copyFresh || now.Before(old.notBefore)) {
+		return old.models, nil
+	}
+	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) { return c.read(ctx, cred, k) })
+	if known && now.Sub(old.read) < copyGood {
+		return old.models, nil
+	}
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	if known {
+		wait, cancel = shortWait(ctx)
+	}
+	defer cancel()
+	select {
+	case got := <-read:
+		models, _ := got.Val.([]encodedModel)
+		return models, got.Err
+	case <-wait.Done():
+	}
+	if !known {
+		return nil, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pause(k, copyPause)
+	return old.models, nil
+}
+
+// pause delays the next read of a copy; mu is held.
+func (c *modelCache) pause(k copyKey, pause time.Duration) {
+	if old, known := c.copies[k]; known {
+		old.notBefore = time.Now().Add(pause)
+		c.copies[k] = old
+	}
+}
+
+// shortWait bounds the wait for the catalog, so that there is time to answer with a copy.
+func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	wait := copyWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-answerMargin)
+	}
+	return context.WithTimeout(ctx, wait)
+}
+
+func (c *modelCache) find(k copyKey) (modelCopy, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, known := c.copies[k]
+	return found, known && time.Since(found.read) < copyKept
+}
+
+// read reads the catalog and stores the response.
+func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKey) ([]encodedModel, error) {
+	if c.ctx.Err() != nil {
+		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelReadLimit)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	models, err := c.fetch(ctx, cred, k.id)
+	return c.store(k, models, err)
+}
+
+func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id string) (all []encodedModel, err error) {
+	models := make([]catalog.Model, 1)
+	if id == "" {
+		models, err = c.catalog.Models(ctx, cred)
+	} else {
+		models[0], err = c.catalog.Model(ctx, cred, id)
+	}
+	for _, m := range models {
+		if err != nil {
+			return nil, err
+		}
+		var wire []byte
+		wire, err = proto.Marshal(modelMessage(m))
+		all = append(all, encodedModel{m.ID, wire})
+	}
+	return all, err
+}
+
+// store stores a response and returns the models for its callers. If the catalog is unavailable, these are the copy's.
+func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, known := c.copies[k]
+	switch {
+	case err == nil:
+		c.copies[k] = modelCopy{models: models, read: time.Now()}
+		c.makeRoom()
+	case isRejection(err):
+		maps.DeleteFunc(c.copies, func(one copyKey, _ modelCopy) bool { return one.tenant == k.tenant })
+	case !isOutage(err):
+		delete(c.copies, k)
+	case known && time.Since(old.read) < copyKept:
+		c.pause(k, max(copyPause, retryAfter(err)))
+		return old.models, nil
+	}
+	return models, err
+}
+
+// isRejection reports whether the catalog rejects an API key.
+func isRejection(err error) bool {
+	kind := catalog.KindOf(err)
+	return kind == catalog.KindCredentialRejected || kind == catalog.KindForbidden
+}
+
+// isOutage reports whether the catalog has not responded, or not usefully.
+func isOutage(err error) bool {
+	_, responded := errors.AsType[*catalog.Error](err)
+	switch catalog.KindOf(err) {
+	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
+		return true
+	}
+	return !responded // within the time limit
+}
+
+// retryAfter returns the pause that the catalog asks for.
+func retryAfter(err error) time.Duration {
+	if failed, ok := errors.AsType[*catalog.Error](err); ok {
+		return failed.RetryAfter
+	}
+	return 0
+}
+
+// makeRoom removes expired copies and, if the others are too large, the oldest of them.
+func (c *modelCache) makeRoom() {
+	maps.DeleteFunc(c.copies, func(_ copyKey, one modelCopy) bool { return time.Since(one.read) >= copyKept })
+	size := 0
+	for _, one := range c.copies {
+		size += one.size()
+	}
+	for size > c.capacity {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(c.copies)), func(a, b copyKey) int {
+			return c.copies[a].read.Compare(c.copies[b].read)
+		})
+		size -= c.copies[oldest].size()
+		delete(c.copies, oldest)
+	}
+}
+
+// size returns about how much memory a copy takes, in bytes.
+func (m modelCopy) size() int {
+	const copyCost, modelCost = 1 << 10, 64
+	size := copyCost
+	for _, model := range m.models {
+		size += modelCost + len(model.wire)
+	}
+	return size
+}
