@@ -162,13 +162,14 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// checkMediaType takes JSON, and a body that does not say what it is.
+// checkMediaType accepts JSON, a body without a media type, and the media type that "curl -d" sends unless it is told
+// another: such a body is read as JSON too.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil
 	}
 	media, _, err := mime.ParseMediaType(contentType)
-	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")) {
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || media == "application/x-www-form-urlencoded") {
 		return nil
 	}
 	return service.Fail(easelv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE, "send the body as JSON, with Content-Type: application/json")
