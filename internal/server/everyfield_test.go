@@ -192,7 +192,7 @@ func watchOrders(t *testing.T, s *stack, c grpcCaller) (ends func()) {
 	told := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"contentType": "image/png", "sizeBytes": 99}})
 	_, _ = get(t, c, file.GetGenerationId())
 	told.Remove()
-	more := answerWith(s, 300_000)
+	more := answerWith(s, 150_000)
 	_, _ = get(t, c, file.GetGenerationId())
 	more.Remove()
 	answerWith(s, 900_000)
