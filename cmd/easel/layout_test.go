@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/watch/schedule":   {}, // what is below watch is pure
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/gate", module + "/internal/callers", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
-	"internal/ledger":           {module + "/internal/gate", module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
+	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
 	"internal/content":               {module + "/internal/catalog", module + "/internal/gate", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials", "golang.org/x/sys/unix"},

@@ -39,8 +39,7 @@ func openApart(at place) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.Join(unusable(err), l.Close())
 	}
-	l.writes = at.newPool(db, 1, 0)
-	l.reads = l.writes
+	l.writes, l.reads = db, db
 	return l, nil
 }
 
@@ -104,7 +103,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 		return 0, nil, err
 	}
 	defer func() { _ = l.Close() }() // what was done is done
-	before, err := schemaVersion(ctx, l.dialect, l.reads.DB)
+	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
 		applied, err = l.migrate(ctx, at)
 	}

@@ -72,7 +72,7 @@ type AuditLine struct {
 // Audit writes a line. Whoever is about to do what no transaction of the ledger does writes it first, and does
 // nothing where that fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
-	err := l.inTransaction(ctx, func(tx *transaction) error { return tx.audit(act) })
+	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
 	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing is done yet
 		return &Unavailable{doubt.Err, false}
 	}
@@ -85,7 +85,7 @@ func (t *transaction) audit(act Act) error {
 	if err != nil {
 		return err
 	}
-	if err := t.row(insertLine+` RETURNING audit_time`, line.values()...).Scan(moment{&line.Time}); err != nil {
+	if err := t.row([]any{moment{&line.Time}}, insertLine+` RETURNING audit_time`, line.values()...); err != nil {
 		return err
 	}
 	t.audited = append(t.audited, line)
@@ -131,7 +131,7 @@ func document(value any) (string, error) {
 
 // AuditLines are the lines after a position, the oldest first, most of them at once.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
-	return ask(inTurn(ctx, forReport, ""), l, func(row scanner, a *AuditLine) error {
+	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)
 	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
 		micros(after.Time), after.ID, most)

@@ -32,7 +32,7 @@ const (
 const (
 	bigBookRatio = 1.5 // of a p99, by that of the small book
 	besideRatio  = 2.0 // of that of an order, beside reports, by that without
-	ordersASec   = 900
+	ordersASec   = 300
 )
 
 // book is a ledger that is filled.

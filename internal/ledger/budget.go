@@ -2,28 +2,27 @@ package ledger
 
 import (
 	"errors"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // readBudget reads what is used of a budget.
 func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
-	err := tx.row(`SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
-		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro()).Scan(&b.SpentCents, &b.ReservedCents)
+	err := tx.row([]any{&b.SpentCents, &b.ReservedCents}, `SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
+		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro())
 	return b, err
 }
 
-// budgetsOf names the budgets that an order takes, the day before the month. Transactions that go together take the same:
-// else those of one group would have the month, and wait for a day of which another group waits for the month. (At
-// midnight, by the clock of the database, they may: it gives one up then, and that is carried out again.)
-func budgetsOf(owner string, ordered time.Time) string {
-	return owner + ordered.UTC().Format(" 2006-01-02")
-}
-
-// reserve looks at what an order that was just written down has taken from its owner's budgets: they and that of all
-// owners have room for it, or nothing was written. Budgets without a limit are kept too: a limit may be set later in the day.
-func reserve(tx *transaction, o Order, r Request, changed []usage) error {
+// reserve reserves the price of a new order in the budgets of its owner, and fails unless they and the budget of all owners
+// have room for it. Budgets without a limit are kept too, because a limit may be set later in the day.
+func reserve(tx *transaction, o Order, r Request) error {
+	if o.ReservedCents == 0 && r.Limits == (Limits{}) {
+		return reserveTotal(tx, o, r.Total)
+	}
+	changed, err := count(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, r.Limits)
+	if err != nil {
+		return err
+	}
 	for _, b := range r.Limits.periods(o.Time) {
 		used, ok := b.find(o.Owner, changed)
 		switch {
@@ -43,21 +42,19 @@ func reserve(tx *transaction, o Order, r Request, changed []usage) error {
 
 // reserveTotal checks whether the budget of all owners together has room for the price that an order has just reserved. If
 // there is such a budget, transactions that write orders commit one at a time, so that each sees the reservations of the one
-// before. It comes last: all owners wait for the lock, which is held for one round trip and the commit.
+// before. It comes last, because all owners wait for the lock. The sums need a query of
+// their own, which sees the orders that were committed before the lock was acquired.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
 	}
-	var statements []*statement
 	if one := tx.l.dialect.oneAtATime; one != "" {
-		statements = append(statements, &statement{text: one})
+		if _, err := tx.exec(one); err != nil {
+			return err
+		}
 	}
-	periods := total.periods(o.Time)
-	used := make([]int64, len(periods))
-	for n, b := range periods {
-		statements = append(statements, &statement{text: usedByAll, args: []any{b.Period, b.Start.UnixMicro()}, each: func(row scanner) error { return row.Scan(&used[n]) }})
-	}
-	if err := tx.together(statements...); err != nil {
+	periods, used := total.periods(o.Time), [2]int64{}
+	if err := tx.row([]any{&used[0], &used[1]}, usedByAll, periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()); err != nil {
 		return err
 	}
 	for n, b := range periods {
@@ -68,8 +65,9 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	return nil
 }
 
-// usedByAll seeks by the index of periods.
-const usedByAll = `SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = $1 AND start_time = $2`
+// usedByAll returns the cents that all owners use of a day and of a month. It seeks in the index of periods.
+const usedByAll = `SELECT (SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'day' AND start_time = $1),
+	(SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'month' AND start_time = $2)`
 
 // exceeded says how much a budget has left that had no room for an order.
 func exceeded(tx *transaction, o Order, b Budget) error {
@@ -84,53 +82,57 @@ func tooLittle(o Order, b Budget) error {
 	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
 }
 
-// move is what the money of an order becomes, in its row, with what else changes there, and in the budgets of its time,
-// which count placed orders too: these rows, for which others wait, come last.
+// move is a movement of the money of an order: a change of its row, and of the budgets of its time, which count placed orders
+// too. The budgets come last, because other transactions wait for their rows.
 type move struct {
-	order      Order
-	statements []*statement
-	changed    []usage
+	order  Order
+	to     lifecycle.Money
+	actor  string // empty for Easel
+	placed int    // change of the number of placed orders
+
+	changes    string // assignments of other columns; each %s is an argument
+	args       []any
+	unless     string // condition under which the row must not change; each %s is an argument
+	unlessArgs []any
 }
 
-// moving is a move. Each %s of the changes is an argument. The row writes the lines of the journal, by actor.
-func moving(o Order, to lifecycle.Money, actor string, placed int, changes string, args ...any) *move {
-	m, c := &move{order: o}, &clauses{}
-	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", to.ReservedCents, to.CostCents, to.RefundedCents, to.UnconfirmedCents, actor)
-	if changes != "" {
-		c.add(changes, args...)
+// errMoved means that the row of an order has changed since it was read.
+var errMoved = errors.New("the order has changed")
+
+// move records a movement. The triggers of the row write the lines of the journal.
+func (t *transaction) move(m move) error {
+	if err := t.moveRow(m); err != nil {
+		return err
 	}
-	set := c.take() // SQLite would prepare it anew for each state that it compares with those of its indexes
-	c.add("id = %s AND +state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", o.ID, o.State, o.Claims, o.ReservedCents, o.UnconfirmedCents)
-	m.statements = append(m.statements, &statement{text: `UPDATE orders SET ` + set + ` WHERE ` + c.String(), args: c.args})
+	o, to := m.order, m.to
 	by := lifecycle.Money{
 		ReservedCents: to.ReservedCents - o.ReservedCents, RefundedCents: to.RefundedCents - o.RefundedCents, UnconfirmedCents: to.UnconfirmedCents - o.UnconfirmedCents,
 	}
-	if spent := to.SpentCents() - o.SpentCents(); by != (lifecycle.Money{}) || spent != 0 || placed != 0 {
-		m.statements = append(m.statements, count(&m.changed, o.ID, by, spent, placed, Limits{}))
+	spent := to.SpentCents() - o.SpentCents()
+	if by == (lifecycle.Money{}) && spent == 0 && m.placed == 0 {
+		return nil
 	}
-	return m
-}
-
-// errMoved means that the row of an order is not as it was when it was read.
-var errMoved = errors.New("somebody else has moved the order")
-
-// unless has a move fail where a condition holds, in which each %s is an argument.
-func (m *move) unless(condition string, args ...any) {
-	row := m.statements[0]
-	c := &clauses{args: row.args}
-	c.add(row.text+" AND NOT "+condition, args...)
-	row.text, row.args = c.String(), c.args
-}
-
-// carryOut carries a move out.
-func (m *move) carryOut(tx *transaction) error {
-	if err := tx.together(m.statements...); err != nil {
+	changed, err := count(t, o.ID, by, spent, m.placed, Limits{})
+	if err != nil {
 		return err
 	}
-	if m.statements[0].changed == 0 {
-		return errMoved
+	return t.tellBudgets(o, changed)
+}
+
+func (t *transaction) moveRow(m move) error {
+	c := &clauses{}
+	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", m.to.ReservedCents, m.to.CostCents, m.to.RefundedCents, m.to.UnconfirmedCents, m.actor)
+	c.add(m.changes, m.args...)
+	set := c.take()
+	c.add("id = %s AND state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Claims, m.order.ReservedCents, m.order.UnconfirmedCents)
+	if m.unless != "" {
+		c.add("NOT "+m.unless, m.unlessArgs...)
 	}
-	return tx.tellBudgets(m.order, m.changed)
+	rows, err := t.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...)
+	if err == nil && rows == 0 {
+		err = errMoved
+	}
+	return err
 }
 
 // addToBudgets adds to the budgets of the time of an order, the day before the month, as far as the limits of one that is new
@@ -145,9 +147,7 @@ const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, re
 	WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period WHEN 'day' THEN CAST($7 AS BIGINT) ELSE CAST($8 AS BIGINT) END
 	RETURNING ` + usageColumns
 
-// count counts an order in the budgets of its time, and collects those that have changed.
-func count(changed *[]usage, id string, by lifecycle.Money, spent int64, placed int, limits Limits) *statement {
-	one := collecting(changed, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
-	one.last = true
-	return one
+// count counts an order in the budgets of its time, and returns the budgets that have changed.
+func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int, limits Limits) ([]usage, error) {
+	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
 }

@@ -3,11 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
-	"os"
-	"strings"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // Whoever reads a file of SQLite keeps its log from being emptied. It is tried so often, for so long, and others write
@@ -30,7 +26,7 @@ func (l *Ledger) clean(ctx context.Context) error {
 			return nil
 		}
 		if empty, err := l.empty(ctx); err != nil {
-			return l.unanswered(ctx, err)
+			return l.classified(ctx, err)
 		} else if empty {
 			l.cleaned.Store(erasures + 1)
 			return nil
@@ -52,11 +48,6 @@ func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	if _, err := l.reads.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		return false, err
 	}
-	turn, err := l.writes.turn(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer turn.End(gate.Answer{})
 	conn, err := l.writes.Conn(ctx)
 	if err != nil {
 		return false, err
@@ -69,24 +60,4 @@ func (l *Ledger) empty(ctx context.Context) (empty bool, err error) {
 	busy, pages, moved := 0, 0, 0
 	err = conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &moved)
 	return busy == 0, err
-}
-
-// logMost is from which size on the log of a file of SQLite is emptied by whoever writes, every logEvery: SQLite itself begins
-// it anew only where nobody reads at that moment, and leaves it as large as it was.
-const (
-	logMost  = 64 << 20
-	logEvery = time.Second
-)
-
-// boundLog empties the log of a file of SQLite where it has grown large. Those who lead its group call it, one at a time.
-func (l *Ledger) boundLog() {
-	if l.lock == nil || time.Since(l.logSeen) < logEvery {
-		return
-	}
-	l.logSeen = time.Now()
-	log, err := os.Stat(strings.TrimSuffix(l.lock.Name(), ".lock") + "-wal")
-	if err != nil || log.Size() <= logMost {
-		return
-	}
-	_, _ = l.empty(context.Background()) // the next time tries again
 }

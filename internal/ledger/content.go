@@ -97,7 +97,7 @@ func (l *Ledger) ContentWanted() <-chan struct{} { return l.wanted }
 
 // Content gives the copy of a result, or the wish for one.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
-	all, err := ask(inTurnOf(ctx, forRead), l, scanContent, selectContents+`generation_id = $1`, generation)
+	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
 		return c, false, err
 	}
@@ -106,7 +106,7 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 
 // AwaitsEnd reports whether the ledger has an order of a generation, and not how that has ended.
 func (l *Ledger) AwaitsEnd(ctx context.Context, generation string) (awaits bool, err error) {
-	err = l.askOne(inTurnOf(ctx, forRead), []any{&awaits}, `SELECT EXISTS (SELECT 1 FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed})`, generation)
+	err = l.askOne(ctx, []any{&awaits}, `SELECT EXISTS (SELECT 1 FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed})`, generation)
 	return awaits, err
 }
 
@@ -122,7 +122,7 @@ func (l *Ledger) TakeContentOf(ctx context.Context, generation string) (c Conten
 }
 
 func (l *Ledger) takeContent(ctx context.Context, turns []string, of string, enough ...string) (c Content, found bool, err error) {
-	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		c, found, err = nextContent(tx, turns, of)
 		for n := 0; n < len(enough) && found && slices.Contains(enough, c.Owner); n++ {
 			c, found, err = nextContent(tx, turns, c.Owner)
@@ -174,7 +174,7 @@ func (l *Ledger) ContentFails(ctx context.Context, c Content, problem string) er
 
 // concludeContent changes the row of a claim, unless another has it, and reports whether it did.
 func (l *Ledger) concludeContent(ctx context.Context, claim Content, changes string, args ...any) (changed bool, err error) {
-	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		c := &clauses{}
 		c.add(changes, args...)
 		set := c.take()
@@ -188,7 +188,7 @@ func (l *Ledger) concludeContent(ctx context.Context, claim Content, changes str
 
 // ContentIsLost records that a copy has not the bytes that were written, or is gone. It is made again, as the catalog has the bytes.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) error {
-	return l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	return l.tx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE contents SET state = {waiting}, problem = $1, next_time = {now} WHERE generation_id = $2 AND object = $3 AND state = {copied}`, problem, c.Generation, c.Object)
 		tx.contentWanted = true
 		return err
@@ -198,7 +198,7 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) e
 // DiscardContent has the copy deleted of a generation that an owner, or where that is nil anybody, wants deleted and the
 // catalog has no more, unless the team of the copy keeps it, or may do so: see keeps.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
-	return l.inTransaction(inTurn(ctx, forRead, nameOf(owner)), func(tx *transaction) error {
+	return l.tx(ctx, func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
 		if err != nil || len(owners) == 0 || owner != nil && owners[0] != *owner || l.keeps(owners[0]) {
 			return err
@@ -210,7 +210,7 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 // FetchContent records that an operator wants a result copied again, and reports whether the ledger has one. A render that
 // its owner has deleted has none.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
-	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time)
 			SELECT generation_id, owner, {now}, {now} FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR gone = 1)
 			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '', begin_time = {now}, next_time = {now} WHERE contents.state <> {doomed}`, generation)
@@ -237,7 +237,7 @@ const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` +
 // DoomedContents returns copies that are to be deleted now, those first that have waited longest. Each is returned again after
 // a pause. A copy that a process is still making is left out.
 func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, err error) {
-	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND `+isNext+` AND `+lapsed+` AND `+ownObject+` ORDER BY next_time LIMIT $1 {take}`, most)
 		if err != nil || len(all) == 0 {
 			return err
@@ -254,13 +254,13 @@ func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, e
 
 // ForgetContent forgets a copy that was deleted.
 func (l *Ledger) ForgetContent(ctx context.Context, generation string) error {
-	_, err := l.change(inTurn(ctx, forRead, ""), `DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
+	_, err := l.change(ctx, `DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
 	return err
 }
 
 // DoomedCount returns the number of copies that are to be deleted, and how many of them this ledger may delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
-	err = l.askOne(inTurn(ctx, forRead, ""), []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
+	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err
 }
 
@@ -269,7 +269,7 @@ func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[
 	if len(objects) == 0 {
 		return nil, nil
 	}
-	found, err := ask(inTurn(ctx, forReport, ""), l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, asList(objects))
+	found, err := ask(ctx, l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, asList(objects))
 	known = make(map[string]bool, len(found))
 	for _, object := range found {
 		known[object] = true
@@ -279,7 +279,7 @@ func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[
 
 // ContentsAfter gives copies by the order of their names, after one.
 func (l *Ledger) ContentsAfter(ctx context.Context, generation string, most int) ([]Content, error) {
-	return ask(inTurn(ctx, forReport, ""), l, scanContent, selectContents+`generation_id > $1 ORDER BY generation_id LIMIT $2`, generation, most)
+	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
 // ContentSummary is what waits to be copied, and what could not be.
@@ -297,8 +297,7 @@ var failedCount = fmt.Sprint(`SELECT COUNT(*) FROM (SELECT 1 FROM contents WHERE
 
 func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
 	oldest := now
-	err := tx.row(`SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (`+failedCount+`) FROM contents WHERE state = {waiting}`, micros(now)).
-		Scan(&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed)
+	err := tx.row([]any{&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed}, `SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (`+failedCount+`) FROM contents WHERE state = {waiting}`, micros(now))
 	s.Contents.Oldest = now.Sub(oldest)
 	return err
 }

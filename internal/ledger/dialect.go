@@ -42,7 +42,6 @@ type dialect struct {
 	migrationLock string // statement that waits for the migration of another replica; empty if there is none
 
 	oneAtATime string        // the statement that lets one transaction at a time go on, until it ends; "" where one has all
-	statements int           // that are kept prepared
 	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
 }
 
@@ -83,8 +82,6 @@ var sqlite = dialect{
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000"),
 
 	hasFacts: `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')`,
-
-	statements: maxStatements,
 }
 
 // words puts those of a database into statements, and the constants that stand there by their names.
@@ -109,7 +106,7 @@ func init() {
 }
 
 // sqliteOptions make a file durable: the journal goes to the disk before a commit returns. What is deleted is overwritten.
-const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
+const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
 // sqliteReading is for connections that read beside the one that writes.
 const (

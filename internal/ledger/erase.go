@@ -34,7 +34,7 @@ func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased in
 		return 0, nil
 	}
 	defer l.erasures.Add(1)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		now, err := erase(tx, all)
 		if erased = int64(len(now)); err != nil || wanted == nil || erased == 0 {
 			return err

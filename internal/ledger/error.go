@@ -78,3 +78,11 @@ type BudgetError struct {
 func (e *BudgetError) Error() string {
 	return fmt.Sprintf("the budget of the %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
+
+// Busy is an error of a ledger that is available but overloaded: nothing was recorded.
+type Busy struct{ Err error }
+
+func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }
+
+// Unwrap returns the reason.
+func (e *Busy) Unwrap() error { return e.Err }

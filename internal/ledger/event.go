@@ -68,7 +68,7 @@ func (l *Ledger) Sent(ctx context.Context, id string) error {
 // NotSent records a failed attempt to send an event, and reports whether the event was given up: it was tried for long
 // enough. Otherwise it is tried again later.
 func (l *Ledger) NotSent(ctx context.Context, id, problem string) (givenUp bool, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		states, err := collect(tx, func(row scanner, s *EventState) error { return row.Scan(s) }, `UPDATE events SET attempts = attempts + 1, problem = $1,
 			next_time = {now} + CASE WHEN {now} - begin_time < $2 THEN $3 WHEN {now} - begin_time > $4 THEN $5 ELSE ({now} - begin_time) / $6 END,
 			state = CASE WHEN begin_time <= {now} - $7 THEN {given up} ELSE state END WHERE id = $8 AND state = {pending} RETURNING state`,
@@ -151,7 +151,7 @@ func scanEventRow(row scanner, e *eventRow) error {
 // takes the events that a filter chooses. It returns the number of events, and the position of the next step
 // or nil after the last one. The audit has a line for each step that changes something.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		page, err := collect(tx, scanEventRow, `SELECT id, subject, position, event_time, state FROM events
 			WHERE owner = $1 AND (subject, position) > ($2, $3) ORDER BY subject, position LIMIT $4`, f.Owner, after.Subject, after.Position, stepRows)
 		if next = nil; len(page) == stepRows {

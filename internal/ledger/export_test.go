@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	modernc "modernc.org/sqlite"
-
-	"github.com/easel-grpc/easel/internal/gate"
 )
 
 // Exec sends a statement over the ledger's own connection.
@@ -28,25 +26,11 @@ func (l *Ledger) Refuse(t *testing.T, statement string) error {
 	return err
 }
 
-// Prepared is how many statements are kept prepared, of those that write and of those that read.
-func (l *Ledger) Prepared() (writing, reading int) { return l.writes.prepared(), l.reads.prepared() }
-
-func (p *pool) prepared() (count int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, prepared := range p.kept {
-		if prepared != nil {
-			count++
-		}
-	}
-	return count
-}
-
 // Reconnect closes the connections that nobody uses.
 func (l *Ledger) Reconnect() {
-	for _, p := range []*pool{l.writes, l.reads} {
-		p.SetMaxIdleConns(0)
-		p.SetMaxIdleConns(l.dialect.conns)
+	for _, db := range []*sql.DB{l.writes, l.reads} {
+		db.SetMaxIdleConns(0)
+		db.SetMaxIdleConns(l.dialect.conns)
 	}
 }
 
@@ -72,7 +56,7 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := rows.Close(); err != nil && !saysOf(err, queryCanceled) { // which a report of four seconds is
+		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // a report of four seconds is canceled
 			t.Error(err)
 		}
 	}
@@ -118,28 +102,10 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// TakeTurns takes all turns that reports of an owner may have, until end is called.
-func (l *Ledger) TakeTurns(t *testing.T, owner string) (end func()) {
-	t.Helper()
-	var turns []*gate.Turn
-	for {
-		turn, err := l.reads.gate.Try(gate.Request{Owner: owner, Class: forReport})
-		if err != nil {
-			break
-		}
-		turns = append(turns, turn)
-	}
-	return func() {
-		for _, turn := range turns {
-			turn.End(gate.Answer{})
-		}
-	}
-}
-
 // Repeat carries a transaction out that fails some times, and gives how often it was begun.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
-	last = l.inTransaction(t.Context(), func(*transaction) error {
+	last = l.tx(t.Context(), func(*transaction) error {
 		if begun++; begun <= fails {
 			return err
 		}

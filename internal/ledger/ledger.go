@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"database/sql/driver"
 	"encoding/hex"
 	"errors"
@@ -49,8 +50,8 @@ type Config struct {
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
 	dialect  dialect
-	writes   *pool
-	reads    *pool         // of what is read outside of transactions: that of PostgreSQL is the same
+	writes   *sql.DB
+	reads    *sql.DB       // executes queries outside of transactions; the same as writes, except for a file of SQLite
 	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
 	window   time.Duration // in which an order may be sent again
 	refunds  time.Duration // after a failure
@@ -62,10 +63,10 @@ type Ledger struct {
 	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
 	contents bool                             // are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
-	groups   groups                           // of transactions
 	erasures atomic.Int64                     // that may have changed the book
 	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
-	logSeen  time.Time                        // when the size of that log was looked at
+
+	statements, commits operation
 
 	available availability
 
@@ -96,13 +97,14 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		return nil, err
 	}
 	if config.Connector != nil {
-		at.statements, at.file, at.reading = 0, "", ""
+		at.file, at.reading = "", ""
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
 		contents: config.Contents, wanted: make(chan struct{}, 1),
 	}
+	l.statements, l.commits = at.operation("statements"), at.operation("commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error says more
@@ -120,8 +122,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err != nil {
 		return unusable(err)
 	}
-	l.writes = at.newPool(db, at.conns, at.statements)
-	l.reads = l.writes
+	l.writes, l.reads = db, db
 	if _, err := l.migrate(ctx, at); err != nil {
 		return err
 	}
@@ -129,13 +130,9 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		return unusable(err)
 	}
 	if at.reading != "" {
-		if db, err = at.open(at.reading, sqliteReaders, nil); err != nil {
+		if l.reads, err = at.open(at.reading, sqliteReaders, nil); err != nil {
 			return unusable(err)
 		}
-		l.reads = at.newPool(db, sqliteReaders, at.statements)
-	}
-	if l.IsDurable() && !l.IsShared() {
-		l.groups.serve() //nolint:contextcheck // each transaction has its own
 	}
 	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {
@@ -206,10 +203,9 @@ func withSetting(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
-	l.groups.close()
-	for _, p := range []*pool{l.reads, l.writes} {
-		if p != nil {
-			err = errors.Join(err, p.Close())
+	for _, db := range []*sql.DB{l.reads, l.writes} {
+		if db != nil {
+			err = errors.Join(err, db.Close())
 		}
 	}
 	if l.lock != nil {
@@ -240,11 +236,11 @@ func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 
 // tie notes a fact, unless another one is noted under its name, and gives the one that is.
 func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {
 			return err
 		}
-		return tx.row(`SELECT value FROM facts WHERE name = $1`, name).Scan(&tied)
+		return tx.row([]any{&tied}, `SELECT value FROM facts WHERE name = $1`, name)
 	})
 	return tied, err
 }

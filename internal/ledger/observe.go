@@ -50,7 +50,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 			lock = "{lock at once}"
 		}
 	}
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
 		all, err := l.orders(tx, "", ofGenerations+" "+lock, ids)
 		if err != nil {
@@ -121,9 +121,13 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	if err := tx.followContent(o, next); err != nil {
 		return false, err
 	}
-	m := moving(o, next.Money, "", 0, `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s`,
-		next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro())
-	return next.IsGone(), m.carryOut(tx)
+	return next.IsGone(), tx.move(move{
+		order: o, to: next.Money,
+		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s`,
+		args: []any{
+			next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(),
+		},
+	})
 }
 
 // settleDaily is the age of an order after which it is looked at once in as long.

@@ -2,8 +2,12 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -98,4 +102,29 @@ func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 	l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(count)+`)
 		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents)
 		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, 0 FROM orders, n`)
+}
+
+// A -wal that has grown while a connection reads is truncated after the connection has finished.
+func TestTheLogOfAFileIsTruncatedAfterReaders(t *testing.T) {
+	const limit = 64 << 20
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	l := open(t, "sqlite:"+file)
+	end := l.Report(t)
+	isLarge := func() bool {
+		log, err := os.Stat(file + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log.Size() > limit
+	}
+	for n := 0; !isLarge(); n++ {
+		l.Exec(t, fmt.Sprintf("INSERT INTO facts (name, value) VALUES ('large %d', HEX(ZEROBLOB(524288)))", n))
+	}
+	end()
+	for until := time.Now().Add(30 * time.Second); isLarge() && time.Now().Before(until); {
+		l.Exec(t, "UPDATE facts SET value = value || '.' WHERE name = 'large 0'")
+	}
+	if isLarge() {
+		t.Error("the -wal was not truncated")
+	}
 }

@@ -40,11 +40,10 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 // where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen] or
 // [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
-	ctx = inTurn(ctx, forOrder, r.Owner)
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
 	}
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		found, err := l.order(tx, r.APIKey, `namespace = $1 AND idempotency_key = $2 AND state <> {refused}`, r.Namespace, r.IdempotencyKey)
 		if err != nil {
 			return err
@@ -79,7 +78,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row(lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds()).Scan(&found, &elsewhere, &open, &refused)
+		return tx.row([]any{&found, &elsewhere, &open, &refused}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
@@ -106,23 +105,13 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 // somebody else has written an order under the idempotency key meanwhile: then the caller begins with
 // [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
-	ctx = inTurn(ctx, forOrder, r.Owner)
-	err = l.inGroup(ctx, groupOfNew(r), r.IdempotencyKey, func(tx *transaction) error {
-		o, changed := newOrder(r), []usage(nil)
-		statements := []*statement{o.insert()}
-		if len(r.Labels) > 0 {
-			statements = append(statements, writeLabels(o.ID, r.Labels))
-		}
-		if o.ReservedCents > 0 || r.Limits != (Limits{}) { // rows for which others wait come last
-			statements = append(statements, count(&changed, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, r.Limits))
-		}
-		if err := tx.together(statements...); err != nil {
+	err = l.tx(ctx, func(tx *transaction) error {
+		o := newOrder(r)
+		if free, err = tx.insert(o); err != nil || !free {
 			return err
 		}
-		if written, free = *o, !o.Time.IsZero(); !free {
-			return nil
-		}
-		if err := reserve(tx, *o, r, changed); err != nil || r.Agreed == nil {
+		written = *o
+		if err := reserve(tx, *o, r); err != nil || r.Agreed == nil {
 			return err
 		}
 		if err := r.Agreed(); err != nil {
@@ -133,25 +122,12 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 	return written, free && err == nil, err
 }
 
-// smallInputs is how many bytes of inputs go in a group: to bring larger ones to the database takes everybody's time.
-const smallInputs = 64 << 10
-
-func groupOfNew(r Request) string {
-	if len(r.Inputs) > smallInputs {
-		return ""
-	}
-	return budgetsOf(r.Owner, time.Now())
-}
-
 // IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
-	ctx = inTurn(ctx, forOrder, r.Owner)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
-		o := newOrder(r)
-		if err := tx.together(o.insert()); err != nil {
+	err = l.tx(ctx, func(tx *transaction) error {
+		if free, err = tx.insert(newOrder(r)); err != nil {
 			return err
 		}
-		free = !o.Time.IsZero()
 		return &Disagreed{errProbe}
 	})
 	if disagreed, ok := errors.AsType[*Disagreed](err); ok && errors.Is(disagreed.Err, errProbe) {
@@ -168,37 +144,31 @@ func newOrder(r Request) *Order {
 	life, _ := lifecycle.Order{}.Written()
 	o := &Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Labels: r.Labels, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
 	}
 	o.Money = o.money()
 	return o
 }
 
-// insert writes the row of a new order, and gives it its time: it has none where its idempotency key is taken.
-func (o *Order) insert() *statement {
-	return &statement{
-		text: `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
+// insert writes a new order with its labels, and sets its time. It reports whether the idempotency key was free.
+func (t *transaction) insert(o *Order) (free bool, err error) {
+	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
 		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
-		args: []any{
-			o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
-			o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents,
-		},
-		each: func(row scanner) error { return row.Scan(moment{&o.Time}) },
+		o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
+		o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents)
+	if err != nil || !free || len(o.Labels) == 0 {
+		return free, err
 	}
-}
-
-// writeLabels writes the labels of an order that is written down.
-func writeLabels(id string, labels map[string]string) *statement {
-	list, _ := json.Marshal(labels) // of texts
-	return &statement{text: `INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, labels.name, labels.value, owner, order_time FROM orders, {labels} WHERE id = $2`, args: []any{string(list), id}}
+	list, _ := json.Marshal(o.Labels) // cannot fail for strings
+	_, err = t.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, labels.name, labels.value, owner, order_time FROM orders, {labels} WHERE id = $2`, string(list), o.ID)
+	return free, err
 }
 
 // Renew asks whether another attempt may leave under a claim, and lets the claim last for another
 // [ClaimTime]. Whoever holds it asks before each attempt. left is how long the attempt may take to leave.
 func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
-	ctx = inTurnOf(ctx, forOrder)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
 		if may = err == nil && o != nil && o.May(claim); !may {
 			return err
@@ -212,7 +182,7 @@ func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string)
 
 // RecordProblem records the reason why an order has no outcome yet, if the claim is still the order's.
 func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, problem string) error {
-	return l.inTransaction(inTurnOf(ctx, forOrder), func(tx *transaction) error {
+	return l.tx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND claims = $3 AND state = {open}`, problem, id, claim)
 		return err
 	})
@@ -226,8 +196,7 @@ func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.windo
 // one that has waited longest of the next owner after the one whose turn was last. It is not found where there is none.
 // An order that somebody else has locked holds nobody up.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
-	ctx = inTurnOf(ctx, forOrder)
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
 		var all []Order
 		var err error
@@ -251,11 +220,11 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 // Expire moves what orders have reserved that can't be sent again any more: nobody knows what became of them, and the
 // price counts as spent without proof. What was to be sent is forgotten. It moves some at a time, and gives their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
-				err = moving(o, o.money(), "", 0, "inputs = NULL").carryOut(tx)
+				err = tx.move(move{order: o, to: o.money(), changes: "inputs = NULL"})
 			}
 		}
 		moved = len(all)
@@ -283,7 +252,6 @@ type Conclusion struct {
 
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
-	ctx = inTurnOf(ctx, forOrder)
 	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
 		step, err = l.concludeWritten(ctx, *o, c)
 		if _, doubt := errors.AsType[*Doubt](err); err == nil || doubt || ctx.Err() != nil {
@@ -291,7 +259,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 		}
 	}
 	taken := false
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		outcome := c.Outcome
 		o, other, err := l.orderAndHolder(tx, "", id, c.Generation)
 		if err != nil {
@@ -321,7 +289,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 // generation is that of another order.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
-	err = l.inGroup(ctx, budgetsOf(o.Owner, o.Time), o.IdempotencyKey, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
+	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
@@ -350,7 +318,7 @@ type Resolution struct {
 // that is "" it may be in force. What an operator has said may be corrected. The journal and the audit have who has
 // said it.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
-	err = l.inTransaction(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
 		if possible = false; err != nil || o == nil {
 			return err
@@ -416,31 +384,26 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	m := moving(o, after.money(), c.actor, placed, `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, next.State, next.Generation, number(next.Resolved), next.Generation)
+	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
 	if c.unread {
-		m.unless(`EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, next.Generation, o.ID)
+		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
 	}
-	return m.carryOut(tx)
+	return tx.move(m)
 }
 
 // orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API
 // keys of one account see the same generations, and each may have an order of its own that has placed one: its caller has
 // rotated its API key, and sends the idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
-	var named, others []Order
-	asked := []*statement{l.selecting(&named, apiKey, "orders", `id = $1 {lock}`, id)}
-	if generation != "" { // by a statement of its own: each seeks in one index
-		asked = append(asked, l.selecting(&others, apiKey, "orders", `generation_id = $1 AND id <> $2 {lock}`, generation, id))
+	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
+		return o, false, err
 	}
-	if err := tx.together(asked...); err != nil || len(named) == 0 {
-		return nil, false, err
-	}
-	o = &named[0]
+	others, err := l.orders(tx, apiKey, `generation_id = $1 AND id <> $2 {lock}`, generation, id)
 	for _, other := range others {
 		taken = taken || other.Namespace == o.Namespace || !other.isForwarded() || !o.isForwarded()
 	}
-	return o, taken, nil
+	return o, taken, err
 }
 
 // retryDelay is the pause before the recovery of an order after so many claims.

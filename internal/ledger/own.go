@@ -55,7 +55,6 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 
 // eachOwn runs query for the orders of at most ownAtOnce generations at a time. Each query has its own timeout.
 func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
-	ctx = inTurn(ctx, forRead, nameOf(owner))
 	for some := range slices.Chunk(generations, ownAtOnce) {
 		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
 		if owner != nil {

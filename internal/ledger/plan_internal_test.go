@@ -118,9 +118,9 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	updated, hot := [2]int{}, [2]int{} // before and after
-	err = l.inTransaction(t.Context(), func(tx *transaction) error {
+	err = l.tx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
-			return tx.row(`SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`).Scan(&updated[n], &hot[n])
+			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
 		}
 		if err := count(0); err != nil {
 			return err
@@ -176,7 +176,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	err = l.inTransaction(t.Context(), func(tx *transaction) error {
+	err = l.tx(t.Context(), func(tx *transaction) error {
 		if _, err := tx.exec(`SET LOCAL statement_timeout = 20`); err != nil {
 			return err
 		}

@@ -123,12 +123,12 @@ func (l *Ledger) forget(ctx context.Context, most int, query string, args ...any
 // forget deletes the orders that a query chooses, and returns their times.
 func (t *transaction) forget(query string, args ...any) (times []int64, err error) {
 	var ids []string
-	err = t.together(&statement{text: query, args: args, each: func(row scanner) error {
+	err = t.query(func(row scanner) error {
 		id, at := "", int64(0)
 		err := row.Scan(&id, &at)
 		ids, times = append(ids, id), append(times, at)
 		return err
-	}})
+	}, query, args...)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(
 
 // Attend renews the row of a replica that polls the catalog, or removes it. It returns the number of replicas that poll.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
-	err = l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		own := removeReplica
 		if polls {
 			own = renewReplica
@@ -29,7 +29,7 @@ func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replic
 		if _, err := tx.exec(removeStopped); err != nil {
 			return err
 		}
-		return tx.row(countReplicas).Scan(&replicas)
+		return tx.row([]any{&replicas}, countReplicas)
 	})
 	return replicas, err
 }

@@ -105,13 +105,7 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 
 // ordersOf reads the orders that a condition of some tables names.
 func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
-	err = tx.together(l.selecting(&all, apiKey, tables, condition, args...))
-	return all, err
-}
-
-// selecting is a query for the orders that a condition of some tables names.
-func (l *Ledger) selecting(into *[]Order, apiKey, tables, condition string, args ...any) *statement {
-	return collecting(into, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
+	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
 
 // scan reads a row of the columns.

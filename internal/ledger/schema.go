@@ -46,20 +46,20 @@ func (l *Ledger) migrate(ctx context.Context, at place) (applied []string, err e
 	if err != nil {
 		return nil, err
 	}
-	version, err := schemaVersion(ctx, at.dialect, l.writes.DB)
+	version, err := schemaVersion(ctx, at.dialect, l.writes)
 	if err == nil && version < int64(len(files)) {
 		applied, err = l.applyMigrations(ctx, at, files)
 	}
 	if err != nil {
 		return nil, unusable(err)
 	}
-	return applied, compatible(ctx, l.writes.DB, int64(len(files)))
+	return applied, compatible(ctx, l.writes, int64(len(files)))
 }
 
 // applyMigrations applies the missing migrations in one transaction.
 
 func (l *Ledger) applyMigrations(ctx context.Context, at place, files []string) (applied []string, err error) {
-	db := l.writes.DB
+	db := l.writes
 	if at.migrating != "" {
 		if db, err = at.open(at.migrating, 1, nil); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func compatible(ctx context.Context, db *sql.DB, known int64) error {
 
 // version returns the number of the schema. It rejects a database without a ledger.
 func (l *Ledger) version(ctx context.Context) (version int64, err error) {
-	version, err = schemaVersion(ctx, l.dialect, l.reads.DB)
+	version, err = schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil && version == 0 {
 		return 0, &refusal{"there is no ledger here: name the one that a server has used", errors.New("no schema")}
 	}

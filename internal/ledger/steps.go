@@ -16,7 +16,7 @@ const stepRows = 100
 func (l *Ledger) inSteps(ctx context.Context, most int, step func(tx *transaction, from int64, n int) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
-		err = l.inTransaction(ctx, func(tx *transaction) (err error) {
+		err = l.tx(ctx, func(tx *transaction) (err error) {
 			times, err = step(tx, from, min(stepRows, most-rows))
 			return err
 		})

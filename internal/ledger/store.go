@@ -43,7 +43,7 @@ func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error
 // Stores returns the names of the ledger in a store.
 func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	type fact struct{ name, value string }
-	facts, err := ask(inTurn(ctx, forReport, ""), l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
+	facts, err := ask(ctx, l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
 		`SELECT name, value FROM facts WHERE name IN ('`+storeFact+`', '`+adoptedFact+`') OR name LIKE '`+formerFact+`%' ORDER BY name DESC`)
 	for _, f := range facts {
 		switch f.name {
@@ -63,7 +63,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	if !l.IsCopy() {
 		return false, nil
 	}
-	return true, l.inTransaction(inTurn(ctx, forRead, ""), func(tx *transaction) error {
+	return true, l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}

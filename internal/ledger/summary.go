@@ -34,7 +34,6 @@ type OwnerSummary struct {
 // Summary returns the totals of the ledger at one moment. With owners set, it includes the totals of each owner. It reads the
 // sums of the budgets, and no order that has an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
-	ctx = inTurn(ctx, forReport, "")
 	err = l.snapshot(ctx, func(tx *transaction) error {
 		s = Summary{}
 		now, err := tx.now()
@@ -118,7 +117,6 @@ func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 
 // Budgets gives the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
-	ctx = inTurn(ctx, forRead, owner)
 	if limits == (Limits{}) {
 		return nil, nil
 	}

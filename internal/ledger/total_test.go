@@ -68,7 +68,7 @@ func (r *requests) Write(message []byte) (int, error) {
 }
 
 // All owners wait for the lock of a total budget, each for the round trips of the one before.
-func TestTheTotalLockIsHeldForOneRoundTripAndTheCommit(t *testing.T) { // T5
+func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)
 	l := openTelling(t, relay.url(t, "exec"), outbox(ledger.Limits{DailyCents: cents(12)})) // each order passes a threshold
@@ -80,7 +80,7 @@ func TestTheTotalLockIsHeldForOneRoundTripAndTheCommit(t *testing.T) { // T5
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
 	locks := slices.IndexFunc(sent.all, func(message string) bool { return strings.Contains(message, "easel total") })
-	if locks < 0 || locks+1 == len(sent.all) || !strings.Contains(strings.ToLower(sent.all[locks+1]), "commit") {
+	if locks < 0 || locks+3 != len(sent.all) || !strings.Contains(strings.ToLower(sent.all[locks+2]), "commit") {
 		t.Errorf("the messages from the lock on are %q", sent.all[max(0, locks):])
 	}
 }

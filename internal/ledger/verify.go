@@ -67,7 +67,7 @@ func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, unusable(err)
 	}
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: at.newPool(db, 1, 0)}
+	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: db}
 	if err := l.isCurrent(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -82,7 +82,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 	}
 	defer func() { _ = tx.Rollback() }() // it has read alone
 	v := &verification{
-		tx: &transaction{session: &sqlSession{tx, ctx, l.reads, tx}, ctx: ctx, l: l}, l: l, budgeted: totals{}, reported: totals{},
+		tx: &transaction{querier: tx, ctx: ctx, l: l}, l: l, budgeted: totals{}, reported: totals{},
 		differs: differs, looked: looked,
 	}
 	for _, step := range []func() error{v.orders, v.orphans, v.budgets, v.reports} {

@@ -68,7 +68,6 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 func (o *Orders) start(ctx context.Context, s *submission, release func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ctx = ledger.WithOwner(ctx, s.order.Owner)
 	o.submissions[s.order.ID] = s
 	o.work.Go(func() {
 		defer release()

@@ -24,7 +24,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 		retry, toLogIt bool
 	}{
 		"does not answer":    {&ledger.Unavailable{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
-		"has too much to do": {&ledger.Busy{Err: secret, After: time.Minute}, codes.ResourceExhausted, "OVERLOADED", true, false},
+		"has too much to do": {&ledger.Busy{Err: secret}, codes.ResourceExhausted, "OVERLOADED", true, false},
 		"in doubt":           {&ledger.Doubt{Err: secret}, codes.Unavailable, "LEDGER_UNAVAILABLE", true, true},
 		"an id twice":        {ledger.ErrGenerationTaken, codes.Internal, "INTERNAL", false, true},
 		"a contradiction":    {&ledger.Contradiction{Err: secret}, codes.Internal, "INTERNAL", false, true},

@@ -168,8 +168,7 @@ func fromLedger(err error) *status.Status {
 	if _, ok := errors.AsType[*ledger.Unavailable](err); ok {
 		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not answer: try again", nil, retry)
 	}
-	if busy, ok := errors.AsType[*ledger.Busy](err); ok {
-		retry.RetryDelay = durationpb.New(max(retryDelay, busy.After))
+	if _, ok := errors.AsType[*ledger.Busy](err); ok {
 		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger has too much to do: try again", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok {

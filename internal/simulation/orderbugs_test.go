@@ -46,7 +46,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a commit in doubt is a ledger that is away",
-		edits:  []edit{{ledgerDir, "committed", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
+		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is told before the ledger holds it", "no unknown outcome is given as known"},
 	},
@@ -113,7 +113,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "what was spent counts again with each look",
-		edits:  []edit{{ledgerDir, "moving", "to.SpentCents()-o.SpentCents()", "to.SpentCents()"}},
+		edits:  []edit{{ledgerDir, "transaction.move", "to.SpentCents() - o.SpentCents()", "to.SpentCents()"}},
 		jobs:   seeds("teams-short", 1, 2),
 		breaks: []string{"the money of the orders is that of the budgets"},
 	},
@@ -204,7 +204,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "what came back is counted at each look",
-		edits:  []edit{{ledgerDir, "moving", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
+		edits:  []edit{{ledgerDir, "transaction.move", "to.RefundedCents - o.RefundedCents", "to.RefundedCents"}},
 		jobs:   seeds("ledger-T6", 1, 2, 3, 4),
 		breaks: []string{"the book says what its journal adds up to"},
 	},
@@ -283,7 +283,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 
 func (t *transaction) tellLater(before, after Order, text *string) error {
 	go func() {
-		_ = t.l.inTransaction(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
+		_ = t.l.tx(context.Background(), func(tx *transaction) error { return tx.tellGeneration(before, after, text) })
 	}()
 	return nil
 }

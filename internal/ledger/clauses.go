@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// clauses collects the conditions of a query, with their arguments in order.
+type clauses struct {
+	all  []string
+	args []any
+}
+
+// add adds a condition, in which each %s is an argument.
+func (c *clauses) add(condition string, args ...any) {
+	names := make([]any, len(args))
+	for n := range args {
+		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
+	}
+	c.all = append(c.all, fmt.Sprintf(condition, names...))
+	c.args = append(c.args, args...)
+}
+
+// among adds the condition that a column has one of some values. The last one is repeated up to a power of two: each
+// number of values would else be another statement to prepare.
+func (c *clauses) among(column string, values []string) {
+	var args []any
+	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
+		args = append(args, values[min(n, len(values)-1)])
+	}
+	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
+}
+
+// String joins them to one condition.
+func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
+
+// take joins them by commas, and starts again after their arguments.
+func (c *clauses) take() string {
+	list := strings.Join(c.all, ", ")
+	c.all = nil
+	return list
+}
+
+// asList returns a list as one argument of a statement: of strings for {ids} and {in ids}, of numbers for {in times}.
+func asList[T any](all []T) string {
+	text, _ := json.Marshal(all) // cannot fail for strings and numbers
+	return string(text)
+}
+
+// number returns the value of a bool in both databases.
+func number(truth bool) int {
+	if truth {
+		return 1
+	}
+	return 0
+}
+
+// fromMicros returns a time of the ledger. Zero means no time.
+func fromMicros(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// moment scans a time of the ledger.
+type moment struct{ into *time.Time }
+
+// Scan implements [sql.Scanner].
+func (m moment) Scan(value any) error {
+	micros, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("invalid ledger time %v", value)
+	}
+	*m.into = fromMicros(micros)
+	return nil
+}
+
+// micros returns a time in the format of the ledger.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}

@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	modernc "modernc.org/sqlite"
+)
+
+// querier executes statements: a pool, or a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// scanner scans a row.
+type scanner interface{ Scan(into ...any) error }
+
+// transaction executes statements in the dialect of its database, and records the notifications that follow its commit.
+type transaction struct {
+	querier
+	ctx context.Context
+	l   *Ledger
+
+	eventWritten, contentWanted bool
+	audited                     []AuditLine
+}
+
+// AnswerTime is the timeout of an operation of the ledger, all its retries included.
+const AnswerTime = 5 * time.Second
+
+// maxAttempts is the maximum number of attempts of a transaction that the database aborts because of another one.
+const maxAttempts = 5
+
+// tx commits the changes of do, unless do fails. Its errors are a closed set: a [*BudgetError], [ErrGenerationTaken],
+// [ErrKeyTaken], a [*Disagreed], a [*Contradiction], the error of a context that is done, an [*Unavailable], a [*Busy], and a
+// [*Doubt], the only one that leaves open whether anything was recorded. do may be called again.
+func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
+	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
+}
+
+// reading runs queries outside of a transaction. do may be called again.
+func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
+	return l.retried(ctx, func(ctx context.Context) error { return do(&transaction{querier: l.reads, ctx: ctx, l: l}) })
+}
+
+// snapshot runs queries that read the ledger at one moment. do may be called again.
+func (l *Ledger) snapshot(ctx context.Context, do func(*transaction) error) error {
+	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.reads, l.dialect.snapshot, do) })
+}
+
+// retried calls do again while the database aborts it because of another transaction.
+func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
+	defer cancel()
+	for range maxAttempts {
+		if err = do(bounded); !mayRetry(err) {
+			break
+		}
+	}
+	err = l.classified(ctx, err)
+	l.available.record(err)
+	return err
+}
+
+// once runs a transaction once.
+func (l *Ledger) once(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(*transaction) error) error {
+	tx, err := db.BeginTx(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	t := &transaction{querier: tx, ctx: ctx, l: l}
+	if err := do(t); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil { // no commit was sent
+		return err
+	}
+	err = l.commits.measure(ctx, func(context.Context) error { return tx.Commit() })
+	if err != nil && !notCommitted(err) {
+		return &Doubt{unusable(err)}
+	}
+	if err == nil {
+		t.publish()
+	}
+	return err
+}
+
+// publish reports the lines of the audit, and wakes the goroutines that wait for events and copies.
+func (t *transaction) publish() {
+	for _, line := range t.audited {
+		if t.l.audited != nil {
+			t.l.audited(t.ctx, line)
+		}
+	}
+	if t.eventWritten {
+		ring(t.l.written)
+	}
+	if t.contentWanted {
+		ring(t.l.wanted)
+	}
+}
+
+// ring puts a value into a channel that may have one.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// Codes of PostgreSQL, and of SQLite.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014"
+
+	sqliteBusy = 5
+)
+
+// mayRetry reports whether a transaction may be attempted again: the database has aborted it because of another one, or it
+// was not sent, because the connection had ended. A commit of unknown outcome is not repeated.
+func mayRetry(err error) bool {
+	if _, doubt := errors.AsType[*Doubt](err); doubt {
+		return false
+	}
+	return notCommitted(err) || pgconn.SafeToRetry(err)
+}
+
+// notCommitted reports whether the database has certainly recorded nothing, although it may have been asked to commit.
+func notCommitted(err error) bool {
+	file, ok := errors.AsType[*modernc.Error](err)
+	return hasCode(err, serializationFailure) || hasCode(err, deadlockDetected) || errors.Is(err, pgx.ErrTxCommitRollback) || ok && file.Code()&0xff == sqliteBusy
+}
+
+// hasCode reports whether an error of PostgreSQL has a code.
+func hasCode(err error, code string) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && server.Code == code
+}
+
+// isSlow reports whether an operation timed out in a database that is available: PostgreSQL has reported the timeout, or the
+// database is a file or in memory.
+func (l *Ledger) isSlow(err error) bool {
+	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
+}
+
+// classified returns one of the errors of [Ledger.tx].
+func (l *Ledger) classified(ctx context.Context, err error) error {
+	_, budget := errors.AsType[*BudgetError](err)
+	_, disagreed := errors.AsType[*Disagreed](err)
+	_, doubt := errors.AsType[*Doubt](err)
+	switch {
+	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case contradicts(err):
+		return &Contradiction{err}
+	case l.isSlow(err):
+		return &Busy{err}
+	}
+	return &Unavailable{unusable(err), hasCode(err, lockNotAvailable)}
+}
+
+// exec executes a statement, and returns the number of changed rows.
+func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
+	err = t.l.statements.measure(t.ctx, func(ctx context.Context) error {
+		result, err := t.ExecContext(ctx, t.l.dialect.words.Replace(text), args...)
+		if err == nil {
+			rows, err = result.RowsAffected()
+		}
+		return err
+	})
+	return rows, err
+}
+
+// query calls each with the rows of a query.
+func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
+	return t.l.statements.measure(t.ctx, func(ctx context.Context) error {
+		rows, err := t.QueryContext(ctx, t.l.dialect.words.Replace(text), args...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // rows.Err has the error
+		for rows.Next() {
+			if err := each(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// row scans the one row of a query. Without a row the error is [sql.ErrNoRows].
+func (t *transaction) row(into []any, text string, args ...any) error {
+	found, err := t.maybeRow(into, text, args...)
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+// maybeRow scans the one row of a query, and reports whether there is one.
+func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool, err error) {
+	err = t.query(func(row scanner) error {
+		found = true
+		return row.Scan(into...)
+	}, text, args...)
+	return found, err
+}
+
+// now returns the time of the database.
+func (t *transaction) now() (now time.Time, err error) {
+	err = t.row([]any{moment{&now}}, `SELECT {now}`)
+	return now, err
+}
+
+// collect returns the rows of a query, each scanned by scan.
+func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
+	err = tx.query(func(row scanner) error {
+		var one T
+		err := scan(row, &one)
+		all = append(all, one)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// scanText scans a row of one text.
+func scanText(row scanner, text *string) error { return row.Scan(text) }
+
+// askOne scans the one row of a query. Without a row, the values are left unchanged.
+func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
+	return l.reading(ctx, func(tx *transaction) error {
+		_, err := tx.maybeRow(into, query, args...)
+		return err
+	})
+}
+
+// change executes one statement, and returns the number of changed rows.
+func (l *Ledger) change(ctx context.Context, text string, args ...any) (rows int64, err error) {
+	err = l.tx(ctx, func(tx *transaction) error {
+		rows, err = tx.exec(text, args...)
+		return err
+	})
+	return rows, err
+}
+
+// ask returns the rows of one query.
+func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err = collect(tx, scan, query, args...)
+		return err
+	})
+	return all, err
+}
