@@ -222,15 +222,16 @@ func postgresPlace(address string) (place, error) {
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
 // open opens a pool of so many connections.
-func (d dialect) open(dsn string, conns int, connector driver.Connector) (*sql.DB, error) {
+func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool, error) {
 	if connector != nil {
-		return sql.OpenDB(connector), nil
+		return d.newPool(sql.OpenDB(connector)), nil
 	}
 	db, err := sql.Open(d.driver, dsn)
-	if err == nil {
-		db.SetMaxOpenConns(conns)
-		db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order
-		db.SetConnMaxIdleTime(d.idle)
+	if err != nil {
+		return nil, err
 	}
-	return db, err
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order
+	db.SetConnMaxIdleTime(d.idle)
+	return d.newPool(db), nil
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -28,7 +27,7 @@ func (l *Ledger) Refuse(t *testing.T, statement string) error {
 
 // Reconnect closes the connections that nobody uses.
 func (l *Ledger) Reconnect() {
-	for _, db := range []*sql.DB{l.writes, l.reads} {
+	for _, db := range []*pool{l.writes, l.reads} {
 		db.SetMaxIdleConns(0)
 		db.SetMaxIdleConns(l.dialect.conns)
 	}
@@ -147,7 +146,7 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 }
 
 // triggersOf are statements that drop the triggers of orders in SQLite, and that make them anew.
-func triggersOf(t *testing.T, db *sql.DB) (drop, create []string) {
+func triggersOf(t *testing.T, db querier) (drop, create []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'")
 	if err != nil {

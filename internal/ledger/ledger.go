@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"database/sql/driver"
 	"encoding/hex"
 	"errors"
@@ -50,8 +49,8 @@ type Config struct {
 // Ledger is the book of orders. All times in it are of the database's clock.
 type Ledger struct {
 	dialect  dialect
-	writes   *sql.DB
-	reads    *sql.DB       // executes queries outside of transactions; the same as writes, except for a file of SQLite
+	writes   *pool
+	reads    *pool         // executes queries outside of transactions; the same as writes, except for a file of SQLite
 	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
 	window   time.Duration // in which an order may be sent again
 	refunds  time.Duration // after a failure
@@ -203,7 +202,7 @@ func withSetting(ctx context.Context, err error) error {
 
 // Close closes the ledger.
 func (l *Ledger) Close() (err error) {
-	for _, db := range []*sql.DB{l.reads, l.writes} {
+	for _, db := range []*pool{l.reads, l.writes} {
 		if db != nil {
 			err = errors.Join(err, db.Close())
 		}

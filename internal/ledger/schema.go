@@ -57,7 +57,6 @@ func (l *Ledger) migrate(ctx context.Context, at place) (applied []string, err e
 }
 
 // applyMigrations applies the missing migrations in one transaction.
-
 func (l *Ledger) applyMigrations(ctx context.Context, at place, files []string) (applied []string, err error) {
 	db := l.writes
 	if at.migrating != "" {
@@ -117,7 +116,7 @@ func numberFact(ctx context.Context, db querier, name string) (number int64, err
 }
 
 // compatible rejects a ledger that a later release has changed so that this one cannot use it.
-func compatible(ctx context.Context, db *sql.DB, known int64) error {
+func compatible(ctx context.Context, db querier, known int64) error {
 	needed, err := numberFact(ctx, db, neededFact)
 	if err == nil && needed > known {
 		return fmt.Errorf("EASEL_LEDGER_URL: a later Easel has changed this ledger so that this one can't read it (it needs schema %d, and this one knows %d): install the later one again", needed, known)

@@ -24,8 +24,9 @@ type scanner interface{ Scan(into ...any) error }
 // transaction executes statements in the dialect of its database, and records the notifications that follow its commit.
 type transaction struct {
 	querier
-	ctx context.Context
-	l   *Ledger
+	pool *pool
+	ctx  context.Context
+	l    *Ledger
 
 	eventWritten, contentWanted bool
 	audited                     []AuditLine
@@ -46,7 +47,10 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 
 // reading runs queries outside of a transaction. do may be called again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
-	return l.retried(ctx, func(ctx context.Context) error { return do(&transaction{querier: l.reads, ctx: ctx, l: l}) })
+	return l.retried(ctx, func(ctx context.Context) error {
+		l.reads.prepare(ctx)
+		return do(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l})
+	})
 }
 
 // snapshot runs queries that read the ledger at one moment. do may be called again.
@@ -69,13 +73,14 @@ func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (e
 }
 
 // once runs a transaction once.
-func (l *Ledger) once(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(*transaction) error) error {
-	tx, err := db.BeginTx(ctx, options)
+func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
+	p.prepare(ctx)
+	tx, err := p.BeginTx(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{querier: tx, ctx: ctx, l: l}
+	t := &transaction{querier: tx, pool: p, ctx: ctx, l: l}
 	if err := do(t); err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 // exec executes a statement, and returns the number of changed rows.
 func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 	err = t.l.statements.measure(t.ctx, func(ctx context.Context) error {
-		result, err := t.ExecContext(ctx, t.l.dialect.words.Replace(text), args...)
+		result, err := t.ExecContext(ctx, text, args...)
 		if err == nil {
 			rows, err = result.RowsAffected()
 		}
@@ -185,7 +190,7 @@ func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 // query calls each with the rows of a query.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
 	return t.l.statements.measure(t.ctx, func(ctx context.Context) error {
-		rows, err := t.QueryContext(ctx, t.l.dialect.words.Replace(text), args...)
+		rows, err := t.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
 		}

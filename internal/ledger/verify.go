@@ -82,7 +82,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference), looked fu
 	}
 	defer func() { _ = tx.Rollback() }() // it has read alone
 	v := &verification{
-		tx: &transaction{querier: tx, ctx: ctx, l: l}, l: l, budgeted: totals{}, reported: totals{},
+		tx: &transaction{querier: tx, pool: l.reads, ctx: ctx, l: l}, l: l, budgeted: totals{}, reported: totals{},
 		differs: differs, looked: looked,
 	}
 	for _, step := range []func() error{v.orders, v.orphans, v.budgets, v.reports} {

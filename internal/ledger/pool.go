@@ -1,0 +1,97 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"sync"
+)
+
+// maxKept is the maximum number of statements that a pool keeps. Lists have a statement for each choice of filters.
+const maxKept = 100
+
+// pool is a pool of connections that keeps its statements in the words of its database. Those of SQLite it keeps prepared: to
+// prepare most of them takes longer than to execute them. The driver of PostgreSQL keeps its own prepared.
+type pool struct {
+	*sql.DB
+	words    *strings.Replacer
+	prepares bool
+
+	mu     sync.Mutex
+	kept   map[string]statement // by their texts before words
+	wanted []string             // texts of statements that are to be prepared
+}
+
+// statement is a statement in the words of a database. prepared is nil before it is prepared.
+type statement struct {
+	text     string
+	prepared *sql.Stmt
+}
+
+// newPool returns the pool of a database.
+func (d dialect) newPool(db *sql.DB) *pool {
+	return &pool{DB: db, words: d.words, prepares: d.kind == sqliteKind, kept: map[string]statement{}}
+}
+
+// prepare prepares the statements that were executed for the first time since the last call. It needs a free connection, and
+// a transaction may have the only one. So a transaction calls it before it begins.
+func (p *pool) prepare(ctx context.Context) {
+	p.mu.Lock()
+	wanted := p.wanted
+	p.wanted = nil
+	p.mu.Unlock()
+	for _, text := range wanted {
+		words := p.words.Replace(text)
+		prepared, err := p.PrepareContext(ctx, words) //nolint:sqlclosecheck // the pool closes it
+		p.mu.Lock()
+		if p.kept[text] = (statement{words, prepared}); err != nil {
+			delete(p.kept, text) // an invalid statement fails when it is executed
+		}
+		p.mu.Unlock()
+	}
+}
+
+// statement returns a statement in the words of the database.
+func (p *pool) statement(text string) statement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, known := p.kept[text]
+	if known {
+		return s
+	}
+	s.text = p.words.Replace(text)
+	if len(p.kept) < maxKept {
+		p.kept[text] = s
+		if p.prepares {
+			p.wanted = append(p.wanted, text)
+		}
+	}
+	return s
+}
+
+// ExecContext implements [querier].
+func (t *transaction) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	s := t.statement(ctx, text)
+	if s.prepared != nil {
+		return s.prepared.ExecContext(ctx, args...)
+	}
+	return t.querier.ExecContext(ctx, s.text, args...)
+}
+
+// QueryContext implements [querier].
+func (t *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	s := t.statement(ctx, text)
+	if s.prepared != nil {
+		return s.prepared.QueryContext(ctx, args...)
+	}
+	return t.querier.QueryContext(ctx, s.text, args...)
+}
+
+// statement returns a statement in the words of the database. Prepared, it is executed in the transaction.
+func (t *transaction) statement(ctx context.Context, text string) statement {
+	s := t.pool.statement(text)
+	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {
+		s.prepared = tx.StmtContext(ctx, s.prepared)
+	}
+	return s
+}

@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// A ledger in memory has one connection: a statement must not be prepared over it while a transaction has it.
+func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
+	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
+	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {
+		t.Run(name, func(t *testing.T) {
+			l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			changes := func(tx *transaction) error {
+				_, err := tx.exec(change, "x")
+				return err
+			}
+			reads := func(tx *transaction) error {
+				_, err := tx.maybeRow([]any{new(int64)}, read)
+				return err
+			}
+			prepared := map[*sql.Stmt]bool{}
+			for n := range 4 {
+				if err := l.tx(t.Context(), changes); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.reading(t.Context(), reads); err != nil {
+					t.Fatal(err)
+				}
+				if n > 0 { // the first transaction finds out the statements
+					prepared[l.writes.statement(change).prepared] = true
+					prepared[l.reads.statement(read).prepared] = true
+				}
+			}
+			if len(prepared) != 2 || prepared[nil] {
+				t.Errorf("the statements are prepared as %v", prepared)
+			}
+		})
+	}
+}
+
+func TestTheNumberOfPreparedStatementsIsBounded(t *testing.T) {
+	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for n := range 2 * maxKept {
+		got := 0
+		if err := l.askOne(t.Context(), []any{&got}, fmt.Sprintf(`SELECT %d`, n)); err != nil || got != n {
+			t.Fatalf("SELECT %d is %d, %v", n, got, err)
+		}
+	}
+	if kept := len(l.reads.kept); kept != maxKept {
+		t.Errorf("%d statements are kept", kept)
+	}
+}
