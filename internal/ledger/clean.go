@@ -18,18 +18,14 @@ const (
 // ErrStillRead means that orders are erased, and that the log of the file could not be emptied of them.
 var ErrStillRead = errors.New("others read the ledger, and keep what was erased in the log of its file: ask once more")
 
-// clean empties the log of a file of SQLite, which has what was erased, unless nothing was since the last time.
+// clean empties the log of a file of SQLite, which may have erased bytes.
 func (l *Ledger) clean(ctx context.Context) error {
+	if l.lock == nil {
+		return nil
+	}
 	for range cleanAttempts {
-		erasures := l.erasures.Load() // what others erase from here on may stay in the log, and they clean it
-		if l.lock == nil || l.cleaned.Load() > erasures {
-			return nil
-		}
-		if empty, err := l.empty(ctx); err != nil {
+		if empty, err := l.empty(ctx); err != nil || empty {
 			return l.classified(ctx, err)
-		} else if empty {
-			l.cleaned.Store(erasures + 1)
-			return nil
 		}
 		select {
 		case <-time.After(cleanPause):

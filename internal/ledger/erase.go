@@ -33,7 +33,6 @@ func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased in
 	if len(all) == 0 {
 		return 0, nil
 	}
-	defer l.erasures.Add(1)
 	err = l.tx(ctx, func(tx *transaction) error {
 		now, err := erase(tx, all)
 		if erased = int64(len(now)); err != nil || wanted == nil || erased == 0 {

@@ -62,8 +62,6 @@ type Ledger struct {
 	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
 	contents bool                             // are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
-	erasures atomic.Int64                     // that may have changed the book
-	cleaned  atomic.Int64                     // one more than the erasures of which the log of a file of SQLite has nothing; 0: it was not cleaned yet
 
 	statements, commits operation
 

@@ -40,14 +40,3 @@ func (n *Notifier[K]) Notify(key K) {
 		ring(wake)
 	}
 }
-
-// NotifyAll notifies all who have subscribed to any key.
-func (n *Notifier[K]) NotifyAll() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, some := range n.all {
-		for wake := range some {
-			ring(wake)
-		}
-	}
-}
