@@ -144,10 +144,11 @@ func asBool(v JSON) (is, ok bool) { return v.kind() == 't', v.kind() == 't' || v
 
 // asValue takes a value as it is.
 func asValue(v JSON) (Value, bool) {
-	if v.IsNull() || !isShallow(v.decoded(), maxDepth-1) {
+	value := v.decoded()
+	if value == nil || !isShallow(value, maxDepth-1) {
 		return nil, false
 	}
-	return Canonical([]byte(v)), true
+	return encoded(value), true
 }
 
 // asObject takes an object as it is.

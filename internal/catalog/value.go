@@ -3,7 +3,6 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -33,23 +32,14 @@ func encoded(value any) Value {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
-// isShallow reports whether arrays and objects are nested at most so deep.
+// isShallow reports whether arrays and objects are nested at most to a depth.
 func isShallow(value any, depth int) bool {
-	inside := func(inner any) bool { return isShallow(inner, depth-1) }
+	isDeep := func(inner any) bool { return !isShallow(inner, depth-1) }
 	switch value := value.(type) {
 	case []any:
-		return depth > 0 && all(slices.Values(value), inside)
+		return depth > 0 && !slices.ContainsFunc(value, isDeep)
 	case map[string]any:
-		return depth > 0 && all(maps.Values(value), inside)
-	}
-	return true
-}
-
-func all(values iter.Seq[any], holds func(any) bool) bool {
-	for value := range values {
-		if !holds(value) {
-			return false
-		}
+		return depth > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(value)), isDeep)
 	}
 	return true
 }
