@@ -99,8 +99,13 @@ func (v JSON) each(do func(Member)) {
 func unquoted(quoted string) string {
 	text := quoted[1 : len(quoted)-1]
 	if strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
-		_ = json.Unmarshal([]byte(quoted), &text) // it is valid
+		return unescaped(quoted)
 	}
+	return text
+}
+
+func unescaped(quoted string) (text string) {
+	_ = json.Unmarshal([]byte(quoted), &text) // it is valid
 	return text
 }
 

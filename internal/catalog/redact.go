@@ -91,7 +91,7 @@ func asciiLower(text string) string {
 
 // holdsKey reports whether text holds the API key of the call.
 func (r *redactor) holdsKey(text string) bool {
-	if r == nil || !hasWord(text, len(r.key)) {
+	if r == nil || !hasWord(text, len(r.key), " ") {
 		return false
 	}
 	lower := asciiLower(text)
@@ -100,9 +100,9 @@ func (r *redactor) holdsKey(text string) bool {
 
 // hasWord reports whether text has a word of so many bytes. Every spelling of a key is one word, and none is
 // shorter than the key.
-func hasWord(text string, length int) bool {
+func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
-		space := strings.LastIndexByte(text[:length], ' ')
+		space := strings.LastIndexAny(text[:length], between)
 		if space < 0 {
 			return true
 		}
@@ -166,7 +166,10 @@ func isPlain(text string) bool {
 // redact redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
 // result is a text that was paid for. A value without the API key stays as it was sent.
 func (r *redactor) redact(v JSON) JSON {
-	if r == nil || !strings.Contains(string(v), `\`) && !r.holdsKey(string(v)) {
+	if r == nil {
+		return v
+	}
+	if isEscaped := strings.Contains(string(v), `\`); !isEscaped && (!hasWord(string(v), len(r.key), ` "`) || !r.holdsKey(string(v))) {
 		return v
 	}
 	clean, found := r.redacted(v.decoded())

@@ -17,6 +17,14 @@ func Canonical(text []byte) Value { return encoded(JSON(text).decoded()) }
 
 // decoded returns a value as encoding/json decodes it, with each number as a [json.Number].
 func (v JSON) decoded() (value any) {
+	switch kind := v.kind(); {
+	case kind == '"':
+		return unquoted(string(v))
+	case v.isNumber():
+		return json.Number(v)
+	case kind == 't' || kind == 'f':
+		return kind == 't'
+	}
 	decoder := json.NewDecoder(strings.NewReader(string(v)))
 	decoder.UseNumber()
 	_ = decoder.Decode(&value) // it is valid
