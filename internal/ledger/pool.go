@@ -10,19 +10,19 @@ import (
 // maxKept is the maximum number of statements that a pool keeps. Lists have a statement for each choice of filters.
 const maxKept = 100
 
-// pool is a pool of connections that keeps its statements in the words of its database. Those of SQLite it keeps prepared: to
-// prepare most of them takes longer than to execute them. The driver of PostgreSQL keeps its own prepared.
+// pool is a pool of connections that keeps the statements of its ledger, translated into the dialect of its database. It prepares
+// those of SQLite, because most of them take longer to prepare than to execute. The driver of PostgreSQL prepares its own.
 type pool struct {
 	*sql.DB
 	words    *strings.Replacer
 	prepares bool
 
 	mu     sync.Mutex
-	kept   map[string]statement // by their texts before words
+	kept   map[string]statement // the key is the text before translation
 	wanted []string             // texts of statements that are to be prepared
 }
 
-// statement is a statement in the words of a database. prepared is nil before it is prepared.
+// statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.
 type statement struct {
 	text     string
 	prepared *sql.Stmt
@@ -51,7 +51,7 @@ func (p *pool) prepare(ctx context.Context) {
 	}
 }
 
-// statement returns a statement in the words of the database.
+// statement returns a statement in the dialect of the database.
 func (p *pool) statement(text string) statement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	return t.querier.QueryContext(ctx, s.text, args...)
 }
 
-// statement returns a statement in the words of the database. Prepared, it is executed in the transaction.
+// statement returns a statement in the dialect of the database. If it is prepared, it belongs to the transaction.
 func (t *transaction) statement(ctx context.Context, text string) statement {
 	s := t.pool.statement(text)
 	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {
