@@ -77,9 +77,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) encode(v any) (mem.BufferSlice, error) {
-	if made, ok := v.(interface{ Wire() mem.BufferSlice }); ok {
-		return made.Wire(), nil // a pre-encoded message of the service
-	}
 	message, ok := v.(protobuf.Message)
 	if !ok {
 		return c.CodecV2.Marshal(v)

@@ -191,10 +191,10 @@ func serverFault(code codes.Code) bool {
 	return false
 }
 
-// bytesOf is how many bytes of a result a message carries.
+// bytesOf returns the number of bytes of a result in a message.
 func bytesOf(message any) int {
-	if chunk, ok := message.(service.PreEncodedChunk); ok {
-		return chunk.Bytes()
+	if chunk, ok := message.(*easelv1.DownloadGenerationResponse); ok {
+		return len(chunk.GetChunk().GetData())
 	}
 	return 0
 }

@@ -5,21 +5,20 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// preEncodedUpdate is the message of an update, of a watch of one generation or of many: on the wire both
-// are the same. All but the time of sending is encoded once for the watchers of a state, and shared by
-// them: the fields of a message may come in any order.
-type preEncodedUpdate struct {
-	update []byte
-	sent   time.Time
+// updateResponse returns the message of an update for one watcher. The update is encoded once for all its watchers, who
+// share the bytes as unknown fields: those are sent as they are.
+func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
+	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
+	message.ProtoReflect().SetUnknown(update)
+	return message
 }
 
 // encodeUpdate encodes an update, once for all its watchers who know the same of whose it is. One that can't be encoded is
@@ -53,42 +52,3 @@ func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.all = append(e.all, encoding{whose, update})
 	return update
 }
-
-// Wire gives the message as it goes over the wire. None of it may be changed.
-func (e preEncodedUpdate) Wire() mem.BufferSlice {
-	return mem.BufferSlice{mem.SliceBuffer(e.update), mem.SliceBuffer(appendEmitTime(nil, e.sent))}
-}
-
-// appendEmitTime encodes the field emit_time, which is the same in both messages, without a message for each watcher.
-func appendEmitTime(b []byte, sent time.Time) []byte {
-	const emitTime = 5
-	at := make([]byte, 0, 16) // it does not leave the stack
-	for n, value := range [...]uint64{uint64(sent.Unix()), uint64(sent.Nanosecond())} {
-		if value != 0 {
-			at = protowire.AppendVarint(protowire.AppendTag(at, protowire.Number(n+1), protowire.VarintType), value)
-		}
-	}
-	return protowire.AppendBytes(protowire.AppendTag(slices.Grow(b, 2+len(at)), emitTime, protowire.BytesType), at)
-}
-
-// PreEncodedChunk is a message that carries bytes of a result. Its buffer is used again once the message
-// was sent, which is not possible for a message that the library encodes.
-type PreEncodedChunk struct {
-	wire  mem.Buffer
-	bytes int
-}
-
-// chunkBuffers are for chunks and what the first and the last one say besides.
-var chunkBuffers = mem.NewTieredBufferPool(chunkSize + 1<<10)
-
-func encodeChunk(message proto.Message, bytes int) PreEncodedChunk {
-	buffer := chunkBuffers.Get(proto.Size(message))
-	*buffer, _ = proto.MarshalOptions{}.MarshalAppend((*buffer)[:0], message) // its text is clean
-	return PreEncodedChunk{mem.NewBuffer(buffer, chunkBuffers), bytes}
-}
-
-// Wire gives the message as it goes over the wire, once.
-func (c PreEncodedChunk) Wire() mem.BufferSlice { return mem.BufferSlice{c.wire} }
-
-// Bytes is how many bytes of the result it carries.
-func (c PreEncodedChunk) Bytes() int { return c.bytes }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -31,7 +32,8 @@ func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk)
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
 		return c.Copy(chunkSize, c.summed(func(chunk *easelv1.ContentChunk) error {
-			return send(encodeChunk(message(chunk), len(chunk.GetData())))
+			chunk.Data = bytes.Clone(chunk.GetData()) // a sent message may not change, and the buffer is used again
+			return send(message(chunk))
 		}))
 	})
 }

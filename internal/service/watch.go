@@ -96,7 +96,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.File != nil
-		err = w.out.stream.SendMsg(preEncodedUpdate{encodeUpdate(event.Update, w.whose), time.Now()})
+		err = w.out.stream.SendMsg(updateResponse(encodeUpdate(event.Update, w.whose), time.Now()))
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.File != nil

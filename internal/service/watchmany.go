@@ -236,7 +236,7 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	if u.Etag == known {
 		return nil
 	}
-	return w.stream.SendMsg(preEncodedUpdate{encodeUpdate(u, whose), time.Now()})
+	return w.stream.SendMsg(updateResponse(encodeUpdate(u, whose), time.Now()))
 }
 
 // cover counts a generation until the caller has caught up: also one that has appeared meanwhile. One that is gone
