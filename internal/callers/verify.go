@@ -56,16 +56,6 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the types of tokens that are taken.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// Attempt is one to prove a name. It bounds what signatures cost.
-type Attempt interface {
-	// Begin is called before a signature is verified. Its error refuses that. claimed is the subject that the token names,
-	// where it is listed, else "": it proves nothing yet, but who forges tokens of others, or of nobody here, does not stand
-	// in its way.
-	Begin(claimed string) error
-	// End is told whether the signature is good.
-	End(good bool)
-}
-
 // Proof is what a verified token proves, and until when.
 type Proof struct {
 	Subject Subject
@@ -165,10 +155,10 @@ func (v *Verifier) Problems() map[string]error {
 	return all
 }
 
-// Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, an error of the
-// attempt, or the reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may issue to any client,
+// Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, or the
+// reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may issue to any client,
 // take no room from tokens of listed subjects.
-func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attempt) (Proof, error) {
+func (v *Verifier) Verify(token string, listed func(Subject) bool) (Proof, error) {
 	sum, now := sha256.Sum256([]byte(token)), time.Now()
 	if proof, ok := v.known(sum, now); ok {
 		return proof, nil
@@ -193,29 +183,20 @@ func (v *Verifier) Verify(token string, listed func(Subject) bool, attempt Attem
 	if err != nil {
 		return Proof{}, err
 	}
-	subject, claimed := Subject{said.Issuer, said.Subject}, ""
-	known := listed(subject)
-	if known {
-		claimed = subject.Issuer + " " + subject.Name
-	}
-	if err := v.verify(parsed, key, claimed, attempt); err != nil {
+	if err := v.verify(parsed, key); err != nil {
 		return Proof{}, err
 	}
+	subject := Subject{said.Issuer, said.Subject}
 	proof := Proof{subject, said.Expiry.Time().Add(leeway)}
-	v.remember(sum, verified{from, key, proof, known}, now)
+	v.remember(sum, verified{from, key, proof, listed(subject)}, now)
 	return proof, nil
 }
 
 // verify verifies the signature of a token.
-func (v *Verifier) verify(token *jwt.JSONWebToken, by *key, claimed string, attempt Attempt) error {
-	if err := attempt.Begin(claimed); err != nil {
-		return err
-	}
-	good := false
-	defer func() { attempt.End(good) }() // also where the library panics
+func (v *Verifier) verify(token *jwt.JSONWebToken, by *key) error {
 	v.turns <- struct{}{}
 	defer func() { <-v.turns }()
-	if good = token.Claims(by.Key) == nil; !good {
+	if token.Claims(by.Key) != nil {
 		return errWrongSigned
 	}
 	return nil

@@ -105,12 +105,6 @@ func keySet(t testing.TB, keys ...signing) []byte {
 // anybody lists every subject.
 func anybody(Subject) bool { return true }
 
-// unbounded is an attempt that nothing bounds.
-type unbounded struct{}
-
-func (unbounded) Begin(string) error { return nil }
-func (unbounded) End(bool)           {}
-
 // issuerWith writes keys into a file, for an issuer that has it.
 func issuerWith(t testing.TB, keys []byte) Issuer {
 	t.Helper()
@@ -164,7 +158,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 			said := claims(changes)
 			token := key.sign(t, said, nil)
 			for range 2 { // the second time it is known
-				got, err := v.Verify(token, anybody, unbounded{})
+				got, err := v.Verify(token, anybody)
 				until := time.Unix(said["exp"].(int64), 0).Add(leeway)
 				if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
 					t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
@@ -235,11 +229,11 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
 		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
-		if subject, err := v.Verify(row.token, anybody, unbounded{}); subject != (Proof{}) || !errors.Is(err, row.want) {
+		if subject, err := v.Verify(row.token, anybody); subject != (Proof{}) || !errors.Is(err, row.want) {
 			t.Errorf("%s names %v, with %v", what, subject, err)
 		}
 	}
-	if _, err := v.Verify(good, anybody, unbounded{}); err != nil {
+	if _, err := v.Verify(good, anybody); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -249,10 +243,10 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
 	v, _ := startVerifier(t, first, second)
-	if _, err := v.Verify(there.sign(t, claims(nil), nil), anybody, unbounded{}); !errors.Is(err, errWrongSigned) {
+	if _, err := v.Verify(there.sign(t, claims(nil), nil), anybody); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token by the keys of another issuer: %v", err)
 	}
-	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), anybody, unbounded{})
+	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), anybody)
 	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
 		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
 	}
@@ -266,7 +260,7 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 		token := old.sign(t, claims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
-			if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, want) {
+			if _, err := v.Verify(token, anybody); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", when, err, want)
 			}
 		}
@@ -344,7 +338,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
-		if _, err := v.Verify(token, anybody, unbounded{}); err != nil {
+		if _, err := v.Verify(token, anybody); err != nil {
 			t.Fatal(err)
 		}
 		signer := (*v.signers.Load())[issuer.Name]
@@ -355,11 +349,11 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		age(keysAge - 2*time.Minute)
-		if _, err := v.Verify(token, anybody, unbounded{}); err != nil || v.Problems()[issuer.Name] == nil {
+		if _, err := v.Verify(token, anybody); err != nil || v.Problems()[issuer.Name] == nil {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token, anybody, unbounded{}); !errors.Is(err, errOldKeys) {
+		if _, err := v.Verify(token, anybody); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("can't be read; the old ones stay"); n != 1 {
@@ -370,7 +364,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token, anybody, unbounded{}); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+		if _, err := v.Verify(token, anybody); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
 			t.Errorf("when they are back: %v, %v", err, v.Problems())
 		}
 	})

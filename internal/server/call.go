@@ -46,11 +46,10 @@ type call struct {
 	entered     bool // its handler has the request
 	quiet       bool // it ended before it began
 
-	attempt *seat    // while the signature of its token is verified
-	in      received // its request
-	out     answer   // its newest answer
-	names   names
-	cause   error // of its end, before it became a status
+	in    received // its request
+	out   answer   // its newest answer
+	names names
+	cause error // of its end, before it became a status
 
 	receiving atomic.Int64 // since when its request is awaited, in nanoseconds; 0: it is not
 	late      atomic.Bool  // its request has not come in time

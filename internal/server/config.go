@@ -23,8 +23,8 @@ type Service interface {
 	Register(grpc.ServiceRegistrar)
 	// Authenticate decides whether a call may be made. It reads the metadata
 	// "authorization"; certificate is the caller's verified one. The context it
-	// returns says who calls. attempt bounds what the signatures of tokens cost.
-	Authenticate(ctx context.Context, certificate *service.Certificate, attempt service.Attempt) (context.Context, error)
+	// returns has the caller.
+	Authenticate(ctx context.Context, certificate *service.Certificate) (context.Context, error)
 	// Proven reports whether a call needs no proof: its caller has proved who it is, or the catalog has accepted its API
 	// key lately. ctx is that of Authenticate.
 	Proven(ctx context.Context) bool

@@ -49,7 +49,6 @@ type door struct {
 	checks                          *places // of health
 	pages, refusals                 *places // over HTTP
 	unprovedKeys, unprovedAddresses *places
-	claims                          *places                    // of listed subjects at an address that has no more of its own
 	methods                         map[string]grpc.MethodInfo // that the server has
 
 	refused  chan ended   // whose lines are to be written: the goroutine of a connection writes none
@@ -75,11 +74,10 @@ func newDoor(config Config, rules rules, tracing *tracing) *door {
 		pages:             newPlaces("pages and files without a credential", "", addressCalls, publicCalls),
 		refusals:          newPlaces("refusals", "", addressRefusals, allRefusals),
 		unprovedKeys:      newPlaces("calls under API keys that the catalog has not accepted lately", "", unprovedKeyCalls, 2*unprovedCalls),
-		unprovedAddresses: newPlaces("calls whose API keys or tokens are new here, or whose tokens were forged", "", unprovedAddressCalls, unprovedCalls),
+		unprovedAddresses: newPlaces("calls whose API keys are new here", "", unprovedAddressCalls, unprovedCalls),
 		methods:           map[string]grpc.MethodInfo{}, open: map[*conn]map[*call]bool{}, requests: map[string]*call{},
 		refused: make(chan ended, refusedLines),
 	}
-	d.claims = newPlaces("tokens that are new here", "", fewCalls, claimsOfAll)
 	for class, turns := range turnsOf(limits.calls()) {
 		d.calls[class] = newPlaces("calls", "", waitingShare*min(turns, callerTurns(limits.calls())), waitingShare*turns)
 		d.calls[class].spare = max(1, waitingShare*turns/spareShare)
@@ -121,7 +119,7 @@ func (d *door) tapLocal(ctx context.Context, info *tap.Info) (context.Context, e
 	if c == nil || c.method != info.FullMethodName {
 		return nil, errPanicked
 	}
-	known, err := d.service.Authenticate(ctx, c.certificate, c) // which finds the same caller
+	known, err := d.service.Authenticate(ctx, c.certificate) // which finds the same caller
 	if err != nil {
 		return nil, d.refuse(ctx, c, err)
 	}
@@ -153,7 +151,7 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 	case public(c.method):
 		return ctx, c.sit(d.public.take(host(c.peer), 1))
 	}
-	known, err := d.service.Authenticate(ctx, c.certificate, c)
+	known, err := d.service.Authenticate(ctx, c.certificate)
 	if err != nil {
 		return ctx, err
 	}
@@ -172,28 +170,6 @@ func (d *door) enter(ctx context.Context, c *call) (context.Context, error) {
 }
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
-
-// Begin implements [service.Attempt]: the verification of a signature takes a place among those of its address. Where those
-// are taken it takes one of the few of the listed subject that the token names: behind a proxy all have one address.
-func (c *call) Begin(claimed string) error {
-	place, err := c.unprovedAddresses.take(host(c.peer), 1)
-	if err != nil && claimed != "" {
-		place, err = c.claims.take(host(c.peer)+" "+claimed, 1)
-	}
-	c.attempt = &place
-	return err
-}
-
-// End implements [service.Attempt]. The place of a forged token is given back late, and so an address has so many of them in
-// a time.
-func (c *call) End(good bool) {
-	if good {
-		c.attempt.leave()
-	} else {
-		time.AfterFunc(forgedFor, c.attempt.leave)
-	}
-	c.attempt = nil
-}
 
 // takePlace takes a place among those of known callers. The connection has proved itself, whether there is one or not.
 func (c *call) takePlace(ctx context.Context) error {

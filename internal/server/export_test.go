@@ -25,7 +25,6 @@ var (
 	OperatorConnsOfAddress, OperatorConns     = operatorConnsOfAddress, operatorConns
 	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
 	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
-	ForgedFor, FewCalls, Claims               = forgedFor, fewCalls, claimsOfAll
 	UnprovedAll, StreamWindow                 = withSpare(unprovedCalls), streamWindow
 	PublicPlaces, PublicBytes                 = publicPlaces, publicBytes
 	PagePlaces, PageBytes                     = pagePlaces, pageBytes

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -107,56 +106,24 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 	}
 }
 
-func TestAttackOfForgedTokensFromOneAddress(t *testing.T) { // A11
+func TestForgedTokensKeepNoCallerOut(t *testing.T) {
 	issuer := startIssuing(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := heldStackFrom(t, issuer.file, func(o *options) { o.memory = true })
-		answer := func(token string) easelv1.ErrorReason {
+		reasonFor := func(token string) easelv1.ErrorReason {
 			err := grpcCaller{s, token}.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{})
 			if err == nil {
 				return 0
 			}
 			return service.Reason(statusOf(t, err))
 		}
-		fresh := func() string { return issuer.token(issuer.keys, time.Now().Add(time.Hour)) }
-		known := fresh()
-		want := func(what, token string, want easelv1.ErrorReason) {
-			t.Helper()
-			if got := answer(token); got != want {
-				t.Errorf("%s is answered %v, not %v", what, got, want)
+		for range 300 {
+			if got := reasonFor(issuer.token(issuer.forged, time.Now().Add(time.Hour))); got != easelv1.ErrorReason_CALLER_UNKNOWN {
+				t.Fatalf("a forged token is answered %v", got)
 			}
 		}
-		want("a good token", known, 0)
-		const seconds = 10 // of an attack
-		verified, refused := 0, 0
-		for range seconds {
-			for range 300 {
-				switch got := answer(issuer.token(issuer.forged, time.Now().Add(time.Hour))); got {
-				case easelv1.ErrorReason_CALLER_UNKNOWN:
-					verified++
-				case easelv1.ErrorReason_OVERLOADED:
-					refused++
-				default:
-					t.Fatalf("a forged token is answered %v", got)
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		if verified != server.UnprovedAddress+server.FewCalls || refused != 300*seconds-verified {
-			t.Errorf("%d signatures were verified for one address, and %d not", verified, refused)
-		}
-		want("a known token", known, 0)
-		want("a new token from there", fresh(), easelv1.ErrorReason_OVERLOADED)
-		for range server.UnprovedAddress {
-			answer(issuer.tokenOf("nobody", issuer.forged, time.Now().Add(time.Hour)))
-		}
-		want("a token of nobody", issuer.tokenOf("nobody", issuer.keys, time.Now().Add(time.Hour)), easelv1.ErrorReason_OVERLOADED)
-		for range 100 { // good ones take nothing
-			want("another caller's new token from there", issuer.tokenOf("banner", issuer.keys, time.Now().Add(time.Hour)), 0)
-		}
-		time.Sleep(server.ForgedFor)
-		for range 2 * server.UnprovedAddress / 100 { // good ones take nothing
-			want("a new token later", fresh(), 0)
+		if got := reasonFor(issuer.token(issuer.keys, time.Now().Add(time.Hour))); got != 0 {
+			t.Errorf("a new token from the same address is answered %v", got)
 		}
 	})
 }

@@ -35,10 +35,6 @@ const (
 	// Calls that wait for the proof of their API key: by API key all that a caller may have, so that it can come back with
 	// all its watches; by address and all. Beyond all one in spareShare is for addresses with fewer than fewCalls.
 	unprovedKeyCalls, unprovedAddressCalls, unprovedCalls = 1250, 2000, 2500
-	// claimsOfAll are the places of listed subjects whose address has no more; each has fewCalls.
-	claimsOfAll = unprovedCalls / spareShare
-	// forgedFor is how long a call keeps such a place whose token has a wrong signature.
-	forgedFor = 20 * time.Second
 )
 
 // placeBytes is the highest price of the place of a call in memory: a request of the largest size as it has come, in one

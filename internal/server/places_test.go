@@ -47,56 +47,6 @@ func TestTheLastTurnsAreKeptForWhatIsMissedMost(t *testing.T) {
 	take(1, order)
 }
 
-func TestForgedTokensOfManySubjectsKeepNoOtherAddressOut(t *testing.T) { // A11
-	synctest.Test(t, func(t *testing.T) {
-		d := newTestDoor(48)
-		begin := func(address, claimed string) (*call, error) {
-			c := &call{door: d, peer: address + ":1"}
-			return c, c.Begin(claimed)
-		}
-		forged := 0
-		for n := range unprovedCalls {
-			if c, err := begin("192.0.2.1", fmt.Sprint("one of many ", n%100)); err == nil {
-				forged++
-				c.End(false)
-			}
-		}
-		if forged != unprovedAddressCalls+claimsOfAll {
-			t.Errorf("%d signatures were verified for one address", forged)
-		}
-		good := func(address string) {
-			t.Helper()
-			c, err := begin(address, "good")
-			if err != nil {
-				t.Errorf("a new token of another from %s is refused: %v", address, err)
-			}
-			c.End(true)
-		}
-		good("192.0.2.2")
-		if _, err := begin("192.0.2.1", ""); reasonOf(err) != easelv1.ErrorReason_OVERLOADED {
-			t.Errorf("a token of nobody has a place of a subject: %v", err)
-		}
-		time.Sleep(forgedFor)
-		synctest.Wait()
-		for n := range unprovedCalls {
-			if c, err := begin("192.0.2.1", "one"); err == nil {
-				c.End(false)
-			} else if n < unprovedAddressCalls {
-				t.Fatalf("forged token %d is refused: %v", n, err)
-			}
-		}
-		for range 100 { // good ones take nothing
-			good("192.0.2.1")
-			good("192.0.2.2")
-		}
-		time.Sleep(forgedFor)
-		synctest.Wait()
-		if n := d.unprovedAddresses.inUse() + d.claims.inUse(); n != 0 {
-			t.Errorf("%d places are not given back", n)
-		}
-	})
-}
-
 func TestOneCallersCallsKeepNoOtherOut(t *testing.T) { // A8
 	d := newTestDoor(48)
 	calls := d.calls[order]

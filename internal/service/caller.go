@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -198,8 +197,8 @@ func unanswered(err error) bool {
 // Authenticate finds out under which credential a call runs, and denies by default.
 //
 // Without a held API key the caller's own API key is forwarded. With one, the caller proves who
-// it is by its certificate or by a token; its token never goes upstream. attempt bounds what signatures cost.
-func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, attempt callers.Attempt) (context.Context, error) {
+// it is by its certificate or by a token; its token never goes upstream.
+func (s *Service) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
 	token, err := s.bearer(ctx)
 	if err != nil {
 		return nil, err
@@ -211,7 +210,7 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, at
 		}
 		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token)), certificate: certificate}), nil
 	}
-	caller, err := s.identify(token, certificate, attempt)
+	caller, err := s.identify(token, certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -219,23 +218,14 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate, at
 	return with(ctx, caller), nil
 }
 
-// unbounded is an attempt of whom nothing else bounds.
-type unbounded struct{}
-
-// Begin implements [callers.Attempt].
-func (unbounded) Begin(string) error { return nil }
-
-// End implements [callers.Attempt].
-func (unbounded) End(bool) {}
-
 func with(ctx context.Context, c call) context.Context {
 	return context.WithValue(ctx, callKey{}, &c)
 }
 
 // identify names the caller behind a held API key, and the owner of its orders.
-func (s *Service) identify(token string, certificate *Certificate, attempt callers.Attempt) (call, error) {
+func (s *Service) identify(token string, certificate *Certificate) (call, error) {
 	if s.cfg.Callers != nil {
-		return s.find(s.cfg.Callers.List(), token, certificate, attempt)
+		return s.find(s.cfg.Callers.List(), token, certificate)
 	}
 	if name := certificate.Name(); name != "" {
 		return call{credential: s.held(name, 0), caller: name}, nil
@@ -245,10 +235,10 @@ func (s *Service) identify(token string, certificate *Certificate, attempt calle
 
 // find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
 // never overlooked.
-func (s *Service) find(list *callers.List, token string, certificate *Certificate, attempt callers.Attempt) (call, error) {
+func (s *Service) find(list *callers.List, token string, certificate *Certificate) (call, error) {
 	switch {
 	case token != "":
-		return s.byToken(list, token, attempt)
+		return s.byToken(list, token)
 	case certificate.Name() != "":
 		caller, known := list.ByCertificate(certificate.Names)
 		if !known {
@@ -260,19 +250,17 @@ func (s *Service) find(list *callers.List, token string, certificate *Certificat
 }
 
 // byToken finds the caller of a service token, or of a token of an issuer.
-func (s *Service) byToken(list *callers.List, token string, attempt callers.Attempt) (call, error) {
+func (s *Service) byToken(list *callers.List, token string) (call, error) {
 	if caller, known := list.ByToken(token); known {
 		return s.listed(list, caller, call{}), nil
 	}
 	if !list.HasIssuers() {
 		return call{}, errTokenUnknown
 	}
-	proof, err := s.cfg.Callers.Issuers.Verify(token, list.HasSubject, attempt)
-	switch _, refused := status.FromError(err); {
+	proof, err := s.cfg.Callers.Issuers.Verify(token, list.HasSubject)
+	switch {
 	case errors.Is(err, callers.ErrNoKeys):
 		return call{}, errKeysUnknown
-	case err != nil && refused: // by the attempt
-		return call{}, err
 	case err != nil:
 		return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN, err.Error())
 	}
@@ -377,7 +365,7 @@ func (s *Service) again(newest *callers.List, c call, token string) (call, error
 	if c.proof != nil {
 		return s.byProof(newest, *c.proof)
 	}
-	return s.find(newest, token, c.certificate, unbounded{})
+	return s.find(newest, token, c.certificate)
 }
 
 // bearer gives the token of the call's authorization metadata, or "" where there is none.

@@ -9,9 +9,6 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Attempt is one to prove a name by a token.
-type Attempt = callers.Attempt
-
 // Callers knows the services that may use a held API key. The callers file is read again by Reload, and never for a call. A
 // file that names nobody any more lets nobody in.
 type Callers struct {

@@ -17,7 +17,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -68,8 +67,6 @@ type Service struct {
 	copies *modelCache
 	own    *sharing[orders.Viewer, *orders.OwnOrders]
 
-	operators *gate.Gate // of attempts
-
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
 }
@@ -111,7 +108,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	s := &Service{cfg: cfg, operators: newOperators(), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	s.own = newSharing(func(_, _ *orders.OwnOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil

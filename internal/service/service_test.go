@@ -133,7 +133,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
 		s := &Service{cfg: Config{Held: &held, Callers: callers}}
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
-		if _, err := s.Authenticate(ctx, nil, unbounded{}); err != nil || callers.Problem() != nil || logs.Len() > 0 {
+		if _, err := s.Authenticate(ctx, nil); err != nil || callers.Problem() != nil || logs.Len() > 0 {
 			t.Errorf("a call is answered %v; the file is told as %v; logged %q", err, callers.Problem(), logs.String())
 		}
 	})
@@ -219,7 +219,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"authorization": row.auth})
-			ctx, err := (&Service{cfg: row.cfg}).Authenticate(ctx, certificateOf(row.cert), unbounded{})
+			ctx, err := (&Service{cfg: row.cfg}).Authenticate(ctx, certificateOf(row.cert))
 			if row.reason != "" {
 				if got := reason(err); got != row.reason || status.Code(err) != codes.Unauthenticated {
 					t.Errorf("got %v with reason %q, want %q", err, got, row.reason)
@@ -280,34 +280,19 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 		unknownKey: "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
 	} {
-		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil, unbounded{})
+		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)
 		if err == nil && Caller(ctx) != want || err != nil && reason(err) != want {
 			t.Errorf("%.40q is let in as %v, %v; want %s", bearer, ctx, err, want)
 		}
 	}
 
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil, unbounded{})
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.operators = newOperators()
-	var others [operatorsAtOnce]operatorAttempt // are being verified
-	for n := range others {
-		others[n].turns = s.operators
-		if err := others[n].Begin(""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fresh := "Bearer " + token("i", "new")
-	for authorization, want := range map[string]string{"Bearer of-ops": "", fresh: "OVERLOADED"} {
+	for authorization, want := range map[string]string{"Bearer of-ops": "", "Bearer " + token("i", "new"): "CALLER_UNKNOWN"} {
 		if _, err := s.Operator(t.Context(), []string{authorization}); err != nil && reason(err) != want || err == nil && want != "" {
-			t.Errorf("beside others an operator's token is %v, want %q", err, want)
-		}
-	}
-	others[0].End(true)
-	for range operatorsAtOnce { // each gives its turn back
-		if _, err := s.Operator(t.Context(), []string{fresh}); reason(err) != "CALLER_UNKNOWN" {
-			t.Errorf("after one of them it is %v", err)
+			t.Errorf("%.40q as an operator's token is %v, want %q", authorization, err, want)
 		}
 	}
 
@@ -324,32 +309,6 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 			t.Errorf("with %s an open stream has %v; the file has %v", text, err, known.Problem())
 		}
 	}
-}
-
-func TestATokenOfAListedSubjectWaitsBehindForgedOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turns := newOperators()
-		attempt := func() *operatorAttempt { return &operatorAttempt{ctx: t.Context(), turns: turns} }
-		began := time.Now()
-		for range operatorsAtOnce {
-			forged := attempt()
-			if err := forged.Begin(""); err != nil {
-				t.Fatal(err)
-			}
-			time.AfterFunc(operatorWait/2, func() { forged.End(false) })
-		}
-		if err := attempt().Begin(""); reason(err) != "OVERLOADED" || time.Since(began) > 0 {
-			t.Errorf("one more ends with %v after %v", err, time.Since(began))
-		}
-		for range operatorsAtOnce {
-			if err := attempt().Begin("ops"); err != nil || time.Since(began) != operatorWait/2 {
-				t.Errorf("one that names a listed subject has %v after %v", err, time.Since(began))
-			}
-		}
-		if err := attempt().Begin("ops"); reason(err) != "OVERLOADED" || time.Since(began) != operatorWait*3/2 {
-			t.Errorf("one behind them has %v after %v", err, time.Since(began))
-		}
-	})
 }
 
 // certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.

@@ -17,7 +17,7 @@ func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for token, want := range map[string]float64{"a": 2.5, "b": 1, "c": 1, "": 1} {
-		if c, err := s.find(list, token, nil, unbounded{}); err != nil || c.credential.Weight != want {
+		if c, err := s.find(list, token, nil); err != nil || c.credential.Weight != want {
 			t.Errorf("%q has the weight %v, %v", token, c.credential.Weight, err)
 		}
 	}

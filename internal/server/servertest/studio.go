@@ -61,7 +61,7 @@ func (s *Studio) Register(r grpc.ServiceRegistrar) {
 }
 
 // Authenticate implements the server's Service.
-func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certificate, _ service.Attempt) (context.Context, error) {
+func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certificate) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
