@@ -124,7 +124,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		operators.Orders.APIKey, operators.Orders.Delete = held.APIKeySum(), asked.delete
 	}
 	if known != nil {
-		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, server.ProveOperators(services.Operator)
+		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, services.Operator
 		operators.Orders.Owners = func() []string { return known.List().Owners() }
 	}
 	front, err := c.frontend(services, operators, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting
@@ -254,7 +254,7 @@ func (c *serveCmd) frontend(services *service.Service, operators admin.Config, l
 		},
 		Service: timedService{services, clock}, Logger: logger,
 		REST: c.rest(services), Admin: c.operators(operators), Metrics: c.scraped(operators), DrainTimeout: clock.calls(),
-		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, Calls: c.MaxCalls, Conns: c.MaxConns},
+		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, CallerCalls: c.CallerCalls, Calls: c.MaxCalls, Conns: c.MaxConns},
 	})
 	if err != nil {
 		return nil, wrongSetting("EASEL_TLS_*", err)

@@ -59,7 +59,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := start(t, map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_RESEND_WINDOW": "6h",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
 	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
 	run := func(exit int, want string, args ...string) {
@@ -72,7 +72,10 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitOK, rotated, "list", "--unknown")
 	run(exitOK, "HTTP 402, insufficient balance: no money", "list", "--unknown")
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
-	run(exitOK, `"sent_again_until":"`, "list", "--unknown", "-o", "json")
+	until, err := time.Parse(time.RFC3339, proctest.Find(t, `"sent_again_until":"([^"]+)"`, easelEnv(t.Context(), nil, env, "orders", "list", "--unknown", "-o", "json").stdout))
+	if left := time.Until(until); err != nil || left < 5*time.Hour || left > 6*time.Hour {
+		t.Errorf("the order is sent again for %v: %v", left, err)
+	}
 	run(exitOK, rotated, "list")
 	run(exitOK, "There are none", "list", "--state", "succeeded")
 	run(exitOK, rotated, "list", "--state", "unknown", "--since", "1h", "--label", "campaign=an older API key")

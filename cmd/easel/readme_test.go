@@ -214,7 +214,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
 	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "operating.md"), -1)
-	if len(rows) < 6 {
+	if len(rows) < 5 {
 		t.Fatalf("found only %q", rows)
 	}
 	for _, row := range rows {

@@ -68,7 +68,8 @@ type tuningFlags struct {
 
 	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Watches, waits and downloads that one caller may have open at once; one more is refused."`
 	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
-	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"240" placeholder:"N" help:"Other calls that may be under way at once; orders come first. The catalog is reached over 256 connections."`
+	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of other calls of one caller under way; one more is rejected."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of other calls of all callers under way."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
@@ -214,6 +215,7 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	}{
 		{"EASEL_CALLER_STREAMS", f.CallerStreams},
 		{"EASEL_MAX_STREAMS", f.MaxStreams},
+		{"EASEL_CALLER_CALLS", f.CallerCalls},
 		{"EASEL_MAX_CALLS", f.MaxCalls},
 		{"EASEL_MAX_CONNS", f.MaxConns},
 	} {

@@ -88,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 	upstream := retrier{
 		requester: requester{
 			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			accepted: newAccepted(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
+			rejections: newRejections(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

@@ -74,13 +74,13 @@ type requester struct {
 	base *url.URL
 	// A bare transport follows no redirects. Go's client would carry the API key to another
 	// port of the same host, or from https to http.
-	transport http.RoundTripper
-	timeout   time.Duration // of a request including its JSON body
-	called    func(context.Context, Credential, error)
-	accepted  *accepted
-	elsewhere *elsewhere
-	gates     *gate.Set
-	class     gate.Class // of the requests; orders have their own
+	transport  http.RoundTripper
+	timeout    time.Duration // timeout of a request including its JSON body
+	called     func(context.Context, Credential, error)
+	rejections *rejections
+	elsewhere  *elsewhere
+	gates      *gate.Set
+	class      gate.Class // class of all requests but orders
 }
 
 // attempt waits for a turn, sends a request once and reads the whole answer.
@@ -150,7 +150,7 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 	}
 	q.leave(turn, cred, err)
 	if KindOf(err) != KindBusy {
-		q.accepted.record(cred, err)
+		q.rejections.record(cred, err)
 		q.called(ctx, cred, err)
 	}
 	return resp, redact, err
@@ -159,7 +159,7 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 // follow goes where the catalog has sent a reader, once its own answer is noted.
 func (q *requester) follow(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
 	q.leave(turn, cred, nil)
-	q.accepted.record(cred, nil)
+	q.rejections.record(cred, nil)
 	q.called(ctx, cred, nil)
 	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), authorization, r, to)
 	if ended := contextError(ctx); err != nil && ended != nil {

@@ -26,9 +26,6 @@ type Request struct {
 	// Terms says under which terms the caller may order now, or that it may not any more. It is asked before the order is
 	// quoted, and again in the transaction that writes it. It must not wait. Nil allows everything.
 	Terms func() (Terms, error)
-	// Hold is called when this call begins to send the order, and what it returns when that ends, which may be after the
-	// call. Nil holds nothing.
-	Hold func() (release func())
 	// OrderID takes what the ledger calls the order, where the call meets one. Nil takes nothing.
 	OrderID *string
 }
@@ -298,11 +295,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	}
 	s := p.orders.submission(ctx, p.cred, order, asked)
 	s.mayExist = s.mayExist || p.uncertain
-	release := func() {}
-	if p.asked.Hold != nil {
-		release = p.asked.Hold()
-	}
-	p.orders.start(context.WithoutCancel(ctx), s, release)
+	p.orders.start(context.WithoutCancel(ctx), s)
 	return s
 }
 

@@ -123,7 +123,7 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
 	s := o.submission(ctx, held, order, asked)
-	o.start(context.WithoutCancel(ctx), s, func() {})
+	o.start(context.WithoutCancel(ctx), s)
 	if ended, err := s.wait(ctx); !ended {
 		return err
 	}

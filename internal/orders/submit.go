@@ -65,12 +65,11 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 }
 
 // start sends an order beside its callers.
-func (o *Orders) start(ctx context.Context, s *submission, release func()) {
+func (o *Orders) start(ctx context.Context, s *submission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.submissions[s.order.ID] = s
 	o.work.Go(func() {
-		defer release()
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -120,15 +120,20 @@ func withdraw(t *testing.T, url string, away bool) {
 	unlock := func() {}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := c.Place(ctx, testCredential, orders.Request{
-		ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "waits", UpstreamKey: "waits",
-		Hold: func() func() { // once it is written
-			if away {
-				unlock = lockOrders(t, url)
+	placed := make(chan error, 1)
+	go func() {
+		_, err := c.Place(ctx, testCredential, orders.Request{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "waits", UpstreamKey: "waits"})
+		placed <- err
+	}()
+	if away {
+		for ctx.Err() == nil { // until the order is written
+			if written, err := c.book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
+				break
 			}
-			return func() {}
-		},
-	})
+		}
+		unlock = lockOrders(t, url)
+	}
+	err := <-placed
 	want := orders.NotPlaced
 	if away {
 		want = orders.Unknown

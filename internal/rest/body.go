@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"mime"
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -57,29 +55,16 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// enter passes a request on that may be made. It holds its place until it is answered. The routes of pages are open.
-func (e entrance) enter(next runtime.HandlerFunc) runtime.HandlerFunc {
+// admit passes a request on that may have a credential. The routes of pages need none.
+func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]
-		if !ours {
-			next(w, r, params)
-			return
+		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
+			if err := e.calls.Admit(r, method); err != nil {
+				writeError(w, r, err)
+				return
+			}
 		}
-		in, leave, err := e.calls.Enter(r, method)
-		if err != nil {
-			writeError(w, r, err)
-			return
-		}
-		defer func() { leave(matchedOf(r.Context()).refused) }()
-		next(w, in, params)
-		await(w, r)
-	}
-}
-
-// await waits until an answer has left that holds a place. Over HTTP/1.1 the connection's own goroutine does so.
-func await(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor > 1 {
-		_ = http.NewResponseController(w).Flush() // a reader that has gone needs nothing
+		next(w, r, params)
 	}
 }
 
@@ -116,37 +101,8 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON, gives what was written, and takes no body in which something follows the request.
+// wholeJSON is the gateway's JSON, and takes no body in which something follows the request.
 type wholeJSON struct{ *runtime.JSONPb }
-
-// written is an answer as JSON.
-type written []byte
-
-// write writes an answer while it is known whose it is.
-func write(ctx context.Context, m proto.Message) (any, error) {
-	_, body, err := toJSON(ctx, m)
-	return written(body), err
-}
-
-// Marshal gives an answer.
-func (wholeJSON) Marshal(v any) ([]byte, error) { return v.(written), nil }
-
-// toJSON writes a message as JSON, and gives it decoded. A large one comes as the bytes that it was, and is decoded for as
-// long as it is written, when the caller has its turn.
-func toJSON(ctx context.Context, m proto.Message) (whole proto.Message, body []byte, err error) {
-	wire := m.ProtoReflect().GetUnknown()
-	err = gate.Work(ctx, service.Sharer(ctx), len(wire), func() (err error) {
-		if whole = m; len(wire) > 0 {
-			whole = m.ProtoReflect().New().Interface()
-			err = proto.Unmarshal(wire, whole)
-		}
-		if err == nil {
-			body, err = jsonOut.Marshal(whole)
-		}
-		return err
-	})
-	return whole, body, err
-}
 
 // NewDecoder reads a request from a body. A body of spaces alone is none, for which the gateway knows io.EOF.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {

@@ -79,7 +79,6 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 		err = service.OrderFailure(err, false)
 	}
 	err = service.WithRequestID(r.Context(), err)
-	matchedOf(r.Context()).refused = err
 	st := service.Status(err)
 	code := httpCode(st)
 	header := w.Header()

@@ -97,7 +97,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 		return
 	}
 	for ; err == nil; message, err = stream.Recv() {
-		if err = events.message(ctx, any(message).(proto.Message)); err != nil {
+		if err = events.message(any(message).(proto.Message)); err != nil {
 			break // nobody reads any more, or it has not come in time: that must not look like the end
 		}
 	}
@@ -172,13 +172,13 @@ func (e *eventWriter) start() error {
 }
 
 // message writes one message of the stream.
-func (e *eventWriter) message(ctx context.Context, m proto.Message) error {
+func (e *eventWriter) message(m proto.Message) error {
 	if !e.opened {
 		if err := e.start(); err != nil {
 			return err
 		}
 	}
-	m, body, err := toJSON(ctx, m)
+	body, err := jsonOut.Marshal(m)
 	if err != nil {
 		return err
 	}

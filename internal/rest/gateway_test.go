@@ -24,8 +24,8 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
 	answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "",
-		"Grpc-Metadata-Authorization: Bearer other", "Grpc-Metadata-Easel-Rest-Certificate-Bin: YWRtaW4=",
-		"Easel-Rest-Certificate-Bin: YWRtaW4=", "Cookie: a=b", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.test",
+		"Grpc-Metadata-Authorization: Bearer other", "Grpc-Metadata-Easel-Rest-Certificates-Bin: YWRtaW4=", "Grpc-Metadata-Easel-Rest-Peer: 1.2.3.4",
+		"Easel-Rest-Certificates-Bin: YWRtaW4=", "Cookie: a=b", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.test",
 		"X-Custom: 1", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Grpc-Timeout: 5S"))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(answer.Status)
@@ -35,8 +35,8 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// What the libraries themselves add to every call, the credential, which request it is and the trace.
-	if want := []string{":authority", "authorization", "content-type", "easel-rest-request", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
+	// The metadata that the libraries add to every call, the credential, the address of the client and the trace.
+	if want := []string{":authority", "authorization", "content-type", "easel-rest-peer", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}
 	if got := s.LastMetadata().Get("traceparent"); len(got) != 1 || strings.Contains(got[0], "b7ad6b7169203331") {

@@ -29,14 +29,11 @@ import (
 // Calls is the gRPC server that requests become calls of. Package server has it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Enter lets a request in that is to become a call of a method, or says why not. The request that it gives holds its
-	// place until leave, which is told why no call was made of it, where none was.
-	Enter(r *http.Request, method string) (in *http.Request, leave func(refused error), err error)
-	// EnterPage lets a request for a page in, which needs no credential, or says why not. It holds its place until leave.
-	EnterPage(r *http.Request) (leave func(), err error)
-	// ReadBody reads the body of a request that was let in, within its time.
+	// Admit refuses a request for a call of a method if it has no credential that may be one.
+	Admit(r *http.Request, method string) error
+	// ReadBody reads the body of a request, within its time.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
-	// Metadata says which request a call is made for, to the gRPC server.
+	// Metadata returns the metadata of the call that a request becomes.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
 	// Call makes a call whose answer does not go through the connection: handle takes the place of the
 	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.
@@ -97,17 +94,10 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				leave, err := config.Calls.EnterPage(r)
-				if err != nil {
-					writeError(w, r, err)
-					return
-				}
-				defer leave()
 				if strings.Contains(r.Header.Get("Range"), ",") { // several ranges get the whole, as a download does
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)
-				await(w, r)
 			}
 			if err := gateway.HandlePath(method, path, handler); err != nil {
 				return fmt.Errorf("route %s: %w", path, err)

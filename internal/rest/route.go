@@ -107,7 +107,6 @@ type matched struct {
 	request *http.Request // as OpenTelemetry's handler has it
 	probe   bool          // only asks whether there is a route, and has no request
 	found   bool          // the answer
-	refused error         // it is answered with this error
 }
 
 type matchedKey struct{}

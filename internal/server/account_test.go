@@ -39,11 +39,3 @@ func TestTheAccountIsForOperatorsBehindACallersFile(t *testing.T) {
 		}
 	}
 }
-
-// prove has the catalog accept the API key of a caller.
-func (c grpcCaller) prove(t *testing.T) {
-	t.Helper()
-	if err := account(c)(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -2,112 +2,187 @@ package server
 
 import (
 	"context"
-	"slices"
+	"crypto/tls"
+	"log/slog"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// What a call passes behind the door, the outermost first:
+// chain is the way of a call to its handler, the outermost part first. Both gRPC servers have it.
 //
-//	stats handler   its span, its measurements, the end of its place, its line in the log
-//	registrar       the proof of its API key and its turn, before its request is received (unary)
-//	stream          the same (streams); what fails becomes a status, a panic too
-//	receive         its request, the rules of the contract, and what its caller may ask for
+//	stats handler   span, measurements, line in the log
+//	recover         a panic becomes an error
+//	status          an error becomes a status
+//	authenticate    the context has the caller
+//	count           a caller and a server have a maximum of calls under way
+//	check           the request keeps the rules of the contract
+type chain struct {
+	service        Service
+	logger         *slog.Logger
+	rules          rules
+	tracing        *tracing
+	certificates   *reload.Value[*tls.Config] // the current ones; nil without TLS
+	calls, streams *counts
+	watched        *counts                    // renders that open watches name
+	methods        map[string]grpc.MethodInfo // methods of the public server by full name
+	refusals       *rate.Limiter              // limits log lines about strangers
+}
 
-// options are those of both gRPC servers.
-func (d *door) options(tap grpc.ServerOption) []grpc.ServerOption {
+func newChain(config Config, rules rules, tracing *tracing) *chain {
+	limits := config.Limits
+	return &chain{
+		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing,
+		calls: newCounts("calls", limits.callerCalls(), limits.calls(), easelv1.ErrorReason_OVERLOADED, "send fewer at once"),
+		streams: newCounts("watches, waits and downloads", limits.callerStreams(), limits.streams(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
+			"end one first, or watch many renders on one stream"),
+		watched: newCounts("renders of watches", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
+			"end a watch first, or watch everything"),
+		methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
+	}
+}
+
+// options returns the chain as options of a gRPC server. origin returns the origin of its calls.
+func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		tap,
-		grpc.StatsHandler(d),
-		grpc.StreamInterceptor(d.stream),
+		grpc.StatsHandler(statsHandler{c, origin}),
+		grpc.UnaryInterceptor(c.unary),
+		grpc.StreamInterceptor(c.stream),
 		grpc.MaxRecvMsgSize(messageBytes),
-		grpc.ForceServerCodecV2(newCodec()),
 	}
 }
 
-// registrar registers services so that a unary call passes the door before its request is received: the library calls the
-// interceptors of unary calls later.
-type registrar struct {
-	*grpc.Server
-	door *door
-}
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (r registrar) RegisterService(service *grpc.ServiceDesc, handlers any) {
-	described := *service
-	described.Methods = slices.Clone(service.Methods)
-	for i, m := range described.Methods {
-		described.Methods[i].Handler = unary(m.Handler)
-	}
-	r.Server.RegisterService(&described, handlers)
-	for _, m := range r.GetServiceInfo()[service.ServiceName].Methods {
-		r.door.methods["/"+service.ServiceName+"/"+m.Name] = m
-	}
-}
-
-// unary is the handler of a unary call behind the door.
-func unary(handler grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		c := callOf(ctx)
-		err := c.run(ctx, func() (err error) {
-			if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-				ctx = service.WithAdmission(ctx, service.Admission{Hold: c.hold, Order: &c.span.order})
-			}
-			c.out.message, err = handler(srv, ctx, func(req any) error { return c.receive(ctx, req, receive) }, nil)
-			return err
-		})
-		if err != nil {
-			return nil, err
+// register adds the methods of a server to those that callers may call.
+func (c *chain) register(server *grpc.Server) {
+	for name, info := range server.GetServiceInfo() {
+		for _, m := range info.Methods {
+			c.methods["/"+name+"/"+m.Name] = m
 		}
-		c.span.answer = c.out.message
-		return &c.out, nil
 	}
 }
 
-// run runs the handler of a call whose API key is proved. What fails becomes a status, a panic too.
-func (c *call) run(ctx context.Context, handle func() error) error {
-	c.out.call = c
+func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	call := callOf(ctx)
+	err = call.run(ctx, func(ctx context.Context) error {
+		if err := call.check(req); err != nil {
+			return err
+		}
+		answer, err = handle(ctx, req)
+		call.span.answer = answer
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	call := callOf(stream.Context())
+	return call.run(stream.Context(), func(ctx context.Context) error { return handle(srv, &checkedStream{stream, ctx, call}) })
+}
+
+// run calls the handler of a call that may be made.
+func (c *call) run(ctx context.Context, handle func(context.Context) error) error {
 	return c.fail(func() (err error) {
 		defer c.recovered(&err)
-		if ctx.Err() != nil {
-			c.quiet = true // cancelled before it began: no work, and no line, for a flood of such
-			return ctx.Err()
-		}
-		if err := c.admit(ctx); err != nil {
+		ctx, err := c.authenticate(ctx)
+		if err != nil {
 			return err
 		}
-		_ = grpc.SetSendCompressor(ctx, encoding.Identity) // what is compressed can't be counted until it has left
-		return handle()
+		if c.release, err = c.count(); err != nil {
+			return err
+		}
+		defer func() { c.release() }()
+		return handle(ctx)
 	}())
 }
 
-func (d *door) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	c := callOf(stream.Context())
-	return c.run(stream.Context(), func() error { return handler(srv, &checkedStream{stream, c}) })
+// authenticate returns the context of a call with its caller. Health and reflection need no credential.
+func (c *call) authenticate(ctx context.Context) (context.Context, error) {
+	switch {
+	case ctx.Err() != nil:
+		c.quiet = true // a flood of cancelled calls does no work and writes no lines
+		return nil, ctx.Err()
+	case public(c.method):
+		return ctx, nil
+	case !c.stillVerified(c.origin.tls):
+		return nil, service.ErrUncertified
+	}
+	ctx, err := c.service.Authenticate(context.WithValue(ctx, service.AddressKey{}, c.origin.peer), c.certificate(c.origin.tls))
+	if err != nil {
+		return nil, err
+	}
+	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
+		ctx = service.WithOrderID(ctx, &c.span.order)
+	}
+	c.ctx = ctx
+	return ctx, nil
 }
 
-// checkedStream checks the requests of a stream, and counts its answers.
+// count counts a call until release. All calls without a credential count as those of one caller.
+func (c *call) count() (release func(), err error) {
+	if c.methods[c.method].IsServerStream || longLived[c.method] {
+		return c.streams.acquire(service.Subject(c.ctx), 1)
+	}
+	return c.calls.acquire(service.Subject(c.ctx), 1)
+}
+
+// check checks a request against the rules of the contract.
+func (c *call) check(req any) error {
+	err := c.rules.check(c.origin.idempotencyKeys, req)
+	if c.names = namesOf(req); err != nil {
+		return err
+	}
+	c.entered = true
+	c.span.enter(c.names, c.methods[c.method].IsServerStream)
+	return nil
+}
+
+// checkedStream checks the requests of a stream and counts its messages.
 type checkedStream struct {
 	grpc.ServerStream
+	ctx  context.Context //nolint:containedctx // with the caller, for the handler
 	call *call
 }
 
-// SendMsg implements grpc.ServerStream.
-func (s *checkedStream) SendMsg(message any) error {
-	bytes := bytesOf(message) // before SendMsg, which owns the message from then on
-	s.call.out.message = message
-	err := s.ServerStream.SendMsg(&s.call.out)
+// Context implements grpc.ServerStream.
+func (s *checkedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream.
+func (s *checkedStream) RecvMsg(message any) error {
+	if err := s.ServerStream.RecvMsg(message); err != nil {
+		return err
+	}
+	if err := s.call.check(message); err != nil {
+		return err
+	}
+	return s.call.watch(message)
+}
+
+// watch counts the renders that a watch names, until its call ends.
+func (c *call) watch(request any) error {
+	many, ok := request.(*easelv1.WatchGenerationsRequest)
+	if !ok {
+		return nil
+	}
+	release, err := c.watched.acquire(service.Subject(c.ctx), len(many.GetGenerationIds()))
 	if err == nil {
-		s.call.span.message(bytes)
+		stream := c.release
+		c.release = func() { release(); stream() }
 	}
 	return err
 }
 
-// RecvMsg implements grpc.ServerStream.
-func (s *checkedStream) RecvMsg(message any) error {
-	return s.call.receive(s.Context(), message, s.ServerStream.RecvMsg)
+// SendMsg implements grpc.ServerStream.
+func (s *checkedStream) SendMsg(message any) error {
+	err := s.ServerStream.SendMsg(message)
+	if err == nil {
+		s.call.span.message(bytesOf(message))
+	}
+	return err
 }

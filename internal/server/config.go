@@ -21,18 +21,12 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called
 	// once for the public server and once for the one in memory.
 	Register(grpc.ServiceRegistrar)
-	// Authenticate decides whether a call may be made. It reads the metadata
-	// "authorization"; certificate is the caller's verified one. The context it
-	// returns has the caller.
+	// Admit refuses a call without a credential that may be one. It only looks at maps. The metadata of ctx and certificate
+	// are as in Authenticate.
+	Admit(ctx context.Context, certificate *service.Certificate) error
+	// Authenticate returns the context of a call with its caller, or refuses the call. It reads the metadata
+	// "authorization"; certificate is the caller's verified one.
 	Authenticate(ctx context.Context, certificate *service.Certificate) (context.Context, error)
-	// Proven reports whether a call needs no proof: its caller has proved who it is, or the catalog has accepted its API
-	// key lately. ctx is that of Authenticate.
-	Proven(ctx context.Context) bool
-	// Prove asks the catalog whether it accepts the API key of a call.
-	Prove(ctx context.Context) error
-	// Vouch lets the API key of a call count as proved for a while, whose proof has failed or is not there yet, where failed
-	// is nil: the catalog has accepted it not long ago, and has not rejected it since. It reports whether it does.
-	Vouch(ctx context.Context, failed error) bool
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()
@@ -80,11 +74,12 @@ type Limits struct {
 	CallerStreams int
 	// Streams is the same for all callers together. 0 means 50,000.
 	Streams int
-	// Calls is how many other calls may be under way at once. One more is refused; the last places are for orders. It
-	// should stay below the number of connections to the catalog, as polls need some too. 0 means 240.
+	// CallerCalls is the maximum number of other calls of one caller under way. Zero means 320.
+	CallerCalls int
+	// Calls is the maximum number of other calls of all callers under way. Zero means 480.
 	Calls int
-	// Conns is how many connections the gRPC and the HTTP listener each keep. One more takes the room of the oldest that
-	// has proved nothing; where each has, it is closed at once. One address may have three quarters of them. 0 means 10,000.
+	// Conns is the maximum number of connections of the gRPC and of the HTTP listener, each. Further ones wait. Zero means
+	// 10,000.
 	Conns int
 	// StreamsPerConn is how many calls one connection may have open. The client's library holds back
 	// any further call, in silence, until another one ends. So the limit must be above
@@ -116,11 +111,8 @@ const (
 
 	// idleTimeout is how long an HTTP connection is kept for the next request.
 	idleTimeout = 2 * time.Minute
-	// requestTimeout is how long a request may take to arrive whole: a message over gRPC, the
-	// body of a request over REST.
+	// requestTimeout is the time that the body of a REST request may take to arrive.
 	requestTimeout = 10 * time.Second
-	// publicTimeout is the same for a call without a credential: it holds one of few turns meanwhile.
-	publicTimeout = 2 * time.Second
 	// streamWindow is how many bytes a call may send before they are read.
 	streamWindow = 64 << 10
 	// readBuffer is of a gRPC connection: as large as that of HTTP, since silent connections keep theirs.
@@ -136,6 +128,11 @@ const (
 	// and cancels calls without a pause reaches this limit, and over HTTP/2 the standard library
 	// queues four times as many.
 	callsPerConn = 250
+	// callerWatched and allWatched are the maximum numbers of renders that the open watches of one caller, and of all, may
+	// name. A watch of everything names none.
+	callerWatched, allWatched = 20_000, 200_000
+	// operatorConns is the maximum number of connections to the admin address, and to that of metrics.
+	operatorConns = 256
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }
@@ -158,7 +155,8 @@ func (c Config) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.Di
 
 func (l Limits) callerStreams() int { return cmp.Or(l.CallerStreams, 1000) }
 func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
-func (l Limits) calls() int         { return cmp.Or(l.Calls, 240) }
+func (l Limits) calls() int         { return cmp.Or(l.Calls, 480) }
+func (l Limits) callerCalls() int   { return cmp.Or(l.CallerCalls, 320) }
 func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 func (l Limits) streamsPerConn() uint32 {
 	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
@@ -215,6 +213,7 @@ func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.CallerStreams < 0, "the streams of a caller are negative: %d", l.CallerStreams)
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)
 	fault(l.Calls < 0, "the calls at once are negative: %d", l.Calls)
+	fault(l.CallerCalls < 0, "the calls of a caller are negative: %d", l.CallerCalls)
 	fault(l.Conns < 0, "the connections are negative: %d", l.Conns)
 	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
 		"a connection takes %d calls, so a caller with %d streams would wait in silence for its next", l.streamsPerConn(), l.callerStreams())

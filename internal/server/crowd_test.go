@@ -2,53 +2,17 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"slices"
-	"sync/atomic"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
-
-func TestHealthWatchesOfTenAddressesKeepNoOtherOut(t *testing.T) { // D4
-	d := newTestDoor(16)
-	enter := func(method, address string) error {
-		d.methods[method] = grpc.MethodInfo{}
-		_, err := d.enter(t.Context(), &call{door: d, method: method, peer: address + ":1"})
-		return err
-	}
-	const watch, check = grpc_health_v1.Health_Watch_FullMethodName, grpc_health_v1.Health_Check_FullMethodName
-	for address := range publicCalls / addressCalls {
-		for range addressCalls {
-			if err := enter(watch, fmt.Sprint("10.0.0.", address)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := enter(watch, "10.0.0.1"); reasonOf(err) != easelv1.ErrorReason_OVERLOADED {
-		t.Errorf("one watch more than an address may have: %v", err)
-	}
-	for _, method := range []string{watch, check} {
-		if err := enter(method, "10.0.1.1"); err != nil {
-			t.Errorf("%s of an address that has none: %v", method, err)
-		}
-	}
-	for n := range addressCalls {
-		if err := enter(check, "10.0.1.1"); (err != nil) != (n == addressCalls-1) {
-			t.Errorf("check %d of an address: %v", n+2, err)
-		}
-	}
-}
 
 func TestAHealthWatchEndsAtItsHighestAge(t *testing.T) { // D4
 	synctest.Test(t, func(t *testing.T) {
@@ -68,100 +32,47 @@ func TestAHealthWatchEndsAtItsHighestAge(t *testing.T) { // D4
 	})
 }
 
-func TestTheAddressesOfOperatorsHaveALimitOfConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio())
-		var ended atomic.Int64
-		for range operatorConnsOfAddress + 3 {
-			conn, err := s.AdminPipe.DialContext(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			go func() {
-				if _, err := conn.Read(make([]byte, 1)); err != nil {
-					ended.Add(1)
-				}
-			}()
-			synctest.Wait()
-		}
-		if n := ended.Load(); n != 3 {
-			t.Errorf("%d connections too many are closed, want 3", n)
-		}
-	})
-}
-
-// askedConn is a connection to the admin address with a request, which is answered at once or held.
-func askedConn(t *testing.T, s *site, authorization string, answered bool) (ended *atomic.Bool) {
-	t.Helper()
-	conn, err := s.AdminPipe.DialContext(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	path := "/answered"
-	if !answered {
-		path = "/held"
-	}
-	if authorization != "" {
-		authorization = "Authorization: " + authorization + "\r\n"
-	}
-	go func() {
-		_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n"+authorization+"\r\n")
-	}()
-	ended = &atomic.Bool{}
-	go func() {
-		_, _ = io.Copy(io.Discard, conn)
-		ended.Store(true)
-	}()
-	synctest.Wait()
-	return ended
-}
-
-func TestANewConnectionOfAnOperatorTakesNoRequestAndNoProofAway(t *testing.T) {
-	for name, test := range map[string]struct {
-		authorization string
-		answered      bool // its request
-		busy          bool // all others have a request
-		ended         bool
+func TestListenersHaveALimitOfConnections(t *testing.T) {
+	const limit = 3
+	for name, row := range map[string]struct {
+		max  int
+		pipe func(*site) *bufconn.Listener
 	}{
-		"that has had an answer":         {ended: true, answered: true},
-		"of a forger":                    {authorization: "Bearer forged", answered: true, ended: true},
-		"of an operator":                 {authorization: "Bearer ada", answered: true},
-		"with a request":                 {},
-		"with a request, where all have": {busy: true, ended: true},
-		"of an operator, where all have": {authorization: "Bearer ada", answered: true, busy: true},
+		"gRPC":  {limit, func(s *site) *bufconn.Listener { return s.GRPCPipe }},
+		"HTTP":  {limit, func(s *site) *bufconn.Listener { return s.HTTPPipe }},
+		"admin": {operatorConns, func(s *site) *bufconn.Listener { return s.AdminPipe }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				over := make(chan struct{})
-				s := serve(t, servertest.NewStudio(), func(c *Config) {
-					c.Admin = func(*Server) (http.Handler, func()) {
-						prove := ProveOperators(func(_ context.Context, authorization []string) (string, error) {
-							if slices.Equal(authorization, []string{"Bearer ada"}) {
-								return "ada", nil
-							}
-							return "", errors.New("nobody")
-						})
-						return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-							_, _ = prove(r.Context(), r.Header.Values("Authorization"))
-							if r.URL.Path == "/held" {
-								<-over
-							}
-						}), func() {}
+				s := serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.Conns = limit })
+				dial := func() net.Conn {
+					t.Helper()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					conn, err := row.pipe(s).DialContext(ctx)
+					if err != nil {
+						return nil
 					}
-				})
-				defer close(over)
-				first := askedConn(t, s, test.authorization, test.answered)
-				for range operatorConnsOfAddress - 1 {
-					askedConn(t, s, "", !test.busy)
+					t.Cleanup(func() { conn.Close() })
+					return conn
 				}
-				if first.Load() {
-					t.Fatal("it is closed where there is room")
+				var first net.Conn
+				for n := range row.max {
+					conn := dial()
+					if conn == nil {
+						t.Fatalf("connection %d is not accepted", n+1)
+					}
+					if n == 0 {
+						first = conn
+					}
 				}
-				askedConn(t, s, "", true)
-				if first.Load() != test.ended {
-					t.Errorf("it is closed: %v", first.Load())
+				if dial() != nil {
+					t.Error("one connection too many is accepted")
+				}
+				first.Close()
+				synctest.Wait()
+				if dial() == nil {
+					t.Error("after one has ended, the next is not accepted")
 				}
 			})
 		})

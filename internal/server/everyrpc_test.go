@@ -56,10 +56,6 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},
 			{
-				server.HasClass(full) != server.LongLived(full), "internal/server/contract.go", "classOf",
-				"say how much it matters; or, where it may last, name it in longLived of internal/server/contract.go; not both",
-			},
-			{
 				server.LongLived(full) || !m.IsStreamingServer(), "internal/server/contract.go", "longLived",
 				"a stream stands there",
 			},

@@ -7,36 +7,19 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// What the table of limits in docs/operating.md must say, for the test that reads it.
+// Values of the table of limits.
 var (
 	MessageBytes, HeaderBytes                 = messageBytes, headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
-	CallerGenerations, AllGenerations         = callerGenerations, allGenerations
-	ConnsEach, StreamsPerConn                 = Limits{}.conns(), Limits{}.streamsPerConn()
-	Calls, WaitingCalls, CallWait             = turnsOf(Limits{}.calls()), waitingShare * Limits{}.calls(), callWait
-	CallerTurns                               = callerTurns(Limits{}.calls())
-	PlaceBytes, ConnBytes, CallMemory         = placeBytes, connBytes, callMemory(Limits{}.calls())
-	AddressCalls, PublicCalls                 = addressCalls, publicCalls
-	AllChecks                                 = allChecks
-	OperatorConnsOfAddress, OperatorConns     = operatorConnsOfAddress, operatorConns
-	AddressRefusals, AllRefusals              = addressRefusals, allRefusals
-	UnprovedKey, UnprovedAddress, Unproved    = unprovedKeyCalls, unprovedAddressCalls, unprovedCalls
-	UnprovedAll, StreamWindow                 = withSpare(unprovedCalls), streamWindow
-	PublicPlaces, PublicBytes                 = publicPlaces, publicBytes
-	PagePlaces, PageBytes                     = pagePlaces, pageBytes
-	RefusalPlaces, RefusalBytes               = refusalPlaces, refusalBytes
-	CopyReaders, CopyBytes                    = content.CopyReaders, copyBytes
-	MemoryOfCallers, MemoryOfNobody           = memoryOfCallers(), memoryOfNobody()
-	IdleBytes                                 = idleBytes
-	ProofWait, RejectedFor                    = proofWait, rejectedFor
+	CallerCalls, AllCalls                     = Limits{}.callerCalls(), Limits{}.calls()
+	CallerWatched, AllWatched                 = callerWatched, allWatched
+	Conns, OperatorConns, StreamsPerConn      = Limits{}.conns(), operatorConns, Limits{}.streamsPerConn()
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
 	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
-	PublicTimeout                             = publicTimeout
 	VanishedTimeout, PingsMin                 = keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
 
@@ -46,9 +29,6 @@ func FullMethods() map[string]bool {
 	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
 	return names
 }
-
-// HasClass reports whether a call waits for its turn.
-func HasClass(method string) bool { _, ok := classOf[method]; return ok }
 
 // LongLived reports whether a call counts as a stream.
 func LongLived(method string) bool { return longLived[method] }

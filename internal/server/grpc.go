@@ -24,13 +24,14 @@ import (
 )
 
 // newPublicGRPC is the gRPC server that callers reach.
-func newPublicGRPC(config Config, door *door, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
+func newPublicGRPC(config Config, chain *chain, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
 	limits, encryption := config.Limits, insecure.NewCredentials()
 	if certificates != nil {
 		encryption = credentials.NewTLS(newestCertificates(certificates))
 	}
-	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tap)),
-		grpc.Creds(watched{encryption, &protocolLog{config.logger(), rate.Sometimes{Interval: time.Second}}}),
+	server := grpc.NewServer(append(chain.options(originOfPeer),
+		grpc.InTapHandle(chain.tap),
+		grpc.Creds(handshakes{encryption, &protocolLog{config.logger(), rate.Sometimes{Interval: time.Second}}}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
 		// How many bytes a call may send before they are read. Windows that the library sizes by
@@ -49,19 +50,19 @@ func newPublicGRPC(config Config, door *door, health *healthServer, certificates
 			PermitWithoutStream: true,
 		}),
 	)...)
-	all := registrar{server, door}
-	config.Service.Register(all)
-	grpc_health_v1.RegisterHealthServer(all, health)
-	reflection.Register(all) // it needs no credential
+	config.Service.Register(server)
+	grpc_health_v1.RegisterHealthServer(server, health)
+	reflection.Register(server)
+	chain.register(server)
 	return server
 }
 
 // newRESTGRPC is the gRPC server that Local reaches. It has no other clients.
-func newRESTGRPC(config Config, door *door) *grpc.Server {
-	server := grpc.NewServer(append(door.options(grpc.InTapHandle(door.tapLocal)),
+func newRESTGRPC(config Config, chain *chain) *grpc.Server {
+	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
 	)...)
-	config.Service.Register(registrar{server, door})
+	config.Service.Register(server)
 	return server
 }
 

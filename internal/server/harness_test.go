@@ -29,7 +29,7 @@ func (w withDatabase) Run() int { return proctest.Main(w.M) }
 // site is a server that runs over connections in memory until the test ends.
 type site struct {
 	*servertest.Site
-	door   *door
+	chain  *chain
 	Server *Server
 }
 
@@ -51,7 +51,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 		if err != nil {
 			return nil, err
 		}
-		s.door, s.Server = server.door, server
+		s.chain, s.Server = server.chain, server
 		return server.Serve, nil
 	})
 	return s

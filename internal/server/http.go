@@ -14,14 +14,13 @@ import (
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		ConnContext:       withConn,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
-			// What of a body is kept before it is read. It belongs to the place of its request, not to the connection.
+			// The maximum numbers of bytes that are received before a handler reads them.
 			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 4 * streamWindow,
 			SendPingTimeout:  keepaliveIdle,
 			PingTimeout:      keepaliveTimeout,

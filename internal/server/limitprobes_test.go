@@ -16,10 +16,11 @@ import (
 )
 
 func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // I2 I4 I5
-	for _, l := range limits() {
-		if l.probe != nil {
-			t.Run(l.name, func(t *testing.T) { overBoth(t, l.probe) })
-		}
+	for name, probe := range map[string]func(*testing.T, *stack, caller){
+		"inputs": probeInputs, "nesting": probeDepth, "values": probeValues, "ids": probeIDs, "idempotency key": probeKey, "labels": probeLabels,
+		"page token": probeToken, "many ids": probeManyIDs, "wait": probeWait, "heartbeats": probePulse,
+	} {
+		t.Run(name, func(t *testing.T) { overBoth(t, probe) })
 	}
 }
 

@@ -62,7 +62,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 		"no key":            {key: func(string) string { return "" }, code: codes.Unauthenticated, reason: "CREDENTIAL_MISSING", want: notPlaced},
 		"above the limit":   {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, code: codes.FailedPrecondition, reason: "PRICE_ABOVE_LIMIT", want: notPlaced},
 		"no quote":          {change: func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = &limit }, fault: sandbox.Fault{Route: "POST /quote", Status: 401}, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", want: notPlaced},
-		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", upstream: "UNAUTHORIZED", want: notPlaced},
+		"a wrong API key":   {key: func(string) string { return "wrong" }, code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", upstream: "UNAUTHORIZED", want: notPlaced, posts: 1},
 		"an input":          {change: func(r *easelv1.CreateGenerationRequest) { r.Inputs = inputs(t, map[string]any{"prompt": 7}) }, code: codes.InvalidArgument, reason: "UPSTREAM_INVALID_INPUT", upstream: "INVALID_FIELD", want: notPlaced, posts: 1},
 		"no such model":     {change: func(r *easelv1.CreateGenerationRequest) { r.ModelId = "studio/none" }, fault: answer(404, `{"code":"model_not_found"}`), code: codes.NotFound, reason: "MODEL_NOT_FOUND", upstream: "MODEL_NOT_FOUND", want: notPlaced, posts: 1},
 		"no money":          {fault: answer(402, `{"code":"no money","message":"no"}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", want: notPlaced, posts: 1},

@@ -61,7 +61,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		began := time.Now()
 		wantOverQuota(t, openWatch(ctx, s.Generations()))
 		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
-		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "2" {
+		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
 			t.Errorf("over REST it is answered %s after %q", answer.Status, answer.Header.Get("Retry-After"))
 		}
 		wantOverQuota(t, servertest.RESTStatus(t, body).Err())
@@ -169,18 +169,19 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if q := s.door.streams; q.total != 0 || len(q.used) != 0 {
+			if q := s.chain.streams; q.total != 0 || len(q.used) != 0 {
 				t.Errorf("after %s %d streams are counted, of %v", name, q.total, q.used)
 			}
 		}
 	})
 }
 
-func TestCallsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
+func TestCallsWithoutCredentialCountAsOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const limit = 3
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio)
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = limit })
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
@@ -190,22 +191,86 @@ func TestCallsThatNeedNoCredentialAreCountedByTheirAddress(t *testing.T) {
 			}
 			return err
 		}
-		for range addressCalls {
+		for range limit {
 			if err := watch(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		servertest.WantError(t, watch(), codes.ResourceExhausted, "OVERLOADED")
+		wantOverQuota(t, watch())
 		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-			t.Errorf("a check beside as many watches as there may be is answered with %v", err)
-		}
-		if err := openWatch(ctx, s.Generations()); err != nil {
-			t.Errorf("a watch with a credential is answered with %v", err)
+			t.Errorf("a check next to the maximum of watches: %v", err)
 		}
 		cancel()
 		synctest.Wait()
-		if n := s.door.public.inUse() + s.door.streams.inUse(); n != 0 {
+		if n := s.chain.streams.inUse(); n != 0 {
 			t.Errorf("%d are counted", n)
 		}
 	})
+}
+
+// getsUnderWay starts calls that end with over.
+func getsUnderWay(t *testing.T, s *site, n int) {
+	t.Helper()
+	for range n {
+		go func() {
+			_, _ = s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+		}()
+	}
+	synctest.Wait()
+}
+
+func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
+	for name, limits := range map[string]Limits{
+		"of a caller":   {CallerCalls: 2, Calls: 100},
+		"of the server": {CallerCalls: 100, Calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				studio, over := servertest.NewStudio(), make(chan struct{})
+				studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+					<-over
+					return &easelv1.GetGenerationResponse{}, nil
+				}
+				s := serve(t, studio, func(c *Config) { c.Limits = limits })
+				getsUnderWay(t, s, 2)
+				if n := s.chain.calls.inUse(); n != 2 {
+					t.Fatalf("%d calls are under way", n)
+				}
+				began := time.Now()
+				_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+				st := servertest.WantError(t, err, codes.ResourceExhausted, "OVERLOADED")
+				if service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration() != retryAfter || time.Since(began) != 0 {
+					t.Errorf("after %v: %v", time.Since(began), st)
+				}
+				answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
+				if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
+					t.Errorf("over REST: %s, Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
+				}
+				close(over)
+				synctest.Wait()
+				if len(s.chain.calls.used) != 0 || s.chain.calls.inUse() != 0 {
+					t.Errorf("at the end %v are counted", s.chain.calls.used)
+				}
+			})
+		})
+	}
+}
+
+func TestCallersHaveCountsOfTheirOwn(t *testing.T) { // L5
+	c := newCounts("calls", 2, 3, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "wait")
+	leave := func(caller string, n int, want easelv1.ErrorReason) func() {
+		t.Helper()
+		release, err := c.acquire(caller, n)
+		if got := service.Reason(service.Status(err)); got != want {
+			t.Errorf("%d of %s: %v", n, caller, err)
+		}
+		return release
+	}
+	leave("a", 3, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED)
+	two := leave("a", 2, 0)
+	leave("a", 1, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED)
+	leave("b", 1, 0)
+	leave("c", 1, easelv1.ErrorReason_OVERLOADED)
+	two()
+	leave("c", 2, 0)
 }

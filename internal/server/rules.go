@@ -48,6 +48,9 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 	if !ofContract(message.ProtoReflect().Descriptor().FullName()) {
 		return nil
 	}
+	if long := longList(message.ProtoReflect(), ""); long != nil {
+		return service.InvalidRequest(*long)
+	}
 	err := r.validator.Validate(message)
 	if err == nil {
 		return nil
@@ -56,6 +59,33 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 		return service.InvalidRequest(violationsOf(message, invalid)...)
 	}
 	return fmt.Errorf("hold the rules against a request: %w", err) // one that can't be evaluated is our fault
+}
+
+// longList returns the violation of a list or a map with more items than its rule allows, or nil. The validator would check
+// and report each of a million items.
+func longList(message protoreflect.Message, path string) (long *service.Violation) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		name, items := path+string(field.Name()), 0
+		switch {
+		case field.IsList():
+			items = value.List().Len()
+		case field.IsMap():
+			items = value.Map().Len()
+		case field.Message() != nil && ofContract(field.Message().FullName()):
+			long = longList(value.Message(), name+".")
+		}
+		if items > 0 && items > maxItems(field) {
+			long = &service.Violation{Field: name, Description: fmt.Sprintf("must have at most %d items", maxItems(field))}
+		}
+		return long == nil
+	})
+	return long
+}
+
+// maxItems returns the maximum number of items of a list or a map by the rules of the contract, or 0 without a rule.
+func maxItems(field protoreflect.FieldDescriptor) int {
+	rules, _ := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
+	return int(max(rules.GetRepeated().GetMaxItems(), rules.GetMap().GetMaxPairs()))
 }
 
 func violationsOf(message proto.Message, invalid *protovalidate.ValidationError) []service.Violation {

@@ -1,11 +1,11 @@
-// Package server puts the services on the network: listeners, TLS, the door that every call comes in by,
+// Package server puts the services on the network: listeners, TLS, the chain that every call passes,
 // health and the drain.
 //
 // Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC
-// server, which it reaches in memory through Local. Both gRPC servers have the same door.
+// server, which it reaches in memory through Local. Both gRPC servers have the same chain.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
-//	                                                     ├─▶ door ─▶ service
+//	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
 // A stop tells every open stream, waits a while, and then cuts off what is left.
@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
@@ -31,13 +32,12 @@ import (
 type Server struct {
 	config       Config
 	logger       *slog.Logger
-	door         *door // of both gRPC servers
+	chain        *chain // shared by both gRPC servers
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 
 	grpcListener, httpListener, adminListener net.Listener
 	metricsListener                           net.Listener // nil without an address
-	grpcConns, httpConns                      *connections
 }
 
 // New checks the configuration and reads what it names. Nothing runs yet.
@@ -51,16 +51,14 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	conns := config.Limits.conns()
 	s := &Server{
-		config: config, logger: config.logger(), door: newDoor(config, rules, tracing), health: newHealthServer(config.Limits.connAge()),
-		grpcConns: newPublicConnections(conns), httpConns: newPublicConnections(conns),
+		config: config, logger: config.logger(), chain: newChain(config, rules, tracing), health: newHealthServer(config.Limits.connAge()),
 	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
 			return nil, fmt.Errorf("server: %w", err)
 		}
-		s.door.certificates = s.certificates
+		s.chain.certificates = s.certificates
 	}
 	return s, nil
 }
@@ -128,20 +126,22 @@ func (s *Server) Serve(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = run.local.Close() }() // every call over it has ended
-	defer s.door.proofs.close()
-	defer s.door.begin()() //nolint:contextcheck // calls are looked at until the last has ended
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return named("grpc", run.public.Serve(&limitedListener{Listener: s.grpcListener, open: s.grpcConns, logger: s.logger}))
+		return named("grpc", run.public.Serve(netutil.LimitListener(s.grpcListener, s.config.Limits.conns())))
 	})
 	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
 	group.Go(func() error {
-		return named("http", serveHTTP(run.http, &limitedListener{Listener: s.httpListener, open: s.httpConns, logger: s.logger}))
+		return named("http", serveHTTP(run.http, netutil.LimitListener(s.httpListener, s.config.Limits.conns())))
 	})
-	group.Go(func() error { return named("admin", serveHTTP(run.admin, s.limitOperators(s.adminListener))) })
+	group.Go(func() error {
+		return named("admin", serveHTTP(run.admin, netutil.LimitListener(s.adminListener, operatorConns)))
+	})
 	if run.metrics != nil {
-		group.Go(func() error { return named("metrics", serveHTTP(run.metrics, s.limitOperators(s.metricsListener))) })
+		group.Go(func() error {
+			return named("metrics", serveHTTP(run.metrics, netutil.LimitListener(s.metricsListener, operatorConns)))
+		})
 	}
 	group.Go(func() error {
 		<-ctx.Done()
@@ -150,11 +150,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	s.health.start()
 	return group.Wait()
-}
-
-// limitOperators limits the connections of a listener for operators.
-func (s *Server) limitOperators(l net.Listener) net.Listener {
-	return &limitedListener{Listener: l, open: newConnections(operatorConnsOfAddress, operatorConns), logger: s.logger}
 }
 
 // bound are the listeners that Listen has bound.
@@ -176,12 +171,12 @@ func named(server string, err error) error {
 // assemble makes the servers.
 func (s *Server) assemble() (*servers, error) {
 	pipe := bufconn.Listen(localPipe)
-	local, err := newLocal(pipe, s.door)
+	local, err := newLocal(pipe, s.chain)
 	if err != nil {
 		return nil, fmt.Errorf("connect in memory: %w", err)
 	}
-	// First, as they tell the door which methods there are.
-	public, restGRPC := newPublicGRPC(s.config, s.door, s.health, s.certificates), newRESTGRPC(s.config, s.door)
+	// First, because they register their methods with the chain.
+	public, restGRPC := newPublicGRPC(s.config, s.chain, s.health, s.certificates), newRESTGRPC(s.config, s.chain)
 	rest, err := s.config.rest(s, local)
 	if err != nil {
 		_ = local.Close() // it was never used
@@ -191,14 +186,14 @@ func (s *Server) assemble() (*servers, error) {
 	run := &servers{
 		public: public,
 		rest:   restGRPC,
-		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.door.receiveVisits(rest)))),
-		admin:  newAdminServer(s.config, countAsked(admin)),
+		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.chain.certified(rest)))),
+		admin:  newAdminServer(s.config, admin),
 		pipe:   pipe,
 		local:  local,
 	}
 	run.admin.RegisterOnShutdown(endAdmin)
 	if s.metricsListener != nil {
-		run.metrics = newHTTPServer(s.config, countAsked(s.config.Metrics(s)))
+		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))
 	}
 	if s.certificates != nil {
 		run.http.TLSConfig = newestCertificates(s.certificates)
@@ -221,20 +216,14 @@ func (s *Server) stop(run *servers) {
 
 // Usage is how much of one of the limits for all callers together is used.
 type Usage struct {
-	Limit     string // "streams", "generations of watches", "calls", "gRPC connections" or "HTTP connections"
+	Limit     string // "streams" or "calls"
 	Used, Max int
 }
 
 // Usage tells how much of each limit is used now.
 func (s *Server) Usage() []Usage {
-	d := s.door
-	return []Usage{
-		{"streams", d.streams.inUse(), d.streams.all},
-		{"generations of watches", d.generations.inUse(), d.generations.all},
-		{"calls", d.underWay(), s.config.Limits.calls()},
-		{"gRPC connections", s.grpcConns.inUse(), s.grpcConns.all},
-		{"HTTP connections", s.httpConns.inUse(), s.httpConns.all},
-	}
+	calls, streams := s.chain.calls, s.chain.streams
+	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}
 }
 
 // Certificates are those of the listeners, which are read again when their files change; nil without TLS.

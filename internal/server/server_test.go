@@ -173,8 +173,8 @@ func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
 
 func TestLimitsHaveDefaults(t *testing.T) {
 	var none Limits
-	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 240 || none.conns() != 10_000 || none.streamsPerConn() != 1250 {
-		t.Errorf("the defaults are %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.conns(), none.streamsPerConn())
+	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 480 || none.callerCalls() != 320 || none.conns() != 10_000 || none.streamsPerConn() != 1250 {
+		t.Errorf("the defaults are %d, %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.callerCalls(), none.conns(), none.streamsPerConn())
 	}
 	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
 		t.Error("a connection does not carry what a caller may open")

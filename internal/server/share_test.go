@@ -59,7 +59,7 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ids := make([]string, idsLimit)
-		for n := range server.CallerGenerations / idsLimit {
+		for n := range server.CallerWatched / idsLimit {
 			for i := range ids {
 				ids[i] = fmt.Sprintf("made-up-%d-%d", n, i)
 			}
@@ -67,7 +67,7 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "all of them stand", func() bool { return s.hub.Stats().Watches == server.CallerGenerations/idsLimit })
+		eventually(t, "all of them stand", func() bool { return s.hub.Stats().Watches == server.CallerWatched/idsLimit })
 		more := func() error {
 			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"one-more"}}, oneMessage)
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -132,11 +133,11 @@ func nameOfCertificate(one *x509.Certificate) string {
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.
-func (d *door) certificate(state *tls.ConnectionState) *service.Certificate {
+func (c *chain) certificate(state *tls.ConnectionState) *service.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	client := &service.Certificate{Counts: d.counts(state)}
+	client := &service.Certificate{Counts: c.counts(state)}
 	leaf := state.PeerCertificates[0]
 	for _, uri := range leaf.URIs {
 		client.Names = append(client.Names, uri.String())
@@ -157,18 +158,18 @@ func endOf(chain []*x509.Certificate) time.Time {
 }
 
 // counts gives what reports whether a certificate is still verified. It costs little while the files stay and the chain lasts.
-func (d *door) counts(state *tls.ConnectionState) func() bool {
+func (c *chain) counts(state *tls.ConnectionState) func() bool {
 	type passing struct {
 		by    *tls.Config
 		until time.Time // the end of the chain
 	}
 	var passed atomic.Pointer[passing]
 	return func() bool {
-		inForce := d.certificates.Known()
+		inForce := c.certificates.Known()
 		if last := passed.Load(); last != nil && last.by == inForce && time.Now().Before(last.until) {
 			return true
 		}
-		n := d.verifiedChain(state)
+		n := c.verifiedChain(state)
 		if n < 0 {
 			return false
 		}
@@ -178,13 +179,13 @@ func (d *door) counts(state *tls.ConnectionState) func() bool {
 }
 
 // stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now.
-func (d *door) stillVerified(state *tls.ConnectionState) bool {
-	return state == nil || len(state.VerifiedChains) == 0 || d.verifiedChain(state) >= 0
+func (c *chain) stillVerified(state *tls.ConnectionState) bool {
+	return state == nil || len(state.VerifiedChains) == 0 || c.verifiedChain(state) >= 0
 }
 
 // verifiedChain is which chain passes: nothing of it has expired, and its authority is in force; -1: none does.
-func (d *door) verifiedChain(state *tls.ConnectionState) int {
-	now, authorities := time.Now(), d.certificates.Known().ClientCAs
+func (c *chain) verifiedChain(state *tls.ConnectionState) int {
+	now, authorities := time.Now(), c.certificates.Known().ClientCAs
 	return slices.IndexFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
 		if now.After(endOf(chain)) {
 			return false
@@ -192,6 +193,17 @@ func (d *door) verifiedChain(state *tls.ConnectionState) int {
 		// What is in the pool needs no look at a signature.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
+	})
+}
+
+// certified returns a handler that closes the connections of clients whose certificates are no longer verified. They may
+// connect again with newer ones.
+func (c *chain) certified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.stillVerified(r.TLS) {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -88,7 +88,6 @@ func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
 func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		grpcCaller{s, s.key}.prove(t)
 		s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 500})
 		resp := &easelv1.QuoteGenerationResponse{}
 		req := order(t, picture, "k", "a lake")

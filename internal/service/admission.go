@@ -2,24 +2,15 @@ package service
 
 import "context"
 
-type admissionKey struct{}
+type orderIDKey struct{}
 
-// Admission is what a call that places an order has of the server. The zero value is nothing.
-type Admission struct {
-	// Hold lets the call count in the limits beyond its own end, for work that goes on without the caller: the call counts
-	// from hold until release.
-	Hold func() (release func())
-	// Order takes what the ledger calls the order.
-	Order *string
+// WithOrderID returns a context in which the handler of a call that places an order stores the order's ID in the ledger.
+func WithOrderID(ctx context.Context, id *string) context.Context {
+	return context.WithValue(ctx, orderIDKey{}, id)
 }
 
-// WithAdmission gives the handler of a call its admission.
-func WithAdmission(ctx context.Context, a Admission) context.Context {
-	return context.WithValue(ctx, admissionKey{}, a)
-}
-
-// admission gives that of WithAdmission.
-func admission(ctx context.Context) Admission {
-	a, _ := ctx.Value(admissionKey{}).(Admission)
-	return a
+// orderID returns the place for the ID of WithOrderID, or nil.
+func orderID(ctx context.Context) *string {
+	id, _ := ctx.Value(orderIDKey{}).(*string)
+	return id
 }

@@ -152,47 +152,7 @@ const (
 	mostKeyBytes, mostTokenBytes = 4 << 10, 8 << 10
 	// keysDelay is after how long it is worth asking again for the keys of an issuer.
 	keysDelay = 2 * time.Second
-	// provenFor is how long the catalog's acceptance of a forwarded API key lasts.
-	provenFor = time.Minute
-	// knownFor is how long it lasts where the catalog gives no answer: away, slow, or in a pause.
-	knownFor = time.Hour
 )
-
-// Proven reports whether the caller of a call is known: callers behind a held API key have proved who they are, and a
-// forwarded API key is known when the catalog has accepted it lately.
-func (s *Service) Proven(ctx context.Context) bool {
-	cred := credential(ctx)
-	return cred.Held || s.cfg.Catalog.AcceptedWithin(cred.Tenant, provenFor)
-}
-
-// Prove asks the catalog whether it accepts the API key of a call.
-func (s *Service) Prove(ctx context.Context) error {
-	_, err := s.cfg.Catalog.Account(ctx, credential(ctx))
-	if s.Proven(ctx) { // the answer may be unreadable
-		return nil
-	}
-	return err
-}
-
-// Vouch lets an API key that the catalog has accepted within the hour count as proved for another minute, where the proof
-// has no answer of the catalog: an outage and a pause end no service. Its rejection ends that, whenever it comes.
-func (s *Service) Vouch(ctx context.Context, failed error) bool {
-	tenant := credential(ctx).Tenant
-	if failed != nil && !unanswered(failed) || !s.cfg.Catalog.AcceptedWithin(tenant, knownFor) {
-		return false
-	}
-	s.cfg.Catalog.Trust(tenant, provenFor)
-	return true
-}
-
-// unanswered reports whether the error of a proof says nothing of what the catalog thinks of the API key.
-func unanswered(err error) bool {
-	switch catalog.KindOf(err) {
-	case catalog.KindUnavailable, catalog.KindRateLimited, catalog.KindBusy, 0: // 0: it has not been asked, or not in time
-		return true
-	}
-	return false
-}
 
 // Authenticate finds out under which credential a call runs, and denies by default.
 //
@@ -205,10 +165,13 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate) (c
 	}
 	if s.cfg.Held == nil {
 		if token == "" {
-			return nil, Fail(easelv1.ErrorReason_CREDENTIAL_MISSING,
-				"send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
+			return nil, errNoAPIKey
 		}
-		return with(ctx, call{credential: catalog.Forwarded(catalog.NewSecret(token)), certificate: certificate}), nil
+		forwarded := catalog.Forwarded(catalog.NewSecret(token))
+		if err := s.cfg.Catalog.Rejection(forwarded.Tenant); err != nil {
+			return nil, err
+		}
+		return with(ctx, call{credential: forwarded, certificate: certificate}), nil
 	}
 	caller, err := s.identify(token, certificate)
 	if err != nil {
@@ -216,6 +179,25 @@ func (s *Service) Authenticate(ctx context.Context, certificate *Certificate) (c
 	}
 	caller.certificate = certificate
 	return with(ctx, caller), nil
+}
+
+// Admit refuses a call that Authenticate would refuse, as far as maps show it. Forwarded API keys and JWTs pass it.
+func (s *Service) Admit(ctx context.Context, certificate *Certificate) error {
+	token, err := s.bearer(ctx)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Held == nil {
+		if token == "" {
+			return errNoAPIKey
+		}
+		return nil
+	}
+	if s.cfg.Callers != nil && s.cfg.Callers.List().HasIssuers() && strings.Count(token, ".") == 2 {
+		return nil
+	}
+	_, err = s.identify(token, certificate)
+	return err
 }
 
 func with(ctx context.Context, c call) context.Context {
@@ -302,6 +284,7 @@ func (s *Service) held(owner string, weight float64) catalog.Credential {
 var ErrUncertified = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate of this connection has expired, or its authority counts no more: connect again with another")
 
 var (
+	errNoAPIKey           = Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
 	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, callers.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})

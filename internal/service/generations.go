@@ -92,12 +92,12 @@ func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRe
 
 // place places an order.
 func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (orders.Receipt, error) {
-	caller, admitted := who(ctx), admission(ctx)
+	caller := who(ctx)
 	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
 		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,
 		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
-		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()), Hold: admitted.Hold,
-		OrderID: admitted.Order,
+		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()),
+		OrderID: orderID(ctx),
 	})
 }
 

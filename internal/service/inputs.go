@@ -48,6 +48,9 @@ func CheckBody(body []byte) error {
 // always gives the same bytes, so that a repeated order is recognised.
 func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
+		if valuesIn(inputs) > MaxValues {
+			return nil, InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
+		}
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
 	err := gate.Work(ctx, Sharer(ctx), len(text), func() error { return checkInputsJSON(text) })
@@ -61,6 +64,22 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: err.Error()})
 	}
 	return json.RawMessage(text), nil
+}
+
+// valuesIn returns the number of values in an object, with those in its lists and objects.
+func valuesIn(s *structpb.Struct) (n int) {
+	for _, v := range s.GetFields() {
+		n += 1 + valuesOf(v)
+	}
+	return n
+}
+
+func valuesOf(v *structpb.Value) int {
+	n := valuesIn(v.GetStructValue())
+	for _, inner := range v.GetListValue().GetValues() {
+		n += 1 + valuesOf(inner)
+	}
+	return n
 }
 
 // position is where a value stands. It becomes a text where the value has a fault: each text would be as long as the

@@ -183,7 +183,11 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
-	forward, hold := Config{}, Config{Held: &held}
+	client, err := catalog.New(catalog.Config{BaseURL: "https://catalog.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward, hold := Config{Catalog: client}, Config{Held: &held}
 	known, anybody := Config{Held: &held, Callers: callers}, Config{Held: &held, Callers: callers, AllowAnonymous: true}
 	for _, row := range []struct {
 		name   string

@@ -34,7 +34,7 @@ func TestAttackByReadsOfLargeRecords(t *testing.T) { // D6
 			large.Store(&id)
 			read := mustMarshal(t, &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)})
 			s.beside(assault{
-				workers: sizeOf(200, 20), least: 20, memory: printedMemory(t, "all calls under way"),
+				workers: sizeOf(200, 20), least: 20, memory: 500 << 20,
 				one: func(ctx context.Context, _ int) error {
 					return invoke(ctx, conn, s.attacker, easelv1.GenerationService_GetGeneration_FullMethodName, read)
 				},

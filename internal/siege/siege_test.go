@@ -34,21 +34,6 @@ const (
 	noiseFloor  = 100 * time.Millisecond
 )
 
-// printedMemory is what something may take, in bytes, as the table of limits says.
-func printedMemory(t *testing.T, of string) int {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	digits := strings.ReplaceAll(proctest.Find(t, `\| memory of `+of+` \|[^|]*: ([\d,]+) MiB \|`, string(page)), ",", "")
-	size, err := strconv.Atoi(digits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return size << 20
-}
-
 // inFull reports whether attacks are made at their full size, alone on the machine, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
 

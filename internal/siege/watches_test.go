@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -173,16 +172,6 @@ func (b *besieged) watching() (keys, watches int) {
 	return status.Watching.Keys, status.Watching.Watches
 }
 
-// heap is what the server has in use, without garbage, in bytes.
-func (b *besieged) heap() int {
-	b.t.Helper()
-	bytes, err := strconv.Atoi(proctest.Find(b.t, `# HeapInuse = (\d+)`, string(b.ask("/debug/pprof/heap?gc=1&debug=1"))))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return bytes
-}
-
 // encoded is a message that the attacker has made before, as it shares the processors with its victims.
 type encoded []byte
 
@@ -278,33 +267,4 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 			}
 		})
 	}
-}
-
-func TestAttackByWatchesUnderManyMadeUpAPIKeys(t *testing.T) { // A5
-	size := sized(watchAttack{20_000, 1, 500 * time.Microsecond, 15 * time.Second, true}, watchAttack{500, 1, time.Millisecond, time.Second, false})
-	b := besiege(t)
-	conn := b.dial()
-	watched := b.watchQuietly(conn)
-	b.measure(conn, time.Second/4) // makes connections
-	quiet, before := b.measure(conn, time.Second), b.heap()
-	leave := b.attack(size, func(n int) string { return fmt.Sprint("made-up-key-", n) })
-	attacked := b.measure(conn, size.measured)
-	leave()
-	began := time.Now()
-	keys, watches := b.watching()
-	for ; (keys > 1 || watches > 1) && time.Since(began) < 10*time.Second; keys, watches = b.watching() {
-		b.measure(conn, time.Second/10)
-	}
-	took, after := time.Since(began), b.heap()
-	_, highest := b.resident(t)
-	t.Logf("quiet / attacked: neighbour p99 %v / %v, no errors; memory in use %d / %d MB, %d MB resident at most; all is gone after %v",
-		quiet, attacked, before>>20, after>>20, highest>>20, took)
-	if keys != 1 || watches != 1 {
-		t.Errorf("%d pollers and %d watches are left beside the neighbour's", keys-1, watches-1)
-	}
-	if after-before > 30<<20 {
-		t.Errorf("%d MB stay in use", (after-before)>>20)
-	}
-	watched()
-	b.stopsInTime()
 }

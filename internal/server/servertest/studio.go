@@ -40,8 +40,6 @@ type Studio struct {
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-	// Proof answers whether the catalog accepts an API key. Nil: none needs a proof.
-	Proof func(context.Context) error
 	// Draining is closed by Drain.
 	Draining chan struct{}
 
@@ -67,20 +65,17 @@ func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certific
 	defer s.mu.Unlock()
 	s.certificates = append(s.certificates, certificate)
 	s.seen = append(s.seen, md)
-	if given := md.Get("authorization"); (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
-		return nil, service.Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "no key")
-	}
-	return ctx, nil
+	return ctx, s.Admit(ctx, certificate)
 }
 
-// Proven implements the server's Service.
-func (s *Studio) Proven(context.Context) bool { return s.Proof == nil }
-
-// Prove implements the server's Service.
-func (s *Studio) Prove(ctx context.Context) error { return s.Proof(ctx) }
-
-// Vouch is for no API key.
-func (s *Studio) Vouch(context.Context, error) bool { return false }
+// Admit implements the server's Service.
+func (s *Studio) Admit(ctx context.Context, certificate *service.Certificate) error {
+	given := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
+		return service.Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "no key")
+	}
+	return nil
+}
 
 // Certificates are those that calls came with.
 func (s *Studio) Certificates() []*service.Certificate {

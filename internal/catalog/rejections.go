@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// rejectedFor is the time for which the rejection of an API key is remembered.
+	rejectedFor = 5 * time.Second
+	// rejectedLimit is the maximum number of API keys that are remembered as rejected.
+	rejectedLimit = 1 << 16
+)
+
+// rejections are the API keys that the catalog has rejected and has not accepted since.
+type rejections struct {
+	mu  sync.Mutex
+	all map[Tenant]rejection
+}
+
+type rejection struct {
+	err  error
+	at   time.Time
+	held bool
+}
+
+func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
+
+// record records the outcome of a request for its API key. If there are too many rejections, it forgets any other.
+func (r *rejections) record(cred Credential, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.all, cred.Tenant)
+		return
+	}
+	if KindOf(err) != KindCredentialRejected {
+		return
+	}
+	for other, old := range r.all {
+		if len(r.all) < rejectedLimit {
+			break
+		}
+		if !old.held {
+			delete(r.all, other)
+		}
+	}
+	r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
+}
+
+func (r *rejections) of(t Tenant) rejection {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[t]
+}
+
+// Rejection returns the error with which the catalog has rejected an API key in the last seconds, or nil.
+func (c *Client) Rejection(t Tenant) error {
+	if last := c.upstream.rejections.of(t); time.Since(last.at) < rejectedFor {
+		return last.err
+	}
+	return nil
+}
+
+// Rejected reports whether the catalog has rejected a held API key, and accepted it at no request since.
+func (c *Client) Rejected(t Tenant) bool { return c.upstream.rejections.of(t).held }

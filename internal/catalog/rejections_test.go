@@ -1,0 +1,56 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRejectedAPIKeyIsRejectedUntilItIsAccepted(t *testing.T) {
+	r := newRejections()
+	for n, step := range []struct {
+		err  error
+		want bool
+	}{
+		{&Error{Kind: KindUnavailable}, false},
+		{&Error{Kind: KindCredentialRejected}, true},
+		{&Error{Kind: KindUnavailable}, true},
+		{errors.New("the caller went away"), true},
+		{nil, false},
+		{&Error{Kind: KindCredentialRejected}, true},
+	} {
+		r.record(Credential{Tenant: "tenant", Held: true}, step.err)
+		if got := r.of("tenant").held; got != step.want || r.of("other").held {
+			t.Errorf("after step %d, %v, the key is rejected: %v", n+1, step.err, got)
+		}
+	}
+}
+
+func TestRejectionIsRememberedForSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{upstream: retrier{requester: requester{rejections: newRejections()}}}
+		rejection := &Error{Kind: KindCredentialRejected}
+		c.upstream.rejections.record(Credential{Tenant: "tenant"}, rejection)
+		time.Sleep(rejectedFor - time.Second)
+		if err := c.Rejection("tenant"); !errors.Is(err, rejection) {
+			t.Errorf("within %v: %v", rejectedFor, err)
+		}
+		time.Sleep(time.Second)
+		if err := c.Rejection("tenant"); err != nil {
+			t.Errorf("after %v: %v", rejectedFor, err)
+		}
+	})
+}
+
+func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
+	r := newRejections()
+	r.record(Credential{Tenant: "shared", Held: true}, &Error{Kind: KindCredentialRejected})
+	for n := range rejectedLimit + 10 {
+		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
+	}
+	if len(r.all) != rejectedLimit || !r.of("shared").held || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
+		t.Errorf("%d are remembered", len(r.all))
+	}
+}
