@@ -169,7 +169,7 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKe
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelReadLimit)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // it only ends the read
 	models, err := c.fetch(ctx, cred, k.id)
 	return c.store(k, models, err)
 }
