@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -122,7 +122,7 @@ type callersFile struct {
 const maxOperators = 100
 
 // summaryOf returns the summary of a callers file.
-func summaryOf(list *callers.List) *callersFile {
+func summaryOf(list *auth.List) *callersFile {
 	f := callersFile{Digest: list.Digest(), Callers: len(list.Callers()), Teams: len(list.Teams())}
 	for _, caller := range list.Callers() {
 		if caller.Operator && len(f.Operators) < maxOperators {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -100,7 +100,7 @@ func (c *changing) change(statement string) {
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
-	text := fmt.Sprintf(changingCallers, secret, callers.Hash("poster-token"), callers.Hash("ops-token"), more)
+	text := fmt.Sprintf(changingCallers, secret, auth.Hash("poster-token"), auth.Hash("ops-token"), more)
 	for file, content := range map[string]string{secret: devSecret + "\n", c.callers: text} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			c.Fatal(err)
@@ -193,7 +193,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 			t.Errorf("%s without a line: %q became %q", way, before, after)
 		}
 	}
-	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", callers.Hash("late-token"))
+	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
 	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a changed file needs no line
 	c.change(`DROP TRIGGER blocked`)
@@ -258,7 +258,7 @@ func (c *changing) wantAudit(want []string) {
 		c.Errorf("the log has %d lines of %d", logged, len(want))
 	}
 	all := printed.stdout + c.served.stderr.String()
-	for _, secret := range []string{"ops-token", "poster-token", "late-token", callers.Hash("ops-token"), callers.Hash("late-token"), "no-4711", "key-471", "whsec_"} {
+	for _, secret := range []string{"ops-token", "poster-token", "late-token", auth.Hash("ops-token"), auth.Hash("late-token"), "no-4711", "key-471", "whsec_"} {
 		if strings.Contains(all, secret) {
 			c.Errorf("%q is told", secret)
 		}

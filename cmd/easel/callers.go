@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
@@ -26,8 +26,8 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		return wrongCallers(err.Error())
 	}
 	console := p.Console()
-	list, err := callers.Parse(text)
-	faults, _ := errors.AsType[callers.Faults](err) // it is nothing else
+	list, err := auth.Parse(text)
+	faults, _ := errors.AsType[auth.Faults](err) // it is nothing else
 	if err == nil {
 		faults = fileFaults(list, nil)
 	}
@@ -58,7 +58,7 @@ func counted(n int, thing string) string {
 }
 
 // withoutLimit says which callers may spend without a limit; "" where none does.
-func withoutLimit(list *callers.List) string {
+func withoutLimit(list *auth.List) string {
 	names := list.Unlimited()
 	if len(names) == 0 {
 		return ""
@@ -77,19 +77,19 @@ type callersTokenCmd struct {
 
 // Run prints the token and its line.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
-	if !callers.ValidName(c.Name) {
-		return wrongCallers("NAME must be " + callers.NameRule)
+	if !auth.ValidName(c.Name) {
+		return wrongCallers("NAME must be " + auth.NameRule)
 	}
 	team := ""
 	if c.Team != "" {
-		if !callers.ValidName(c.Team) {
-			return wrongCallers("--team must be " + callers.NameRule)
+		if !auth.ValidName(c.Team) {
+			return wrongCallers("--team must be " + auth.NameRule)
 		}
 		team = fmt.Sprintf("team: %q, ", c.Team)
 	}
-	token, console := callers.NewToken(), p.Console()
+	token, console := auth.NewToken(), p.Console()
 	console.Print("token  " + token)
-	console.Print(fmt.Sprintf("line   - {name: %q, %stokens: [%q]}", c.Name, team, callers.Hash(token)))
+	console.Print(fmt.Sprintf("line   - {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token)))
 	if team == "" {
 		console.Tell("Without --team the caller may spend without a limit, unless its line gets a budget or the file a total.")
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -52,7 +52,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	got := easel(t.Context(), nil, "callers", "token", "poster-service")
 	token, line := proctest.Find(t, `(?m)^token  (\S+)$`, got.stdout), proctest.Find(t, `(?m)^line   (.+)$`, got.stdout)
-	list, err := callers.Parse([]byte("callers:\n  " + line))
+	list, err := auth.Parse([]byte("callers:\n  " + line))
 	if err != nil || got.exit != exitOK {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 	}
@@ -60,7 +60,7 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 		t.Errorf("the token is of %q", caller.Name)
 	}
 	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
-	list, err = callers.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
+	list, err = auth.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
 	if err != nil || list.Callers()[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "without a limit") {
 		t.Errorf("%v\n%s%s%s", err, inTeam.stdout, inTeam.stderr, got.stderr)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
@@ -22,7 +22,7 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *n
 	if c.CallersFile == "" {
 		return nil, nil
 	}
-	known, err := service.LoadCallers(c.CallersFile, logger, func(inForce, next *callers.List) error {
+	known, err := service.LoadCallers(c.CallersFile, logger, func(inForce, next *auth.List) error {
 		if faults := fileFaults(next, inForce); len(faults) > 0 {
 			return faults
 		}
@@ -41,7 +41,7 @@ func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *n
 }
 
 // awaitKeys waits a moment for the first keys of issuers, so that a good token is not asked to come again.
-func awaitKeys(ctx context.Context, issuers *callers.Verifier) {
+func awaitKeys(ctx context.Context, issuers *auth.Verifier) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	issuers.Ready(ctx)
@@ -50,13 +50,13 @@ func awaitKeys(ctx context.Context, issuers *callers.Verifier) {
 // fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
 // the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
 // breaks holds up no other change of the callers file, as that of a token that must be taken out.
-func fileFaults(list, inForce *callers.List) (faults callers.Faults) {
+func fileFaults(list, inForce *auth.List) (faults auth.Faults) {
 	for _, team := range list.Teams() {
 		if team.Events == nil || inForce.HasSecretFile(team.Events.SecretFile) {
 			continue
 		}
 		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
-			faults = append(faults, callers.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", team.Name, err)})
+			faults = append(faults, auth.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", team.Name, err)})
 		}
 	}
 	for _, issuer := range list.Issuers() {
@@ -64,7 +64,7 @@ func fileFaults(list, inForce *callers.List) (faults callers.Faults) {
 			continue
 		}
 		if err := issuer.Check(); err != nil {
-			faults = append(faults, callers.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", issuer.Name, err)})
+			faults = append(faults, auth.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", issuer.Name, err)})
 		}
 	}
 	return faults
@@ -72,7 +72,7 @@ func fileFaults(list, inForce *callers.List) (faults callers.Faults) {
 
 // warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It
 // stops nothing, since the file of before is not known. It names none: an owner may be the digest of an API key.
-func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *callers.List, logger *slog.Logger) {
+func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
 	unresolved, err := book.UnresolvedOwners(ctx)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/reload"
@@ -113,7 +113,7 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 		}
 	}
 	logOf := func(teams string) string {
-		inForce, err := callers.Parse([]byte("callers: []\nteams:\n" + teams))
+		inForce, err := auth.Parse([]byte("callers: []\nteams:\n" + teams))
 		if err != nil {
 			t.Fatal(err)
 		}

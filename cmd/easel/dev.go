@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -42,7 +42,7 @@ func (c *devCmd) Faults() []string {
 		list.Require(c.Events == "", "--events and --callers: the callers file says where events go, and --events makes one of its own")
 	}
 	if c.Events != "" {
-		_, err := callers.Parse(devCallers(c.Events, "", ""))
+		_, err := auth.Parse(devCallers(c.Events, "", ""))
 		list.Require(err == nil, "--events must be http://127.0.0.1:PORT/… or https://…")
 	}
 	c.hostFaults(&list)
@@ -122,7 +122,7 @@ const devSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 // devCallers is a callers file with one team, which is told of events.
 func devCallers(url, secretFile, token string) []byte {
 	return fmt.Appendf(nil, "teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
-		url, cmp.Or(secretFile, "secret"), callers.Hash(token))
+		url, cmp.Or(secretFile, "secret"), auth.Hash(token))
 }
 
 // tell makes the callers file of --events. removed removes it.

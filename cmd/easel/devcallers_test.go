@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -14,7 +14,7 @@ func teamsFile(t *testing.T) string {
 	t.Helper()
 	text := "teams:\n  studio: {budget: {daily_cents: 50}, models: [studio/haiku]}\n  print: {}\ncallers:\n"
 	for name, team := range map[string]string{"poster": "team: studio", "flyer": "team: print", "ops": "operator: true"} {
-		text += "  - {name: " + name + ", " + team + ", tokens: [\"" + callers.Hash(name) + "\"]}\n"
+		text += "  - {name: " + name + ", " + team + ", tokens: [\"" + auth.Hash(name) + "\"]}\n"
 	}
 	return write(t, text)
 }

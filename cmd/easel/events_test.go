@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -71,7 +71,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	env := map[string]string{
 		"EASEL_UPSTREAM_URL": catalog, "EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
 		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
-			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), callers.Hash("ops-token"))),
+			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // it makes the schema
@@ -132,7 +132,7 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
 		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
 		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
-			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), callers.Hash("poster-token"))),
+			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), auth.Hash("poster-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"), "EASEL_PUBLIC_URL": public + "/",
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")

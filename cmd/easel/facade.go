@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/events"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
@@ -51,7 +51,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 	}
 	defer closed()
 
-	gates := gate.NewSet(gate.Config{})
+	gates := limiter.NewSet(limiter.Config{})
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	defer transport.CloseIdleConnections()
 	upstream, err := c.catalog(transport, gates, observed.Logger)
@@ -197,7 +197,7 @@ func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
 }
 
 // catalog makes the client of the catalog.
-func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger *slog.Logger) (*catalog.Client, error) {
+func (c *serveCmd) catalog(transport http.RoundTripper, gates *limiter.Set, logger *slog.Logger) (*catalog.Client, error) {
 	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, logger) }
 	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, ContentHosts: c.ContentHosts, Transport: transport, Trace: trace, Gates: gates})
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *serveCmd) catalog(transport http.RoundTripper, gates *gate.Set, logger 
 }
 
 // hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, gates *gate.Set, observed *telemetry.Telemetry, book *ledger.Ledger, recorder *orders.Recorder) (*watch.Hub, error) {
+func (c *serveCmd) hub(upstream *catalog.Client, gates *limiter.Set, observed *telemetry.Telemetry, book *ledger.Ledger, recorder *orders.Recorder) (*watch.Hub, error) {
 	hub, err := watch.New(watch.Config{
 		Upstream: upstream.Polls(), Gates: gates, MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
 		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -19,7 +19,7 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := start(t, map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
-		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+callers.Hash("t")+"\"]}]\n"),
+		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+auth.Hash("t")+"\"]}]\n"),
 		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_METRICS_ADDR": "127.0.0.1:0",
 	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }, "serve")
 	answer, err := http.Get("http://" + proctest.Find(t, `"server":"metrics","addr":"([^"]+)"`, served.stderr.String()) + "/metrics")

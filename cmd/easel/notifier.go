@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
@@ -30,7 +30,7 @@ func (n *notifier) outbox() *ledger.Outbox {
 }
 
 // take takes over the owners of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
-func (n *notifier) take(list *callers.List) {
+func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers() {
 		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -14,7 +14,7 @@ func TestTheCountsOfATeamBeginAtZero(t *testing.T) {
 		"teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: []\n",
 		"teams: {studio: {}, print: {}}\ncallers: []\n", // what was pending may still be given up
 	} {
-		list, err := callers.Parse([]byte(text))
+		list, err := auth.Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

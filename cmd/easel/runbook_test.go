@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -20,7 +20,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	order, live := writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	settings := map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
-		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+callers.Hash("ops-token")+"\"]}]\n"),
+		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops-token")+"\"]}]\n"),
 		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	env := map[string]string{"EASEL_API_KEY": "ops-token"}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -38,7 +38,7 @@ type line struct {
 	Oldest time.Time `json:"oldest"` // when the first of them came
 }
 
-func gatesOf(states map[string]gate.State, now time.Time) gates {
+func gatesOf(states map[string]limiter.State, now time.Time) gates {
 	g := gates{Closed: []closedGate{}, Waiting: []line{}}
 	for key, s := range states {
 		name := catalog.Tenant(key).Fingerprint()
@@ -61,9 +61,9 @@ func gatesOf(states map[string]gate.State, now time.Time) gates {
 	return g
 }
 
-func pauseOf(key string, s gate.State, now time.Time) closedGate {
+func pauseOf(key string, s limiter.State, now time.Time) closedGate {
 	one := closedGate{Key: key, Reason: "rate_limited"}
-	if s.Why == gate.Paused {
+	if s.Why == limiter.Paused {
 		one.Reason = "unavailable"
 	}
 	if s.Paused.After(now) {

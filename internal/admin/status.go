@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -21,7 +21,7 @@ type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Gates             func() map[string]gate.State    // by tenant
+	Gates             func() map[string]limiter.State // by tenant
 	Troubles          func() []telemetry.Trouble      // the newest first
 	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage

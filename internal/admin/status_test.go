@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -25,7 +25,7 @@ func quiet() (*watch.Snapshot, Status) {
 	return hub, Status{
 		Version: "v1", Began: time.Now(),
 		Hub:        func() watch.Snapshot { return *hub },
-		Gates:      func() map[string]gate.State { return nil },
+		Gates:      func() map[string]limiter.State { return nil },
 		Troubles:   func() []telemetry.Trouble { return nil },
 		Unanswered: func() map[string]time.Duration { return nil },
 		Usage:      func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
@@ -35,10 +35,10 @@ func quiet() (*watch.Snapshot, Status) {
 }
 
 // waiting is a gate before which seven orders wait.
-func waiting(since time.Time) func() map[string]gate.State {
-	return func() map[string]gate.State {
-		return map[string]gate.State{"aa": {Waiting: []gate.Waiting{
-			{Owner: "studio", Class: gate.Order, Count: 5, Since: since.Add(time.Millisecond)}, {Owner: "poster", Class: gate.Order, Count: 2, Since: since},
+func waiting(since time.Time) func() map[string]limiter.State {
+	return func() map[string]limiter.State {
+		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
+			{Owner: "studio", Class: limiter.Order, Count: 5, Since: since.Add(time.Millisecond)}, {Owner: "poster", Class: limiter.Order, Count: 2, Since: since},
 		}}}
 	}
 }
@@ -98,7 +98,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			s.Gates = waiting(time.Now().Add(-time.Minute))
 		}, "7 requests wait for their turn, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
-			s.Gates = func() map[string]gate.State { return map[string]gate.State{"aa": {Capped: true}} }
+			s.Gates = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},
 		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
 			s.Issuers = func() map[string]error {
@@ -141,9 +141,9 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 
 func TestClosedGatesAndWhoWaitsAreShown(t *testing.T) {
 	now := time.Now()
-	shown := gatesOf(map[string]gate.State{
-		"bb": {Paused: now.Add(9 * time.Second), Why: gate.Throttled, Waiting: []gate.Waiting{{Owner: "studio", Class: gate.Order, Count: 2, Since: now}}},
-		"aa": {Paused: now, Probing: true, Why: gate.Paused},
+	shown := gatesOf(map[string]limiter.State{
+		"bb": {Paused: now.Add(9 * time.Second), Why: limiter.Throttled, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
+		"aa": {Paused: now, Probing: true, Why: limiter.Paused},
 	}, now)
 	want := []closedGate{{"aa", "unavailable", nil}, {"bb", "rate_limited", when(now.Add(9 * time.Second))}}
 	if diff := cmp.Diff(want, shown.Closed); diff != "" {
@@ -161,8 +161,8 @@ func TestTheAPIKeysOfCallersAreNamedToOperatorsAlone(t *testing.T) {
 		in(hub, watch.PolledCredential{Condition: watch.ConditionThrottled, Tenant: key, Held: held})
 		hub.Stats.Pollers++
 	}
-	source.Gates = func() map[string]gate.State {
-		return map[string]gate.State{"8293a4b5": {Capped: true, Paused: now.Add(time.Minute)}, "held": {Capped: true}}
+	source.Gates = func() map[string]limiter.State {
+		return map[string]limiter.State{"8293a4b5": {Capped: true, Paused: now.Add(time.Minute)}, "held": {Capped: true}}
 	}
 	source.Unanswered = func() map[string]time.Duration { return map[string]time.Duration{"c6d7e8f9": time.Minute} }
 	seen := func(config Config) string {

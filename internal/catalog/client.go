@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // Config says where the catalog is and how long to wait for it.
@@ -37,7 +37,7 @@ type Config struct {
 	// ContentHosts are other hosts that a redirect of a result is followed to: over https, and without the API key.
 	ContentHosts []string
 	// Gates are the gates of the API keys, by tenant. Nil means new ones.
-	Gates *gate.Set
+	Gates *limiter.Set
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
 	Seed uint64
 }
@@ -51,7 +51,7 @@ func (cfg Config) withDefaults() Config {
 		cfg.Trace = untraced
 	}
 	if cfg.Gates == nil {
-		cfg.Gates = gate.NewSet(gate.Config{})
+		cfg.Gates = limiter.NewSet(limiter.Config{})
 	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
@@ -88,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 	upstream := retrier{
 		requester: requester{
 			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			rejections: newRejections(), gates: cfg.Gates, class: gate.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
+			rejections: newRejections(), gates: cfg.Gates, class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),
@@ -104,7 +104,7 @@ func New(cfg Config) (*Client, error) {
 // nothing is repeated.
 func (c *Client) Polls() *Client {
 	polls := *c
-	polls.upstream.attempts, polls.upstream.class = 1, gate.Poll
+	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
 	return &polls
 }
 

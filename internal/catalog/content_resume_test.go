@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
@@ -179,8 +179,8 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 		}}
 		c := w.client(t, Config{})
 		for range 5 { // after which nothing is repeated
-			turn, _ := c.Gate(testCredential.Tenant).Try(gate.Request{})
-			turn.End(gate.Answer{Outcome: gate.Failed})
+			turn, _ := c.Gate(testCredential.Tenant).Try(limiter.Request{})
+			turn.End(limiter.Answer{Outcome: limiter.Failed})
 		}
 		_, got, err := read(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -60,9 +60,9 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	} else if since.After(now) {
 		since = now
 	}
-	turn := gate.TurnOf(ctx)
+	turn := limiter.TurnOf(ctx)
 	if err := contextError(ctx); err != nil { // a list outlives its caller, so none begins for a caller that has left
-		turn.End(gate.Answer{Outcome: gate.Unused})
+		turn.End(limiter.Answer{Outcome: limiter.Unused})
 		return nil, err
 	}
 	for {
@@ -79,7 +79,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 		if err == nil && (again || !serves) {
 			continue
 		}
-		turn.End(gate.Answer{Outcome: gate.Unused})
+		turn.End(limiter.Answer{Outcome: limiter.Unused})
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time
 	if s.changed.After(since) {
 		since = s.changed
 	}
-	if f = s.flight; f != nil && !f.left && !f.hasLanded() && gate.TurnOf(ctx) != nil {
+	if f = s.flight; f != nil && !f.left && !f.hasLanded() && limiter.TurnOf(ctx) != nil {
 		f.replaced = true
 		f.cancel()
 		f = nil

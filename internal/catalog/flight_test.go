@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // size is how many API keys something is kept of.
@@ -211,14 +211,14 @@ func TestAListWithATurnWaitsForNoneWithoutOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		g := c.Gate(testCredential.Tenant)
-		first, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+		first, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 2 * time.Second})
-		probe := make(chan *gate.Turn)
+		first.End(limiter.Answer{Outcome: limiter.Throttled, RetryAfter: 2 * time.Second})
+		probe := make(chan *limiter.Permit)
 		go func() {
-			turn, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+			turn, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
 			if err != nil {
 				t.Error(err)
 			}
@@ -251,14 +251,14 @@ func TestATurnThatAListOfOthersSparesIsGivenBack(t *testing.T) {
 		if _, err := c.List(t.Context(), testCredential, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		turn, err := g.Enter(t.Context(), gate.Request{Class: gate.Read})
+		turn, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.List(turn.Context(t.Context()), testCredential, time.Time{}); err != nil || asked.Load() != 1 {
 			t.Errorf("%d lists, %v", asked.Load(), err)
 		}
-		if used := g.State().Held; used != [gate.Classes]int{} {
+		if used := g.State().Held; used != [limiter.Classes]int{} {
 			t.Errorf("%v turns are in use", used)
 		}
 	})

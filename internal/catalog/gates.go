@@ -5,32 +5,32 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // PollsOwner is who all polls of an API key belong to at its gate: they go beside the owners.
 const PollsOwner = "(polls)"
 
 // Gate is the gate of an API key, for one use. All requests under the API key pass it.
-func (c *Client) Gate(t Tenant) *gate.Gate { return c.upstream.gate(t) }
+func (c *Client) Gate(t Tenant) *limiter.Limiter { return c.upstream.gate(t) }
 
-func (q *requester) gate(t Tenant) *gate.Gate { return q.gates.Of(string(t)) }
+func (q *requester) gate(t Tenant) *limiter.Limiter { return q.gates.Of(string(t)) }
 
 // enter waits for the turn of a request, unless its context has one that holds. A caller without a deadline waits no
 // longer than an answer may take.
-func (q *requester) enter(ctx context.Context, cred Credential, op string) (*gate.Turn, error) {
-	turn := gate.TurnOf(ctx)
+func (q *requester) enter(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
+	turn := limiter.TurnOf(ctx)
 	err := mayEnter(ctx, cred, op)
 	switch {
 	case err != nil:
-		turn.End(gate.Answer{Outcome: gate.Unused})
+		turn.End(limiter.Answer{Outcome: limiter.Unused})
 		return nil, err
 	case turn.Holds():
 		return turn, nil
 	}
-	turn.End(gate.Answer{Outcome: gate.Unused}) // a pause has begun since
-	wish := gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
-	if q.class == gate.Poll {
+	turn.End(limiter.Answer{Outcome: limiter.Unused}) // a pause has begun since
+	wish := limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
+	if q.class == limiter.Poll {
 		wish.Owner, wish.Weight = PollsOwner, 1
 	}
 	waiting, cancel := ctx, context.CancelFunc(func() {})
@@ -55,7 +55,7 @@ func mayEnter(ctx context.Context, cred Credential, op string) error {
 
 // notEntered is the error of a request that got no turn.
 func notEntered(op string, err error) error {
-	refused, ok := errors.AsType[*gate.Refused](err)
+	refused, ok := errors.AsType[*limiter.Refused](err)
 	switch {
 	case !ok:
 		return err
@@ -68,31 +68,31 @@ func notEntered(op string, err error) error {
 }
 
 // leave ends the turn of a request with its error, and tells the caller of a 429 how long the gate makes it wait.
-func (q *requester) leave(turn *gate.Turn, cred Credential, err error) {
+func (q *requester) leave(turn *limiter.Permit, cred Credential, err error) {
 	turn.End(EndOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
-		e.RetryAfter = max(e.RetryAfter, q.gate(cred.Tenant).Estimate(gate.Request{Owner: cred.Owner, Class: q.class}))
+		e.RetryAfter = max(e.RetryAfter, q.gate(cred.Tenant).Estimate(limiter.Request{Owner: cred.Owner, Class: q.class}))
 	}
 }
 
 // EndOf is what the end of a request says to the gate.
-func EndOf(err error) gate.Answer {
+func EndOf(err error) limiter.Answer {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
-		return gate.Answer{Outcome: gate.Passed}
+		return limiter.Answer{Outcome: limiter.Passed}
 	case !ok:
-		return gate.Answer{Outcome: gate.Abandoned}
+		return limiter.Answer{Outcome: limiter.Abandoned}
 	case e.Kind == KindBusy:
-		return gate.Answer{Outcome: gate.Unused}
+		return limiter.Answer{Outcome: limiter.Unused}
 	case e.Kind == KindRateLimited:
-		return gate.Answer{Outcome: gate.Throttled, RetryAfter: e.RetryAfter}
+		return limiter.Answer{Outcome: limiter.Throttled, RetryAfter: e.RetryAfter}
 	case e.Kind == KindDailyCap:
-		return gate.Answer{Outcome: gate.Capped}
+		return limiter.Answer{Outcome: limiter.Capped}
 	case e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0:
-		return gate.Answer{Outcome: gate.Paused, RetryAfter: e.RetryAfter}
+		return limiter.Answer{Outcome: limiter.Paused, RetryAfter: e.RetryAfter}
 	case temporary(err):
-		return gate.Answer{Outcome: gate.Failed}
+		return limiter.Answer{Outcome: limiter.Failed}
 	}
-	return gate.Answer{Outcome: gate.Answered}
+	return limiter.Answer{Outcome: limiter.Answered}
 }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // limited answers 429 at first, and keeps who has asked.
@@ -107,14 +107,14 @@ func TestARequestHasTheTurnOfItsContext(t *testing.T) {
 		c := newTestClient(t, answering(200, "application/json", `{"balanceCents":1}`))
 		g := c.Gate(testCredential.Tenant)
 		for name, broken := range map[string]Credential{"": testCredential, "an API key that is none": Forwarded(NewSecret(" "))} {
-			turn, err := g.Try(gate.Request{Class: gate.Poll})
+			turn, err := g.Try(limiter.Request{Class: limiter.Poll})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := c.Polls().Account(turn.Context(t.Context()), broken); (err == nil) != (name == "") {
 				t.Errorf("%s: %v", name, err)
 			}
-			if held := g.State().Held; held != [gate.Classes]int{} {
+			if held := g.State().Held; held != [limiter.Classes]int{} {
 				t.Errorf("%s: turns are held: %v", name, held)
 			}
 		}
@@ -124,11 +124,11 @@ func TestARequestHasTheTurnOfItsContext(t *testing.T) {
 func TestAListWaitsAtTheGateAsLongAsItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
-		turn, err := c.Gate(testCredential.Tenant).Try(gate.Request{})
+		turn, err := c.Gate(testCredential.Tenant).Try(limiter.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn.End(gate.Answer{Outcome: gate.Throttled, RetryAfter: 30 * time.Second})
+		turn.End(limiter.Answer{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
 		for n := range 5 { // the first one can't wait so long, and is told so at once

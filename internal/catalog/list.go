@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -91,7 +91,7 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 	if err != nil {
 		return nil, last, err
 	}
-	err = gate.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
+	err = limiter.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
 		list, next, err = readList(a, last)
 		return err
 	})

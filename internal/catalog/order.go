@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // Order is a paid request for one generation.
@@ -21,20 +21,20 @@ type Order struct {
 	Attempt        int       // which attempt of the order it is, for traces: 1 is the first
 	// Turn is the turn of the attempt, of [Client.Enter]. [Client.Post] ends it, whatever comes of the order. Nil means
 	// that Post waits for one.
-	Turn *gate.Turn
+	Turn *limiter.Permit
 }
 
 // Enter waits for the turn of an order at the gate of its API key, until ctx ends. came is when the order came first: one
 // that was refused by a 429 keeps its place in line.
-func (c *Client) Enter(ctx context.Context, cred Credential, came time.Time) (*gate.Turn, error) {
-	turn, err := c.upstream.gate(cred.Tenant).Enter(ctx, gate.Request{Owner: cred.Owner, Weight: cred.Weight, Class: gate.Order, Came: came})
+func (c *Client) Enter(ctx context.Context, cred Credential, came time.Time) (*limiter.Permit, error) {
+	turn, err := c.upstream.gate(cred.Tenant).Enter(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Came: came})
 	return turn, notEntered(OpCreate, err)
 }
 
 // NoTurn is the error of an order whose caller waits for its turn no longer, with the gate's estimate.
 func (c *Client) NoTurn(cred Credential) error {
-	g, wish := c.upstream.gate(cred.Tenant), gate.Request{Owner: cred.Owner, Class: gate.Order}
-	return notEntered(OpCreate, &gate.Refused{After: g.Estimate(wish), Throttled: true})
+	g, wish := c.upstream.gate(cred.Tenant), limiter.Request{Owner: cred.Owner, Class: limiter.Order}
+	return notEntered(OpCreate, &limiter.Refused{After: g.Estimate(wish), Throttled: true})
 }
 
 // Posted is what has become of one attempt to place an order.
@@ -63,18 +63,18 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 		err = ctx.Err()
 	}
 	orders := c.upstream.requester
-	orders.class = gate.Order
+	orders.class = limiter.Order
 	if err == nil && o.Turn == nil {
 		o.Turn, err = orders.enter(ctx, cred, OpCreate)
 	}
 	if err != nil {
-		o.Turn.End(gate.Answer{Outcome: gate.Unused})
+		o.Turn.End(limiter.Answer{Outcome: limiter.Unused})
 		return Generation{}, NotSent, err
 	}
 	a, err := orders.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
-		err = gate.Work(context.WithoutCancel(ctx), cred.Sharer(), len(a.body), func() (err error) {
+		err = limiter.Work(context.WithoutCancel(ctx), cred.Sharer(), len(a.body), func() (err error) {
 			g, err = readCreated(a)
 			return err
 		})

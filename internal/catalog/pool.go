@@ -13,14 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // pool has the connections of one class of request. Each API key has its own connections: where a catalog,
 // or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
 	base   *http.Transport // each API key has a copy of it
-	places *gate.Gate      // of the requests in flight
+	places *limiter.Limiter   // of the requests in flight
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header
@@ -29,7 +29,7 @@ type pool struct {
 
 // user is a request that has its place.
 type user struct {
-	place *gate.Turn
+	place *limiter.Permit
 	key   [sha256.Size]byte
 }
 
@@ -43,7 +43,7 @@ type keyTransport struct {
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), places: gate.New(gate.Config{Places: [gate.Classes]int{base.MaxConnsPerHost}}), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p := &pool{base: base.Clone(), places: limiter.New(limiter.Config{Places: [limiter.Classes]int{base.MaxConnsPerHost}}), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		p.countOpen()
 		conn, err := base.DialContext(ctx, network, addr)
@@ -77,7 +77,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
-	place, err := p.places.Enter(r.Context(), gate.Request{Owner: string(key[:]) + owner})
+	place, err := p.places.Enter(r.Context(), limiter.Request{Owner: string(key[:]) + owner})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
@@ -130,7 +130,7 @@ func (p *pool) release(t *keyTransport, by user, rejected bool) {
 	if over {
 		t.CloseIdleConnections()
 	}
-	by.place.End(gate.Answer{})
+	by.place.End(limiter.Answer{})
 }
 
 // forgetAfterUse forgets an API key once its connections have ended; mu is held.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // backoffBase is the longest wait after the first failure; it doubles.
@@ -21,7 +21,7 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 		if err != nil {
 			return err
 		}
-		return notEntered(req.op, gate.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
+		return notEntered(req.op, limiter.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
 			value, err = read(a)
 			return err
 		}))

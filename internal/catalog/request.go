@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // The most that is read of a body, in bytes.
@@ -79,8 +79,8 @@ type requester struct {
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
-	gates      *gate.Set
-	class      gate.Class // class of all requests but orders
+	gates      *limiter.Set
+	class      limiter.Class // class of all requests but orders
 }
 
 // attempt waits for a turn, sends a request once and reads the whole answer.
@@ -93,7 +93,7 @@ func (q *requester) attempt(ctx context.Context, cred Credential, r *request) (a
 }
 
 // attemptInTurn does so in a turn, which it ends.
-func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Credential, r *request) (answer, error) {
+func (q *requester) attemptInTurn(ctx context.Context, turn *limiter.Permit, cred Credential, r *request) (answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
 	resp, redact, err := q.send(timed, ctx, turn, cred, r)
@@ -120,8 +120,8 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *gate.Turn, cred Cre
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
 // here, each in its turn, and the function of [Client.Reporting] hears of each.
-func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request) (*http.Response, *redactor, error) {
-	defer turn.End(gate.Answer{Outcome: gate.Unused}) // where it was not used
+func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
+	defer turn.End(limiter.Answer{Outcome: limiter.Unused}) // where it was not used
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
 	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
@@ -157,7 +157,7 @@ func (q *requester) send(timed, ctx context.Context, turn *gate.Turn, cred Crede
 }
 
 // follow goes where the catalog has sent a reader, once its own answer is noted.
-func (q *requester) follow(timed, ctx context.Context, turn *gate.Turn, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
+func (q *requester) follow(timed, ctx context.Context, turn *limiter.Permit, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
 	q.leave(turn, cred, nil)
 	q.rejections.record(cred, nil)
 	q.called(ctx, cred, nil)

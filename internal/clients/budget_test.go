@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -53,7 +53,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 		return path
 	}
 	s := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), "--upstream-key-file", put("key", key), "--callers-file",
-		put("callers.yaml", "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+callers.Hash(token)+"\"]}]\n"))
+		put("callers.yaml", "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+auth.Hash(token)+"\"]}]\n"))
 	s.admin(t, http.MethodPost, "keys", `{"name":"all","balanceCents":5000,"key":"`+key+`"}`, nil)
 	s.hold(t)
 	start := func() *proctest.Process {

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // Config has the dependencies of [Results].
@@ -66,8 +66,8 @@ type Results struct {
 	// Counts is what this process has done since its start.
 	Counts Counts
 
-	failed  atomic.Int64 // when the store has failed last, by the clock; 0 where it has not since it last did well
-	readers *gate.Gate   // of copies
+	failed  atomic.Int64  // when the store has failed last, by the clock; 0 where it has not since it last did well
+	readers *limiter.Limiter // of copies
 	work    sync.WaitGroup
 	freed   chan struct{} // has a value after a place was given back
 
@@ -89,7 +89,7 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, workers: map[string]int{}, readers: gate.New(gate.Config{Places: [gate.Classes]int{CopyReaders}}),
+		Config: cfg, workers: map[string]int{}, readers: limiter.New(limiter.Config{Places: [limiter.Classes]int{CopyReaders}}),
 		freed: make(chan struct{}, 1), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}

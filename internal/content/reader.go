@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // blockSize is that of the blocks of a copy that have checksums of their own: what was read is checked before it is passed
@@ -72,11 +72,11 @@ type copyReader struct {
 	row     ledger.Content
 	sums    []byte
 
-	place  *gate.Turn // among those who read copies
-	at     int64      // the next byte for the reader
-	run    []byte     // the blocks that were read last
-	left   []byte     // of the run
-	later  error      // of the block after it
+	place  *limiter.Permit // among those who read copies
+	at     int64         // the next byte for the reader
+	run    []byte        // the blocks that were read last
+	left   []byte        // of the run
+	later  error         // of the block after it
 	source io.ReadCloser
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -109,9 +109,9 @@ func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row led
 }
 
 // enter takes a place among those who read copies. Who finds none waits for it, whoever has the fewest before others.
-func (r *Results) enter(ctx context.Context, cred catalog.Credential) (*gate.Turn, error) {
-	place, err := r.readers.Enter(ctx, gate.Request{Owner: cred.Owner, Weight: cred.Weight, Patience: waitForPlace})
-	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+func (r *Results) enter(ctx context.Context, cred catalog.Credential) (*limiter.Permit, error) {
+	place, err := r.readers.Enter(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Patience: waitForPlace})
+	if refused, ok := errors.AsType[*limiter.Refused](err); ok {
 		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: opRead, Message: "too many copies are being read", RetryAfter: refused.After}
 	}
 	return place, err
@@ -143,7 +143,7 @@ func (b *copyReader) Next(most int) ([]byte, error) {
 // Close implements [io.Closer].
 func (b *copyReader) Close() error {
 	b.close()
-	b.place.End(gate.Answer{})
+	b.place.End(limiter.Answer{})
 	if b.err == nil {
 		b.err = errors.New("content: read after close")
 	}

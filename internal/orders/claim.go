@@ -5,15 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // errClaimAges ends a wait at the gate for a moment, in which the claim is renewed.
 var errClaimAges = errors.New("the claim has to be renewed")
 
 // enter waits for a turn of the order at the gate, as long as an attempt may begin, and keeps the claim until then.
-func (s *submission) enter(ctx context.Context) (*gate.Turn, error) {
+func (s *submission) enter(ctx context.Context) (*limiter.Permit, error) {
 	if s.came.IsZero() {
 		s.came = time.Now()
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -102,7 +102,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 		}
 		if err == nil && !turn.Holds() { // a pause has begun while the claim was renewed
 			s.came = turn.Came // it keeps its place in line
-			turn.End(gate.Answer{Outcome: gate.Unused})
+			turn.End(limiter.Answer{Outcome: limiter.Unused})
 			attempt--
 			continue
 		}
@@ -110,7 +110,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			err = s.begin()
 		}
 		if err != nil {
-			turn.End(gate.Answer{Outcome: gate.Unused})
+			turn.End(limiter.Answer{Outcome: limiter.Unused})
 			if !s.lost {
 				s.conclude(ctx, catalog.Generation{}, err)
 			}

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -99,7 +99,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	up := s.upstream(o.memory)
 	s.catalog = up.url
-	o.hub.Gates = gate.NewSet(gate.Config{})
+	o.hub.Gates = limiter.NewSet(limiter.Config{})
 	client, err := catalog.New(catalog.Config{
 		Gates: o.hub.Gates, BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 	})

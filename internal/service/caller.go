@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -30,9 +30,9 @@ type call struct {
 
 	certificate *Certificate // of its connection; nil without one
 	// proof is what a verified token of an issuer has proved, until its end; nil without one.
-	proof *callers.Proof
+	proof *auth.Proof
 	// listed is the list of callers in force; nil without a callers file.
-	listed *callers.List
+	listed *auth.List
 }
 
 // proved is the end of what a token and a certificate have proved; zero without either.
@@ -47,7 +47,7 @@ func (c call) proved() (until time.Time) {
 }
 
 // team is what the owner of the call may spend and order; no limit without a callers file.
-func (c call) team() callers.Team { return c.listed.Team(c.credential.Owner) }
+func (c call) team() auth.Team { return c.listed.Team(c.credential.Owner) }
 
 // mayUse reports whether a call may list, read, quote and order a model. A team reads its older orders of any model.
 func (c call) mayUse(model string) bool { return c.operator || c.team().Allows(model) }
@@ -57,7 +57,7 @@ func (c call) mayUse(model string) bool { return c.operator || c.team().Allows(m
 func (c call) seesAccount() bool { return c.listed == nil || c.operator }
 
 // LimitsOf are the budgets of a team.
-func LimitsOf(team callers.Team) ledger.Limits {
+func LimitsOf(team auth.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
@@ -217,7 +217,7 @@ func (s *Service) identify(token string, certificate *Certificate) (call, error)
 
 // find finds the caller in a list, by its token or else by its certificate. A wrong token or certificate is
 // never overlooked.
-func (s *Service) find(list *callers.List, token string, certificate *Certificate) (call, error) {
+func (s *Service) find(list *auth.List, token string, certificate *Certificate) (call, error) {
 	switch {
 	case token != "":
 		return s.byToken(list, token)
@@ -232,7 +232,7 @@ func (s *Service) find(list *callers.List, token string, certificate *Certificat
 }
 
 // byToken finds the caller of a service token, or of a token of an issuer.
-func (s *Service) byToken(list *callers.List, token string) (call, error) {
+func (s *Service) byToken(list *auth.List, token string) (call, error) {
 	if caller, known := list.ByToken(token); known {
 		return s.listed(list, caller, call{}), nil
 	}
@@ -241,7 +241,7 @@ func (s *Service) byToken(list *callers.List, token string) (call, error) {
 	}
 	proof, err := s.cfg.Callers.Issuers.Verify(token, list.HasSubject)
 	switch {
-	case errors.Is(err, callers.ErrNoKeys):
+	case errors.Is(err, auth.ErrNoKeys):
 		return call{}, errKeysUnknown
 	case err != nil:
 		return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN, err.Error())
@@ -250,7 +250,7 @@ func (s *Service) byToken(list *callers.List, token string) (call, error) {
 }
 
 // byProof finds the caller that a verified token has named.
-func (s *Service) byProof(list *callers.List, proof callers.Proof) (call, error) {
+func (s *Service) byProof(list *auth.List, proof auth.Proof) (call, error) {
 	caller, known := list.BySubject(proof.Subject)
 	if !known {
 		return call{}, errSubjectUnknown
@@ -259,15 +259,15 @@ func (s *Service) byProof(list *callers.List, proof callers.Proof) (call, error)
 }
 
 // listed is the call of a caller in a list, which is proved as proof says.
-func (s *Service) listed(list *callers.List, caller callers.Caller, proof call) call {
+func (s *Service) listed(list *auth.List, caller auth.Caller, proof call) call {
 	proof.credential, proof.caller, proof.operator, proof.listed = s.held(caller.Owner(), caller.Team.Weight), caller.Name, caller.Operator, list
 	return proof
 }
 
 // anonymous is a caller without any proof of its name, where such may call.
-func (s *Service) anonymous(list *callers.List) (call, error) {
+func (s *Service) anonymous(list *auth.List) (call, error) {
 	if s.cfg.AllowAnonymous {
-		return call{credential: s.held("", 0), caller: callers.Anonymous, everybody: list == nil && !s.cfg.Certificates, listed: list}, nil
+		return call{credential: s.held("", 0), caller: auth.Anonymous, everybody: list == nil && !s.cfg.Certificates, listed: list}, nil
 	}
 	return call{}, Fail(easelv1.ErrorReason_CALLER_UNKNOWN,
 		"prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
@@ -287,7 +287,7 @@ var (
 	errNoAPIKey           = Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
 	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
-	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, callers.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
+	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, auth.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
 	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
 	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
@@ -344,7 +344,7 @@ func (s *Service) now(ctx context.Context, c call) (call, error) {
 }
 
 // again finds the caller of a call in a newer list. What a token of an issuer has proved when the call began stays proved.
-func (s *Service) again(newest *callers.List, c call, token string) (call, error) {
+func (s *Service) again(newest *auth.List, c call, token string) (call, error) {
 	if c.proof != nil {
 		return s.byProof(newest, *c.proof)
 	}

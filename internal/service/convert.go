@@ -11,7 +11,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -106,7 +106,7 @@ var states = map[catalog.State]easelv1.State{
 // caller leaves meanwhile.
 func messageFor(ctx context.Context, g *catalog.Generation, etag string) *easelv1.Generation {
 	out := &easelv1.Generation{}
-	_ = gate.Work(ctx, Sharer(ctx), len(g.Inputs)+len(g.Extra), func() error {
+	_ = limiter.Work(ctx, Sharer(ctx), len(g.Inputs)+len(g.Extra), func() error {
 		out = generationMessage(*g, etag)
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -172,7 +172,7 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 
 func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
 	const secret = "GET /generations/{id}: unavailable (HTTP 500): generation g of another"
-	behind := &callers.List{}
+	behind := &auth.List{}
 	for _, row := range []struct {
 		name string
 		call call

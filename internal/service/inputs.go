@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -53,11 +53,11 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 		}
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	err := gate.Work(ctx, Sharer(ctx), len(text), func() error { return checkInputsJSON(text) })
+	err := limiter.Work(ctx, Sharer(ctx), len(text), func() error { return checkInputsJSON(text) })
 	if left := ctx.Err(); err != nil && left != nil {
 		return nil, left
 	}
-	if _, ok := errors.AsType[*gate.Refused](err); ok { // nothing is said of the inputs
+	if _, ok := errors.AsType[*limiter.Refused](err); ok { // nothing is said of the inputs
 		return nil, err
 	}
 	if err != nil {

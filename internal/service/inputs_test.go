@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
 )
@@ -87,7 +87,7 @@ func TestInputsAreNotBadBecauseTheyWait(t *testing.T) {
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
 		busy.Add(1)
 		work.Go(func() {
-			_ = gate.Work(t.Context(), "another", 1<<20, func() error {
+			_ = limiter.Work(t.Context(), "another", 1<<20, func() error {
 				busy.Done()
 				<-release
 				return nil

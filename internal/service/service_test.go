@@ -27,7 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -74,7 +74,7 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
 		unsettled := true
-		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *callers.List) error {
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *auth.List) error {
 			if dropped := inForce.Dropped(next); unsettled && len(dropped) > 0 {
 				return fmt.Errorf("%v have orders", dropped)
 			}

@@ -20,8 +20,8 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
@@ -146,7 +146,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	if st := fromLedger(err); st != nil {
 		return st
 	}
-	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+	if refused, ok := errors.AsType[*limiter.Refused](err); ok {
 		retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(max(retryDelay, refused.After))}
 		return NewStatus(easelv1.ErrorReason_OVERLOADED, rules[catalog.KindBusy].text, nil, retry)
 	}

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
 	s := &Service{cfg: Config{Held: &held, AllowAnonymous: true}}
-	list, err := callers.Parse(fmt.Appendf(nil, "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [%s]}, {name: b, team: print, tokens: [%s]}, {name: c, tokens: [%s]}]",
-		callers.Hash("a"), callers.Hash("b"), callers.Hash("c")))
+	list, err := auth.Parse(fmt.Appendf(nil, "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [%s]}, {name: b, team: print, tokens: [%s]}, {name: c, tokens: [%s]}]",
+		auth.Hash("a"), auth.Hash("b"), auth.Hash("c")))
 	if err != nil {
 		t.Fatal(err)
 	}

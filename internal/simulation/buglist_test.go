@@ -6,7 +6,7 @@ import "slices"
 const (
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
-	gateDir      = "internal/gate"
+	gateDir      = "internal/limiter"
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
 	ordersDir    = "internal/orders"

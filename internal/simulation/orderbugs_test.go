@@ -179,7 +179,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 		name: "a callers file that is broken lets nobody in",
 		edits: []edit{{
 			serviceDir, "LoadCallers", "next, err := last.parse(_)",
-			"next, err := last.parse(contents[0]); if err != nil && inForce != nil { next, err = &callers.List{}, nil }",
+			"next, err := last.parse(contents[0]); if err != nil && inForce != nil { next, err = &auth.List{}, nil }",
 		}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the callers file in force says who may call"},

@@ -11,8 +11,8 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/events"
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -83,7 +83,7 @@ func (r *replica) boot() error {
 		return p.uplink.dial(ctx, &w.address)
 	}
 	p.transport = catalog.NewTransportPools(transport)
-	gates := gate.NewSet(gate.Config{})
+	gates := limiter.NewSet(limiter.Config{})
 	upstream, err := catalog.New(catalog.Config{
 		Gates:   gates,
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -62,7 +62,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
 			other := "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
 			file := write("callers.yaml", fmt.Sprintf("teams: {studio: {budget: {daily_cents: 40}, events: {url: \"http://127.0.0.1:%s/\", secret_file: %q}}}\n"+
-				"callers: [{name: poster, team: studio, tokens: [%q]}]\n", port, write("secret", other+"\n"+eventSecret+"\n"), callers.Hash("poster-token")))
+				"callers: [{name: poster, team: studio, tokens: [%q]}]\n", port, write("secret", other+"\n"+eventSecret+"\n"), auth.Hash("poster-token")))
 			dev := start(t, nil, proctest.DevReady, proctest.Dev("--callers", file, "--failure-rate", "0.5", "--speed", "4", "--db", filepath.Join(t.TempDir(), "dev.db"))...)
 			at := proctest.DevClients(t, dev.Stdout.String())
 			orderUntilRefused(t, at["EASEL_ADDR"])

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -49,7 +49,7 @@ func work(t *testing.T, settings map[string]string) {
 	env := map[string]string{
 		"EASEL_UPSTREAM_KEY_FILE": put("key", f.keys[0]), "EASEL_POLL_MIN_INTERVAL": "200ms",
 		"EASEL_CALLERS_FILE": put("callers.yaml", "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+put("secret", eventSecret+"\n")+"}}}\n"+
-			"callers: [{name: poster, team: studio, tokens: [\""+callers.Hash("poster")+"\"]}, {name: ops, operator: true, tokens: [\""+callers.Hash("ops")+"\"]}]\n"),
+			"callers: [{name: poster, team: studio, tokens: [\""+auth.Hash("poster")+"\"]}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops")+"\"]}]\n"),
 	}
 	maps.Copy(env, settings)
 	f.serve(env)

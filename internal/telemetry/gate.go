@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // line is who waits: an owner and a class.
@@ -19,7 +19,7 @@ type gatesReading struct {
 	opens   time.Duration
 }
 
-func readGates(states map[string]gate.State, now time.Time) gatesReading {
+func readGates(states map[string]limiter.State, now time.Time) gatesReading {
 	r := gatesReading{waiting: map[line]int{}, owners: map[string]bool{}, closed: map[string]int{}}
 	for _, s := range states {
 		for _, w := range s.Waiting {
@@ -47,8 +47,8 @@ func (r gatesReading) nameOf(owner string) string {
 	return name
 }
 
-func reasonOf(why gate.Outcome) string {
-	if why == gate.Paused {
+func reasonOf(why limiter.Outcome) string {
+	if why == limiter.Paused {
 		return "unavailable"
 	}
 	return "rate_limited"

@@ -7,19 +7,19 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 func TestTheGatesAreReadTogether(t *testing.T) {
 	now := time.Now()
 	said := map[string]float64{}
-	readGates(map[string]gate.State{
+	readGates(map[string]limiter.State{
 		"a": {
-			Paused: now.Add(30 * time.Second), Why: gate.Throttled,
-			Waiting: []gate.Waiting{{Owner: "studio", Class: gate.Order, Count: 3, Since: now.Add(-9 * time.Second)}, {Owner: "polls", Class: gate.Poll, Count: 1, Since: now}},
+			Paused: now.Add(30 * time.Second), Why: limiter.Throttled,
+			Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 3, Since: now.Add(-9 * time.Second)}, {Owner: "polls", Class: limiter.Poll, Count: 1, Since: now}},
 		},
-		"b": {Capped: true, Waiting: []gate.Waiting{{Class: gate.Order, Count: 2, Since: now}, {Owner: "studio", Class: gate.Order, Count: 1, Since: now}}},
-		"c": {Paused: now.Add(-time.Second), Probing: true, Why: gate.Paused},
+		"b": {Capped: true, Waiting: []limiter.Waiting{{Class: limiter.Order, Count: 2, Since: now}, {Owner: "studio", Class: limiter.Order, Count: 1, Since: now}}},
+		"c": {Paused: now.Add(-time.Second), Probing: true, Why: limiter.Paused},
 	}, now).observe(func(name string, value float64, labels ...attribute.KeyValue) {
 		for _, l := range labels {
 			name += " " + l.Value.AsString()
@@ -37,11 +37,11 @@ func TestTheGatesAreReadTogether(t *testing.T) {
 }
 
 func TestOwnersThatWaitAreNamedUpToALimit(t *testing.T) {
-	var all []gate.Waiting
+	var all []limiter.Waiting
 	for i := range 3 * measuredOwners {
-		all = append(all, gate.Waiting{Owner: fmt.Sprint(i), Count: 1, Since: time.Now()})
+		all = append(all, limiter.Waiting{Owner: fmt.Sprint(i), Count: 1, Since: time.Now()})
 	}
-	read := readGates(map[string]gate.State{"a": {Waiting: all}}, time.Now())
+	read := readGates(map[string]limiter.State{"a": {Waiting: all}}, time.Now())
 	if len(read.waiting) != measuredOwners+1 || read.waiting[line{"other", "order"}] != 2*measuredOwners {
 		t.Errorf("%d owners are named, and %d wait besides", len(read.waiting), read.waiting[line{"other", "order"}])
 	}

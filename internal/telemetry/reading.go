@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/easel-grpc/easel/internal/gate"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -21,7 +21,7 @@ type observe func(name string, value float64, labels ...attribute.KeyValue)
 // Readings are what metrics are read from at each collection. None asks anybody else; what is nil is not there.
 type Readings struct {
 	Hub      func() watch.Stats
-	Gates    func() map[string]gate.State // of all API keys
+	Gates    func() map[string]limiter.State // of all API keys
 	Ledger   func() ledger.Reading
 	Events   func() map[string]map[string]int64 // attempts to send, by owner and outcome; with Ledger
 	Copies   func() CopyCounts                  // of results; with Ledger

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -79,7 +79,7 @@ func openEstate(t *testing.T, database string) *estate {
 	t.Helper()
 	dir := t.TempDir()
 	book := filepath.Join(dir, "book")
-	e := &estate{T: t, store: filepath.Join(dir, "store"), book: func() string { return book }, token: callers.NewToken()}
+	e := &estate{T: t, store: filepath.Join(dir, "store"), book: func() string { return book }, token: auth.NewToken()}
 	if err := os.Mkdir(book, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func openEstate(t *testing.T, database string) *estate {
 		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + url, "EASEL_CONTENT_URL=file:" + e.store, "EASEL_API_KEY=" + e.token,
 		"EASEL_PUBLIC_URL=https://easel.example", "EASEL_CALLERS_FILE=" + write("callers.yaml", fmt.Sprintf(
 			`{"teams": {"studio": {"events": {"url": %q, "secret_file": %q}}}, "callers": [{"name": "service", "team": "studio", "operator": true, "tokens": [%q]}]}`,
-			receiver.URL, write("secret", eventSecret), callers.Hash(e.token))),
+			receiver.URL, write("secret", eventSecret), auth.Hash(e.token))),
 	}
 	if e.facade, err = startFacade(t.Context(), catalog.found[0], e.env...); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -63,7 +63,7 @@ func openGallery(t *testing.T) *gallery {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.db.Close() })
-	token, operator, dir := callers.NewToken(), callers.NewToken(), t.TempDir()
+	token, operator, dir := auth.NewToken(), auth.NewToken(), t.TempDir()
 	g.ctx = bearing(t.Context(), token)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -74,7 +74,7 @@ func openGallery(t *testing.T) *gallery {
 	}
 	g.env = []string{
 		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
-		"EASEL_CALLERS_FILE=" + write("callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+callers.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+callers.Hash(operator)+`"]}]}`),
+		"EASEL_CALLERS_FILE=" + write("callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
 		"EASEL_API_KEY=" + operator, // of commands
 		"EASEL_CONTENT_URL=" + (&proctest.Bucket{Endpoint: g.store.URL}).URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/callers"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -97,8 +97,8 @@ func (l *ledgerWorld) settings(t *testing.T) []string {
 	file := map[string]any{}
 	budgets, list := map[string]any{}, []any{}
 	for _, team := range teams {
-		l.tokens[team] = callers.NewToken()
-		list = append(list, map[string]any{"name": team + "-service", "team": team, "tokens": []string{callers.Hash(l.tokens[team])}})
+		l.tokens[team] = auth.NewToken()
+		list = append(list, map[string]any{"name": team + "-service", "team": team, "tokens": []string{auth.Hash(l.tokens[team])}})
 		budgets[team] = map[string]any{}
 		if limit := l.limits[team]; limit > 0 {
 			budgets[team] = map[string]any{"budget": map[string]any{"monthly_cents": limit}}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -208,10 +208,10 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 }
 
 // gate is where the polls wait for their turn, with all other requests under the API key.
-func (a *agenda) gate() *gate.Gate { return a.cfg.Gates.Of(string(a.cred.Tenant)) }
+func (a *agenda) gate() *limiter.Limiter { return a.cfg.Gates.Of(string(a.cred.Tenant)) }
 
 // wish is what polls ask of the gate: they are for all, and so have a share of their own.
-var wish = gate.Request{Owner: catalog.PollsOwner, Weight: 1, Class: gate.Poll}
+var wish = limiter.Request{Owner: catalog.PollsOwner, Weight: 1, Class: limiter.Poll}
 
 // opens is when a poll may be made, by what the gate expects and what the failures of polls ask for.
 func (a *agenda) opens(now time.Time) time.Time {

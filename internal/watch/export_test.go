@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // Call makes a call that passes the gate beside the polls, and ends with err.
 func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
-	turn, late := h.cfg.Gates.Of(string(cred.Tenant)).Enter(ctx, gate.Request{Class: gate.Read})
+	turn, late := h.cfg.Gates.Of(string(cred.Tenant)).Enter(ctx, limiter.Request{Class: limiter.Read})
 	if late != nil {
 		return
 	}
@@ -18,4 +18,6 @@ func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
 }
 
 // GateOf is the gate of a credential.
-func (h *Hub) GateOf(cred catalog.Credential) *gate.Gate { return h.cfg.Gates.Of(string(cred.Tenant)) }
+func (h *Hub) GateOf(cred catalog.Credential) *limiter.Limiter {
+	return h.cfg.Gates.Of(string(cred.Tenant))
+}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -227,7 +227,7 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 
 // Called records the error of a request for a call, for the heartbeats during the pause that the catalog has asked for.
 func (h *Hub) Called(cred catalog.Credential, err error) {
-	if end := catalog.EndOf(err).Outcome; end != gate.Throttled && end != gate.Paused {
+	if end := catalog.EndOf(err).Outcome; end != limiter.Throttled && end != limiter.Paused {
 		return
 	}
 	if t := h.find(cred, false); t != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
@@ -26,11 +26,11 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry   // that it polls; they stay until it has ended
-	counted  []*watcher // those that Open has
-	unshared float64    // see Stats
-	since    time.Time  // a list that began before serves nobody
-	turn     *gate.Turn // nil until its turn comes
+	entries  []*entry      // that it polls; they stay until it has ended
+	counted  []*watcher    // those that Open has
+	unshared float64       // see Stats
+	since    time.Time     // a list that began before serves nobody
+	turn     *limiter.Permit // nil until its turn comes
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.

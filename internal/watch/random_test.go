@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 var (
@@ -66,7 +66,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
 	}
 	c.cfg = Config{
-		Upstream: c.all, Gates: gate.NewSet(gate.Config{}), Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
+		Upstream: c.all, Gates: limiter.NewSet(limiter.Config{}), Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
 		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.random.IntN(2)], RefundWindow: time.Minute,
 	}
 	hub, err := New(c.cfg)
@@ -214,7 +214,7 @@ func (c *chaos) get(w *world) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	c.work.Go(func() {
 		defer cancel()
-		turn, err := c.cfg.Gates.Of(string(w.cred.Tenant)).Enter(ctx, gate.Request{Class: gate.Read})
+		turn, err := c.cfg.Gates.Of(string(w.cred.Tenant)).Enter(ctx, limiter.Request{Class: limiter.Read})
 		if err != nil {
 			return
 		}
@@ -247,7 +247,7 @@ func (c *chaos) create(w *world) {
 // call notes calls of another kind, one of which may have met a 429.
 func (c *chaos) call(w *world) {
 	var err error
-	if c.random.IntN(3) == 0 && c.cfg.Gates.Of(string(w.cred.Tenant)).Estimate(gate.Request{}) == 0 {
+	if c.random.IntN(3) == 0 && c.cfg.Gates.Of(string(w.cred.Tenant)).Estimate(limiter.Request{}) == 0 {
 		w.mu.Lock()
 		err = w.throttle()
 		w.mu.Unlock()

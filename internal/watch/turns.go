@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/gate"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // start sends the requests of jobs, each when it has its permit.
@@ -48,7 +48,7 @@ func (p *poller) isWanted(j *job, now time.Time) bool {
 // cancel returns the work of a job that is not executed to the plan. Its entries are not polled before earliestPoll.
 func (p *poller) cancel(j *job, earliestPoll time.Time) {
 	t := p.tenant
-	j.turn.End(gate.Answer{Outcome: gate.Unused})
+	j.turn.End(limiter.Answer{Outcome: limiter.Unused})
 	p.landed(j)
 	if j.Account {
 		t.accountRead.wanted = true

@@ -1,0 +1,171 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// parse reads a file in which <name> stands for the hash of a token of that name.
+func parse(text string) (*List, error) {
+	for _, token := range []string{"one", "two", "three", "ops"} {
+		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))
+	}
+	return Parse([]byte(text))
+}
+
+const example = `
+# who may call
+teams:
+  studio:
+    budget: {daily_cents: 2000, monthly_cents: 30000}
+    models: ["studio/*", "vendor/draw"]
+    events: {url: "https://studio.example/events", secret_file: studio.secret}
+  idle: {}
+callers:
+  - name: poster-service
+    team: studio
+    tokens: ["<one>", "<two>"]
+    certificates: ["poster.internal", "spiffe://house/poster"]
+  - name: ops
+    operator: true
+    tokens: ["<ops>"]
+  - {name: locked-out}
+`
+
+func mustParse(t *testing.T, text string) *List {
+	t.Helper()
+	list, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAFileSaysWhoHasWhichToken(t *testing.T) {
+	list := mustParse(t, example)
+	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
+		if caller, found := list.ByToken(token); caller.Name != want || found != (want != "") {
+			t.Errorf("the token %q is of %q", token, caller.Name)
+		}
+	}
+	poster, _ := list.ByToken("one")
+	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 {
+		t.Errorf("the first caller is %+v", poster)
+	}
+	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret", 7}) {
+		t.Errorf("its events go to %+v", poster.Team.Events)
+	}
+	if teams := list.Teams(); len(teams) != 2 || teams[0].Name != "studio" || teams[1].Events != nil {
+		t.Errorf("the teams are %+v", teams)
+	}
+	ops, _ := list.ByToken("ops")
+	if !ops.Operator || ops.Owner() != "ops" || ops.Team.DailyCents != nil || !ops.Team.Allows("any/model") {
+		t.Errorf("the second caller is %+v", ops)
+	}
+	if names := list.Callers(); len(names) != 3 || names[2].Name != "locked-out" {
+		t.Errorf("the callers are %+v", names)
+	}
+}
+
+func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
+	list := mustParse(t, example+"  - {name: mail, certificates: [Mail.Internal]}\n")
+	for _, row := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"poster.internal"}, "poster-service"},
+		{[]string{"POSTER.internal"}, "poster-service"},
+		{[]string{"mail.internal"}, "mail"},
+		{[]string{"elsewhere", "spiffe://house/poster"}, "poster-service"},
+		{[]string{"spiffe://house/poster", "poster.internal"}, "poster-service"},
+		{[]string{"spiffe://HOUSE/poster"}, ""},
+		{[]string{"poster.internal", "mail.internal"}, ""},
+		{[]string{"mail.internal", "poster.internal"}, ""},
+		{[]string{"poster-service"}, ""},
+		{nil, ""},
+	} {
+		if caller, found := list.ByCertificate(row.names); caller.Name != row.want || found != (row.want != "") {
+			t.Errorf("%q is the certificate of %q, want %q", row.names, caller.Name, row.want)
+		}
+	}
+}
+
+func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
+	issuers := "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\n"
+	list := mustParse(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s, 'spiffe://b/c']}, {name: flyer, issuer: j, subjects: [s]}]\n")
+	for subject, want := range map[Subject]string{{"i", "s"}: "poster", {"i", "spiffe://b/c"}: "poster", {"j", "s"}: "flyer", {"j", "spiffe://b/c"}: "", {"", "s"}: "", {}: ""} {
+		if caller, found := list.BySubject(subject); caller.Name != want || found != (want != "") {
+			t.Errorf("%v is %q", subject, caller.Name)
+		}
+	}
+	moved := mustParse(t, "\n"+issuers+"callers: []")
+	for _, issuer := range moved.Issuers() {
+		if !list.HasIssuer(issuer) {
+			t.Errorf("%v has changed, by its line alone", issuer)
+		}
+		issuer.Audience = "b"
+		if list.HasIssuer(issuer) || (*List)(nil).HasIssuer(issuer) {
+			t.Errorf("%v has not changed", issuer)
+		}
+	}
+}
+
+func TestCallersWithoutALimitAreNamed(t *testing.T) {
+	callers := "teams: {a: {budget: {monthly_cents: 7}}, b: {}}\ncallers: [{name: v, team: a}, {name: w, team: b}, {name: x}, {name: y, budget: {daily_cents: 0}}, {name: z, operator: true}]\n"
+	if got := mustParse(t, callers).Unlimited(); !slices.Equal(got, []string{"w", "x"}) {
+		t.Errorf("named are %q", got)
+	}
+	if got := mustParse(t, "total: {monthly_cents: 7}\n"+callers).Unlimited(); got != nil {
+		t.Errorf("where all have a limit, named are %q", got)
+	}
+}
+
+func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
+	for _, row := range []struct {
+		patterns []string
+		allowed  []string
+		refused  []string
+	}{
+		{nil, []string{"a", "a/b/c"}, nil},
+		{[]string{}, nil, []string{"a", "a/b"}},
+		{[]string{"studio/*", "vendor/draw"}, []string{"studio/poster", "vendor/draw"}, []string{"studio", "studio/a/b", "vendor/drawing", "x/studio/a"}},
+		{[]string{"studio/**"}, []string{"studio/a", "studio/a/b"}, []string{"studio", "studio/", "studios/a"}},
+		{[]string{"*/v2/**"}, []string{"a/v2/b", "a/v2/b/c"}, []string{"a/b/v2/c", "a/v2"}},
+		{[]string{"**"}, []string{"a"}, []string{"a/b"}},
+		{[]string{"a[0-9]?"}, []string{"a1b"}, []string{"ab1"}},
+	} {
+		team := Team{Models: row.patterns}
+		for _, model := range slices.Concat(row.allowed, row.refused) {
+			if got := team.Allows(model); got != slices.Contains(row.allowed, model) {
+				t.Errorf("%q allows %q: %v", row.patterns, model, got)
+			}
+		}
+	}
+}
+
+func TestAnOwnerThatANewerFileDoesNotHaveIsDropped(t *testing.T) {
+	list := mustParse(t, "teams: {a: {}, b: {}}\ncallers: [{name: x, team: a}, {name: y}, {name: z}]\n")
+	newer := mustParse(t, "teams: {a: {}, y: {}}\ncallers: [{name: x}]\n")
+	if got := list.Dropped(newer); !slices.Equal(got, []string{"b", "z"}) {
+		t.Errorf("dropped are %q", got)
+	}
+}
+
+func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
+	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
+	alone, _ := list.ByToken("one")
+	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.Team("alone").MonthlyCents != 7 {
+		t.Errorf("it is %+v", alone)
+	}
+	if total := list.Total(); *total.DailyCents != 70 || total.MonthlyCents != nil {
+		t.Errorf("all may spend %+v", total)
+	}
+	if (*List)(nil).Total().DailyCents != nil {
+		t.Error("without a file there is a budget")
+	}
+	_, err := parse("teams: {a: {}}\ncallers: [{name: b, team: a, budget: {daily_cents: 1}}]")
+	if err == nil || !strings.Contains(err.Error(), "has the budget of its team") {
+		t.Errorf("a caller of a team has a budget: %v", err)
+	}
+}

@@ -1,0 +1,287 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// keysServer answers with keys, over TLS, and counts who asks.
+type keysServer struct {
+	*httptest.Server
+	asked  atomic.Int64
+	answer atomic.Pointer[http.HandlerFunc]
+}
+
+func startKeysServer(t *testing.T, answer http.HandlerFunc) *keysServer {
+	t.Helper()
+	s := &keysServer{}
+	s.answer.Store(&answer)
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.asked.Add(1)
+		(*s.answer.Load())(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func answerWith(text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
+}
+
+// inFile writes a text into a file.
+func inFile(t *testing.T, text []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// issuer is one whose keys the server has.
+func (s *keysServer) issuer(t *testing.T) Issuer {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: inFile(t, authority)}
+}
+
+func TestKeysComeFromTheirAddressAlone(t *testing.T) {
+	key := newSigning(t, "one", jose.ES256)
+	keys := keySet(t, key)
+	elsewhere := startKeysServer(t, answerWith(keys))
+	server := startKeysServer(t, nil)
+	issuer := server.issuer(t)
+	issuer.TokenFile = inFile(t, []byte("of-the-pod\n"))
+	read := func(answer http.HandlerFunc, patience time.Duration) error {
+		server.answer.Store(&answer)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		text, err := issuer.keys(ctx)
+		if err == nil {
+			_, _, err = parseKeys(text, nil)
+		}
+		return err
+	}
+	if err := read(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer of-the-pod" || r.URL.Path != "/keys" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		_, _ = w.Write(keys)
+	}, time.Minute); err != nil {
+		t.Errorf("the good keys: %v", err)
+	}
+	for what, row := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "status 302"},
+		"a redirect home": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusMovedPermanently)
+		}, "status 301"},
+		"an error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
+		"no content":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "status 204"},
+		"a page":        {answerWith([]byte("<html>log in</html>")), "invalid JSON Web Key Set"},
+		"too much":      {answerWith([]byte(`{"keys":[],"x":"` + strings.Repeat("a", mostKeysBytes) + `"}`)), "larger than"},
+		"a slow answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "not answered in full"},
+		"half an answer": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(keys[:9])
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, "not answered in full"},
+		"a cut connection": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+	} {
+		patience := time.Minute
+		if row.want == "not answered in full" {
+			patience = 100 * time.Millisecond
+		}
+		if err := read(row.answer, patience); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v", what, err)
+		} else if strings.Contains(err.Error(), "of-the-pod") || strings.Contains(err.Error(), server.URL) {
+			t.Errorf("%s: the error has a token or the address: %v", what, err)
+		}
+	}
+	if n := elsewhere.asked.Load(); n > 0 {
+		t.Errorf("another server was asked %d times", n)
+	}
+	issuer.CAFile = ""
+	if err := read(answerWith(keys), time.Minute); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without its authority: %v", err)
+	}
+	server.Close()
+	if err := read(nil, time.Minute); err == nil {
+		t.Error("a server that is away has keys")
+	}
+}
+
+func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
+	keys := inFile(t, keySet(t, newSigning(t, "one", jose.ES256)))
+	text := inFile(t, []byte("two words"))
+	for what, row := range map[string]struct {
+		issuer Issuer
+		want   string
+	}{
+		"good keys":           {Issuer{KeysFile: keys}, ""},
+		"an address":          {Issuer{KeysURL: "https://nowhere.example"}, ""},
+		"no keys":             {Issuer{KeysFile: text}, "jwks_file: invalid JSON Web Key Set"},
+		"an empty set":        {Issuer{KeysFile: inFile(t, []byte(`{"keys":[]}`))}, ""},
+		"no usable key":       {Issuer{KeysFile: inFile(t, []byte(`{"keys":[{}]}`))}, "jwks_file: no public key that verifies signatures"},
+		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
+		"a missing authority": {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
+		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: it has no certificate"},
+		"a missing token":     {Issuer{KeysURL: "https://a", TokenFile: "/nowhere/token"}, "token_file: open /nowhere/token"},
+		"no token":            {Issuer{KeysURL: "https://a", TokenFile: text}, "token_file: it is no token"},
+	} {
+		if err := row.issuer.Check(); (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
+	old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
+	server := startKeysServer(t, answerWith(keySet(t, old)))
+	v, _ := startVerifier(t, server.issuer(t))
+	for range 100 {
+		if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody); !errors.Is(err, errUnknownKey) {
+			t.Fatalf("a token that may be newer than the keys: %v", err)
+		}
+	}
+	if n := server.asked.Load(); n != 1 {
+		t.Errorf("the keys were asked for %d times", n)
+	}
+	signer := (*v.signers.Load())["https://issuer.example"]
+	if signer.due(time.Now()) || !signer.due(time.Now().Add(keysRetry)) {
+		t.Error("new keys are not asked for after a while, and no sooner")
+	}
+	answer := answerWith(keySet(t, old, next))
+	server.answer.Store(&answer)
+	signer.read(t.Context()) // as Run does then
+	if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody); err != nil {
+		t.Errorf("when its key is there: %v", err)
+	}
+	if n := server.asked.Load(); n != 2 {
+		t.Errorf("the keys were asked for %d times", n)
+	}
+}
+
+func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
+	key, private := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
+	encrypting := private
+	encrypting.public.Use = "enc"
+	for name, emptied := range map[string][]byte{"an empty set": []byte(`{"keys":[]}`), "a set with a key for encryption": keySet(t, encrypting)} {
+		server := startKeysServer(t, answerWith(keySet(t, key)))
+		issuer := server.issuer(t)
+		v, logs := startVerifier(t, issuer)
+		token := key.sign(t, claims(nil), nil)
+		if _, err := v.Verify(token, anybody); err != nil {
+			t.Fatal(err)
+		}
+		answer := answerWith(emptied)
+		server.answer.Store(&answer)
+		(*v.signers.Load())[issuer.Name].read(t.Context())
+		for _, sent := range []string{token, key.sign(t, claims(map[string]any{"sub": "other"}), nil)} {
+			if _, err := v.Verify(sent, anybody); !errors.Is(err, errUnknownKey) {
+				t.Errorf("%s: a token of the revoked key: %v", name, err)
+			}
+		}
+		if len(v.Problems()) > 0 || logs.count("keys=0") != 1 {
+			t.Errorf("%s: the problems are %v", name, v.Problems())
+		}
+	}
+}
+
+func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
+	key := newSigning(t, "one", jose.ES256)
+	server := startKeysServer(t, answerWith(keySet(t, key)))
+	issuer := server.issuer(t)
+	v, _ := startVerifier(t, issuer)
+	verify := func(audience string) error {
+		_, err := v.Verify(key.sign(t, claims(map[string]any{"aud": audience}), nil), anybody)
+		return err
+	}
+	if err := verify("easel"); err != nil {
+		t.Fatal(err)
+	}
+	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	server.answer.Store(&away)
+	edited := issuer
+	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", inFile(t, []byte("another")), inFile(t, []byte("no certificate"))
+	v.Take(&List{issuers: []Issuer{edited}})
+	if err := verify("easel2"); err != nil {
+		t.Errorf("after the edit: %v", err)
+	}
+	if err := verify("easel"); !errors.Is(err, errAudience) {
+		t.Errorf("a token for the audience of before: %v", err)
+	}
+	(*v.signers.Load())[issuer.Name].read(t.Context())
+	if err := verify("easel2"); err != nil || v.Problems()[issuer.Name] == nil {
+		t.Errorf("after a read that failed: %v, %v", err, v.Problems())
+	}
+	moved := edited
+	moved.KeysURL += "/elsewhere"
+	v.Take(&List{issuers: []Issuer{moved}})
+	if err := verify("easel2"); !errors.Is(err, ErrNoKeys) {
+		t.Errorf("with keys of another address: %v", err)
+	}
+}
+
+func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
+	key := newSigning(t, "one", jose.ES256)
+	began, end := make(chan struct{}), make(chan struct{})
+	slow := startKeysServer(t, func(http.ResponseWriter, *http.Request) { close(began); <-end })
+	defer close(end)
+	first, second := slow.issuer(t), issuerWith(t, keySet(t, key))
+	first.Name = "https://slow.example"
+	v := NewVerifier(slog.New(slog.DiscardHandler))
+	v.Take(&List{issuers: []Issuer{first, second}})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); v.Run(ctx) }()
+	<-began
+	signers := *v.signers.Load()
+	<-signers[second.Name].asked
+	if _, err := v.Verify(key.sign(t, claims(nil), nil), anybody); err != nil {
+		t.Errorf("a token of the other issuer: %v", err)
+	}
+	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil), anybody); !errors.Is(err, ErrNoKeys) {
+		t.Errorf("a token of the slow issuer: %v", err)
+	}
+	if signers[first.Name].due(time.Now().Add(time.Hour)) {
+		t.Error("a second read of the slow issuer begins beside the first")
+	}
+	cancel()
+	<-ended
+}
+
+func TestNewKeysOfAnIssuerAreToldByTheirNames(t *testing.T) {
+	one, two, unnamed := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256), newSigning(t, "", jose.ES256)
+	issuer := issuerWith(t, keySet(t, one))
+	var log bytes.Buffer
+	v := NewVerifier(slog.New(slog.NewTextHandler(&log, nil)))
+	v.Take(&List{issuers: []Issuer{issuer}})
+	signer := (*v.signers.Load())[issuer.Name]
+	for _, keys := range [][]byte{keySet(t, one), keySet(t, one), keySet(t, two, unnamed)} {
+		if err := os.WriteFile(issuer.KeysFile, keys, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		signer.read(t.Context())
+	}
+	want := fmt.Sprintf(`keys=1 before=\[\] after="\[one %[1]s\]".*\n.* keys=2 before="\[one %[1]s\]" after="\[one %[1]s %[1]s\]"\n$`, `[\w-]{43}`)
+	if !regexp.MustCompile(want).MatchString(log.String()) {
+		t.Errorf("the log is\n%s", &log)
+	}
+}

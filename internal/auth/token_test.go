@@ -1,0 +1,14 @@
+package auth
+
+import "testing"
+
+func TestATokenIsNewAndLetsItsCallerIn(t *testing.T) {
+	token := NewToken()
+	if token == NewToken() || len(token) != len("easel_")+43 {
+		t.Errorf("the token is %q", token)
+	}
+	list := mustParse(t, "callers: [{name: a, tokens: ["+Hash(token)+"]}]")
+	if caller, _ := list.ByToken(token); caller.Name != "a" {
+		t.Errorf("the token is of %q", caller.Name)
+	}
+}

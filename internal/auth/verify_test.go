@@ -1,0 +1,406 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// signing is a key of an issuer that tests sign with.
+type signing struct {
+	private crypto.Signer
+	public  jose.JSONWebKey
+}
+
+func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) signing {
+	t.Helper()
+	var private crypto.Signer
+	var err error
+	switch algorithm {
+	case jose.ES256:
+		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case jose.ES384:
+		private, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case jose.EdDSA:
+		_, private, err = ed25519.GenerateKey(rand.Reader)
+	default:
+		private, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
+}
+
+// claims are what a good token says; with changes some of it.
+func claims(changes map[string]any) map[string]any {
+	now := time.Now().Unix()
+	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
+	maps.Copy(all, changes)
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
+	return all
+}
+
+// sign makes a token. The header has what is in extra too.
+func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
+	t.Helper()
+	options := &jose.SignerOptions{ExtraHeaders: extra}
+	if s.public.KeyID != "" {
+		options = options.WithHeader("kid", s.public.KeyID)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(s.public.Algorithm), Key: s.private}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// keySet is the set of the public keys.
+func keySet(t testing.TB, keys ...signing) []byte {
+	t.Helper()
+	var set jose.JSONWebKeySet
+	for _, one := range keys {
+		set.Keys = append(set.Keys, one.public)
+	}
+	text, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// anybody lists every subject.
+func anybody(Subject) bool { return true }
+
+// issuerWith writes keys into a file, for an issuer that has it.
+func issuerWith(t testing.TB, keys []byte) Issuer {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, keys, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: file}
+}
+
+// startVerifier runs a verifier with issuers until the test ends.
+func startVerifier(t testing.TB, issuers ...Issuer) (v *Verifier, logs *lockedBuffer) {
+	t.Helper()
+	logs = &lockedBuffer{}
+	v = NewVerifier(slog.New(slog.NewTextHandler(logs, nil)))
+	v.Take(&List{issuers: issuers})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); v.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	v.Ready(t.Context())
+	return v, logs
+}
+
+// lockedBuffer is a log that two goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
+func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
+	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA} {
+		key := newSigning(t, "one", algorithm)
+		v, _ := startVerifier(t, issuerWith(t, keySet(t, key)))
+		for what, changes := range map[string]map[string]any{
+			"one audience": nil, "two audiences": {"aud": []string{"other", "easel"}}, "a subject of SPIFFE": {"sub": "spiffe://house/poster"},
+			"no iat": {"iat": nil}, "a small difference of clocks": {"exp": time.Now().Unix() - 20, "nbf": time.Now().Unix() + 20},
+		} {
+			said := claims(changes)
+			token := key.sign(t, said, nil)
+			for range 2 { // the second time it is known
+				got, err := v.Verify(token, anybody)
+				until := time.Unix(said["exp"].(int64), 0).Add(leeway)
+				if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
+					t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
+				}
+			}
+		}
+	}
+}
+
+func TestNoForgedTokenNamesAnybody(t *testing.T) {
+	key, stranger := newSigning(t, "one", jose.RS256), newSigning(t, "one", jose.RS256)
+	unlisted := newSigning(t, "../../../../dev/null", jose.RS256)
+	v, _ := startVerifier(t, issuerWith(t, keySet(t, key, newSigning(t, "two", jose.ES256))))
+	good := key.sign(t, claims(nil), nil)
+	parts := strings.Split(good, ".")
+	encode := func(value any) string {
+		text, _ := json.Marshal(value)
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // any bytes that everybody knows
+	symmetric, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: secret}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bySecret, err := symmetric.Sign([]byte(`{"iss":"https://issuer.example","aud":"easel","sub":"poster","exp":99999999999}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hmac, _ := bySecret.CompactSerialize()
+	now := time.Now().Unix()
+	embedded, _ := json.Marshal(stranger.public)
+	for what, row := range map[string]struct {
+		token string
+		want  error
+	}{
+		"no token":                       {"easel_0123456789", errNoToken},
+		"nothing":                        {"", errNoToken},
+		"three empty parts":              {"..", errNoToken},
+		"alg none":                       {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + ".", errNoToken},
+		"alg none with the signature":    {encode(map[string]any{"alg": "none", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
+		"alg of another case":            {encode(map[string]any{"alg": "rs256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errNoToken},
+		"HS256 with the public key":      {hmac, errNoToken},
+		"no signature":                   {parts[0] + "." + parts[1] + ".", errWrongSigned},
+		"another's signature":            {stranger.sign(t, claims(nil), nil), errWrongSigned},
+		"other claims":                   {parts[0] + "." + encode(claims(map[string]any{"sub": "ops"})) + "." + parts[2], errWrongSigned},
+		"another algorithm of the key":   {encode(map[string]any{"alg": "PS256", "kid": "one"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
+		"the kid of a key of other kind": {encode(map[string]any{"alg": "RS256", "kid": "two"}) + "." + parts[1] + "." + parts[2], errUnknownKey},
+		"a kid that is a path":           {unlisted.sign(t, claims(map[string]any{"iat": now - 60}), nil), errUnknownKey},
+		"a key of its own":               {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jwk": json.RawMessage(embedded)}), errWrongSigned},
+		"an address of keys":             {stranger.sign(t, claims(nil), map[jose.HeaderKey]any{"jku": "https://evil.example/keys"}), errWrongSigned},
+		"an extension that must be kept": {key.sign(t, claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), errWrongSigned},
+		"a logout":                       {key.sign(t, claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), errKind},
+		"another audience":               {key.sign(t, claims(map[string]any{"aud": "catalog"}), nil), errAudience},
+		"no audience":                    {key.sign(t, claims(map[string]any{"aud": nil}), nil), errAudience},
+		"a part of the audience":         {key.sign(t, claims(map[string]any{"aud": "easel2"}), nil), errAudience},
+		"another issuer":                 {key.sign(t, claims(map[string]any{"iss": "https://issuer.example/"}), nil), errIssuer},
+		"no issuer":                      {key.sign(t, claims(map[string]any{"iss": nil}), nil), errIssuer},
+		"no subject":                     {key.sign(t, claims(map[string]any{"sub": nil}), nil), errNoSubject},
+		"expired":                        {key.sign(t, claims(map[string]any{"exp": now - 31}), nil), errExpired},
+		"endless":                        {key.sign(t, claims(map[string]any{"exp": nil}), nil), errEndless},
+		"not yet valid":                  {key.sign(t, claims(map[string]any{"nbf": now + 60}), nil), errNotYet},
+		"made tomorrow":                  {key.sign(t, claims(map[string]any{"iat": now + 86400}), nil), errNotYet},
+		"a time beyond all numbers":      {key.sign(t, claims(map[string]any{"exp": json.Number("1e300")}), nil), errNoToken},
+		"a name that is a number":        {key.sign(t, claims(map[string]any{"sub": 7}), nil), errNoToken},
+		"claims that are a list":         {parts[0] + "." + encode([]int{1}) + "." + parts[2], errNoToken},
+		"claims twice":                   {parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"a","sub":"poster"}`)) + "." + parts[2], errNoToken},
+		"a megabyte":                     {strings.Repeat("a", 1<<20), errNoToken},
+		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
+		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
+	} {
+		if subject, err := v.Verify(row.token, anybody); subject != (Proof{}) || !errors.Is(err, row.want) {
+			t.Errorf("%s names %v, with %v", what, subject, err)
+		}
+	}
+	if _, err := v.Verify(good, anybody); err != nil {
+		t.Errorf("the good token: %v", err)
+	}
+}
+
+func TestATokenIsOfItsOwnIssuer(t *testing.T) {
+	here, there := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
+	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
+	second.Name = "https://other.example"
+	v, _ := startVerifier(t, first, second)
+	if _, err := v.Verify(there.sign(t, claims(nil), nil), anybody); !errors.Is(err, errWrongSigned) {
+		t.Errorf("a token by the keys of another issuer: %v", err)
+	}
+	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), anybody)
+	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
+		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
+	}
+}
+
+func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
+		issuer := issuerWith(t, keySet(t, old))
+		v, logs := startVerifier(t, issuer)
+		token := old.sign(t, claims(nil), nil)
+		verify := func(when, token string, want error) {
+			t.Helper()
+			if _, err := v.Verify(token, anybody); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", when, err, want)
+			}
+		}
+		rotate := func(keys ...signing) {
+			if err := os.WriteFile(issuer.KeysFile, keySet(t, keys...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+		verify("at first", token, nil)
+		time.Sleep(5 * time.Minute)
+		verify("later", token, nil)
+		rotate(old, next)
+		verify("beside a new key", token, nil)
+		verify("by the new key", next.sign(t, claims(nil), nil), nil)
+		rotate(next)
+		time.Sleep(time.Minute)
+		verify("when its key has gone", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
+		verify("known, when its key has gone", token, errUnknownKey)
+		rotate(old, next)
+		verify("when its key is back", token, nil)
+		time.Sleep(5 * time.Minute)
+		verify("when it has expired", token, errExpired)
+		fresh := old.sign(t, claims(nil), nil)
+		verify("another one", fresh, nil)
+		v.Take(&List{})
+		verify("without its issuer", fresh, errIssuer)
+		if n := logs.count("an issuer has new keys"); n != 4 {
+			t.Errorf("new keys are logged %d times", n)
+		}
+	})
+}
+
+func TestVerifiedTokensAreBounded(t *testing.T) {
+	v := NewVerifier(slog.New(slog.DiscardHandler))
+	now := time.Now()
+	sum := func(n int) [sha256.Size]byte { return sha256.Sum256([]byte(fmt.Sprint(n))) }
+	for n := range mostVerified {
+		v.remember(sum(n), verified{proof: Proof{Until: now.Add(time.Duration(n%2) * time.Hour)}, listed: true}, now)
+	}
+	v.remember(sum(-1), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now.Add(time.Minute))
+	if n := len(v.verified); n != mostVerified/2+1 {
+		t.Errorf("%d are known when half of them have ended", n)
+	}
+	for n := range 2 * mostVerified {
+		v.remember(sum(-2-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
+		if n := len(v.verified); n > mostVerified || n < mostVerified/2 {
+			t.Fatalf("%d are known", n)
+		}
+	}
+	callers := len(v.verified)
+	for n := range 2 * mostVerified {
+		v.remember(sum(mostVerified+n), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
+	}
+	maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, one verified) bool { return !one.listed })
+	if n := len(v.verified); n != callers {
+		t.Errorf("of the tokens of %d callers %d are known beside those of nobody", callers, n)
+	}
+	for n := callers; n < mostVerified; n++ {
+		v.remember(sum(-4*mostVerified-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
+	}
+	v.remember(sum(4*mostVerified), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
+	if n := len(v.verified); n != mostVerified {
+		t.Errorf("beside a token of nobody %d of %d callers are known", n, mostVerified)
+	}
+}
+
+func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := newSigning(t, "one", jose.EdDSA)
+		issuer := issuerWith(t, keySet(t, key))
+		v, logs := startVerifier(t, issuer)
+		if err := os.Remove(issuer.KeysFile); err != nil {
+			t.Fatal(err)
+		}
+		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
+		if _, err := v.Verify(token, anybody); err != nil {
+			t.Fatal(err)
+		}
+		signer := (*v.signers.Load())[issuer.Name]
+		age := func(by time.Duration) {
+			signer.mu.Lock()
+			defer signer.mu.Unlock()
+			signer.inForce = signer.inForce.Add(-by)
+		}
+		time.Sleep(time.Minute)
+		age(keysAge - 2*time.Minute)
+		if _, err := v.Verify(token, anybody); err != nil || v.Problems()[issuer.Name] == nil {
+			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
+		}
+		age(2 * time.Minute)
+		if _, err := v.Verify(token, anybody); !errors.Is(err, errOldKeys) {
+			t.Errorf("after a day: %v", err)
+		}
+		if n := logs.count("can't be read; the old ones stay"); n != 1 {
+			t.Errorf("it is logged %d times", n)
+		}
+		if err := os.WriteFile(issuer.KeysFile, keySet(t, key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, err := v.Verify(token, anybody); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+			t.Errorf("when they are back: %v, %v", err, v.Problems())
+		}
+	})
+}
+
+func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it must be refused
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := newSigning(t, "good", jose.ES256)
+	text := func(key jose.JSONWebKey) string {
+		text, err := json.Marshal(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	slow, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forEncryption := good.public
+	forEncryption.Use = "enc"
+	left := []string{
+		text(jose.JSONWebKey{Key: &weak.PublicKey, KeyID: "weak"}), text(jose.JSONWebKey{Key: []byte("secret"), KeyID: "secret"}),
+		text(jose.JSONWebKey{Key: slow.Public(), KeyID: "slow"}), text(jose.JSONWebKey{Key: good.private, KeyID: "private"}), text(forEncryption), `{"kty":"later","kid":"x"}`, `{}`, `7`, `null`,
+		`{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}`, `{"kty":"RSA","n":"AQAB","e":"AQAB"}`,
+	}
+	keys, unusable, err := parseKeys([]byte(`{"keys":[`+strings.Join(left, ",")+`,`+text(good.public)+`]}`), nil)
+	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" || unusable != len(left) {
+		t.Errorf("kept are %v beside %d others, %v", keys, unusable, err)
+	}
+	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", mostKeys) + `{}]}`} {
+		if keys, _, err := parseKeys([]byte(bad), nil); err == nil {
+			t.Errorf("%.60q has the keys %v", bad, keys)
+		}
+	}
+}
