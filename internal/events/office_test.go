@@ -137,15 +137,31 @@ func (w *watched) Connect(context.Context) (driver.Conn, error) {
 
 func (w *watched) Driver() driver.Driver { return w.sqlite }
 
-// watchedConn has no way for a question but Prepare.
+// watchedConn has no way for a statement but Prepare.
 type watchedConn struct {
 	driver.Conn
 	*watched
 }
 
 func (c watchedConn) Prepare(statement string) (driver.Stmt, error) {
-	c.asked.Add(1)
-	return c.Conn.Prepare(statement)
+	prepared, err := c.Conn.Prepare(statement)
+	return watchedStatement{prepared, c.watched}, err
+}
+
+// watchedStatement counts each execution, because the ledger keeps statements prepared.
+type watchedStatement struct {
+	driver.Stmt
+	*watched
+}
+
+func (s watchedStatement) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	s.asked.Add(1)
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+}
+
+func (s watchedStatement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.asked.Add(1)
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 }
 
 func (c watchedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
