@@ -69,34 +69,34 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered are the errors of a catalog that may name the account later, and of an API key that is worth nothing.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key of the start. While the catalog or the ledger does not answer, no order is sent, and the key is
-// checked again in the background: fail ends the server if it is another account's.
-func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret, fail func(error)) (stop func(), err error) {
+// begin checks the API key of the start. If the catalog or the ledger does not respond, no order is sent until the returned
+// function, which the server runs in the background, has checked the key.
+func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {
-		return func() {}, first
+		return nil, first
 	}
 	g.book.AccountUnknown.Store(true)
 	g.logger.WarnContext(ctx, "account check pending", "effect", "orders wait", "error", first)
-	return begin(ctx, func(ctx context.Context) { g.repeat(ctx, key, fail) }), nil
+	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
 }
 
-// repeat checks the API key of the start until its account is known. Orders wait for it, so the first pauses are short.
-func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret, fail func(error)) {
+// repeat checks the API key of the start until its account is known, or ctx is done. Orders wait for it, so the first
+// pauses are short. Its error ends the server.
+func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		switch err := g.check(ctx, key()); {
 		case errors.Is(err, errOtherAccount):
-			fail(err)
-			return
+			return err
 		case err == nil:
 			g.book.AccountUnknown.Store(false)
 			g.logger.InfoContext(ctx, "account check passed")
-			return
+			return nil
 		}
 	}
 }

@@ -76,11 +76,10 @@ func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
 			key   string
 			other bool
 		}{{"one-first", false}, {"other-first", true}, {"one-second", false}} {
-			stop, err := g.begin(t.Context(), keyOf(row.key), func(error) { t.Error("it ends later") })
-			if errors.Is(err, errOtherAccount) != row.other {
+			repeat, err := g.begin(t.Context(), keyOf(row.key))
+			if errors.Is(err, errOtherAccount) != row.other || repeat != nil {
 				t.Errorf("a start under %s: %v", row.key, err)
 			}
-			stop()
 			if err := g.accept(catalog.NewSecret(row.key)); errors.Is(err, errOtherAccount) != row.other {
 				t.Errorf("a change to %s: %v", row.key, err)
 			}
@@ -121,11 +120,9 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop, err := g.begin(t.Context(), held.Known, func(error) {})
-		if err != nil {
-			t.Fatal(err)
+		if repeat, err := g.begin(t.Context(), held.Known); err != nil || repeat != nil {
+			t.Fatalf("the account is not known: %v", err)
 		}
-		defer stop()
 		for _, row := range []struct {
 			key, inForce string
 			away         bool
@@ -149,11 +146,14 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 					t.Fatal(err)
 				}
 				g.away.Store(true)
-				failed := make(chan error, 1)
-				stop, err := g.begin(t.Context(), keyOf(key), func(err error) { failed <- err })
+				repeat, err := g.begin(t.Context(), keyOf(key))
 				if err != nil {
 					t.Fatal(err)
 				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				ended := make(chan error, 1)
+				go func() { ended <- repeat(ctx) }()
 				time.Sleep(time.Hour)
 				if !g.book.AccountUnknown.Load() {
 					t.Error("orders are sent before the account is known")
@@ -163,16 +163,8 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 				if g.book.AccountUnknown.Load() != other {
 					t.Errorf("orders wait: %v", !other)
 				}
-				stop()
-				select {
-				case err := <-failed:
-					if !other || !errors.Is(err, errOtherAccount) {
-						t.Errorf("it has ended: %v", err)
-					}
-				default:
-					if other {
-						t.Error("it goes on")
-					}
+				if err := <-ended; errors.Is(err, errOtherAccount) != other {
+					t.Errorf("the check ended with %v", err)
 				}
 			})
 		})
@@ -182,14 +174,18 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		g.away.Store(true)
-		stop, err := g.begin(t.Context(), keyOf("one-first"), func(error) { t.Error("it ends") })
+		repeat, err := g.begin(t.Context(), keyOf("one-first"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- repeat(t.Context()) }()
 		g.away.Store(false)
 		if time.Sleep(time.Second); g.book.AccountUnknown.Load() {
 			t.Error("orders wait for a second after the catalog answers")
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the check ended with %v", err)
 		}
 	})
 }

@@ -6,19 +6,13 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/auth"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -110,88 +104,7 @@ func logged(text json.RawMessage) any {
 	return text
 }
 
-// callersFile is the summary of a callers file in the audit. It has no token.
-type callersFile struct {
-	Digest    string   `json:"digest"`
-	Callers   int      `json:"callers"`
-	Teams     int      `json:"teams"`
-	Operators []string `json:"operators,omitempty"`
-}
-
-// maxOperators is the number of operators that a line of the audit names.
-const maxOperators = 100
-
-// summaryOf returns the summary of a callers file.
-func summaryOf(list *auth.List) *callersFile {
-	f := callersFile{Digest: list.Digest(), Callers: len(list.Callers()), Teams: len(list.Teams())}
-	for _, caller := range list.Callers() {
-		if caller.Operator && len(f.Operators) < maxOperators {
-			f.Operators = append(f.Operators, caller.Name)
-		}
-	}
-	return &f
-}
-
-// auditStart writes down that a server starts, and with what. It has no secret.
-func (c *serveCmd) auditStart(ctx context.Context, book *ledger.Ledger, known *service.Callers, held *catalog.Credential) error {
-	with := struct {
-		Version  string         `json:"version"`
-		Revision string         `json:"revision"`
-		Settings map[string]any `json:"settings"`
-		Callers  *callersFile   `json:"callers,omitempty"`
-		APIKey   string         `json:"api_key,omitempty"` // its fingerprint
-	}{thisBuild().Version, thisBuild().Revision, c.settings(), nil, ""}
-	if known != nil {
-		with.Callers = summaryOf(known.List())
-	}
-	if held != nil {
-		with.APIKey = fingerprintOf(held.APIKeySum())
-	}
-	if err := book.Audit(ctx, ledger.Act{By: thisUser(), Action: ledger.ActStart, Subject: thisHost(), Became: with}); err != nil {
-		return &cli.Problem{Exit: cli.ExitRetry, Text: "the ledger (EASEL_LEDGER_URL) takes no line of this start: " + err.Error(), Err: err}
-	}
-	return nil
-}
-
-// settings are those that are set, by their variables.
-func (c *serveCmd) settings() map[string]any {
-	set := map[string]any{}
-	addSettings(set, reflect.ValueOf(*c))
-	return set
-}
-
-func addSettings(set map[string]any, of reflect.Value) {
-	for field, value := range of.Fields() {
-		name, isSetting := field.Tag.Lookup("env")
-		switch {
-		case field.Anonymous:
-			addSettings(set, value)
-		case isSetting && !value.IsZero():
-			set[name] = told(value.Interface())
-		}
-	}
-}
-
-// told is the value of a setting as the audit has it: of an address without a user, a password and a query.
-func told(setting any) any {
-	switch value := setting.(type) {
-	case time.Duration:
-		return value.String()
-	case string:
-		if !strings.Contains(value, "://") {
-			return value
-		}
-		u, err := url.Parse(value)
-		if err != nil {
-			return "an address"
-		}
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		return u.String()
-	}
-	return setting
-}
-
-// thisHost is the name of this machine, or of the pod.
+// thisHost returns the name of this machine, or of the pod. It is empty if there is none.
 func thisHost() string {
 	name, err := os.Hostname()
 	if err != nil {

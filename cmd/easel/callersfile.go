@@ -17,12 +17,9 @@ import (
 // askLedger is how long a changed callers file waits for the ledger.
 const askLedger = 2 * time.Second
 
-// callers are those that may use the held API key, nil where there is no callers file.
-func (c *serveCmd) callers(ctx context.Context, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*service.Callers, error) {
-	if c.CallersFile == "" {
-		return nil, nil
-	}
-	known, err := service.LoadCallers(c.CallersFile, logger, func(inForce, next *auth.List) error {
+// loadCallers reads a callers file, and follows its changes.
+func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*service.Callers, error) {
+	known, err := service.LoadCallers(path, logger, func(inForce, next *auth.List) error {
 		if faults := fileFaults(next, inForce); len(faults) > 0 {
 			return faults
 		}

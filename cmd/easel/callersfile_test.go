@@ -71,7 +71,7 @@ func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 		put(secret, devSecret)
 		put(file, "teams:\n"+team("studio", secret)+both)
 		var log bytes.Buffer
-		known, err := (&serveCmd{CallersFile: file}).callers(t.Context(), book, notifier, slog.New(slog.NewTextHandler(&log, nil)))
+		known, err := loadCallers(t.Context(), file, book, notifier, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

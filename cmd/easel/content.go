@@ -38,8 +38,8 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: which results are copied has to outlive this process")
 }
 
-// contents are the results, with their copies where there is a store.
-func (c *serveCmd) contents(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (*content.Results, error) {
+// openResults opens the results, with their copies if there is a store.
+func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (*content.Results, error) {
 	cfg := content.Config{Catalog: client, Ledger: book, Held: held, Logger: logger}
 	if c.ContentURL == "" {
 		return content.New(cfg), nil

@@ -6,25 +6,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
-	"github.com/easel-grpc/easel/gen/openapi"
-	"github.com/easel-grpc/easel/internal/admin"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/rest"
-	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
@@ -32,133 +28,60 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// runFacade serves until ctx ends. The start is a list of steps, each undone by the
-// defer below it, so that the stop is the same list read upwards. ready is called when
-// the addresses are bound; it may be nil.
+// facade holds the parts of a server, in the order in which they are opened.
+type facade struct {
+	*serveCmd
+	background
+
+	logs      io.Writer
+	telemetry *telemetry.Telemetry
+	notifier  *notifier
+	ledger    *ledger.Ledger
+	limiters  *limiter.Set
+	upstream  *catalog.Client
+	client    *catalog.Client // upstream, with the results of its calls reported
+	recorder  *orders.Recorder
+	hub       *watch.Hub
+	files     settingFiles
+	held      *catalog.Credential         // nil if callers bring their API keys
+	account   func(context.Context) error // checks the account of the held API key in the background; nil if it is known
+	known     *service.Callers            // nil without a callers file
+	meter     *ledger.Meter
+	placing   *orders.Orders
+	contents  *content.Results
+	services  *service.Service
+	front     *server.Server
+}
+
+// runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order of stop.go. It calls
+// ready, which may be nil, when the addresses are bound.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
-	clock := &stopClock{limit: c.DrainTimeout}
-	observed, flush, err := c.observed(ctx, logs, clock)
-	if err != nil {
-		return err
+	f := &facade{serveCmd: c, logs: logs, background: background{limit: c.DrainTimeout}}
+	defer f.stop(ctx)
+	for _, open := range []func(context.Context) error{
+		f.openTelemetry,
+		f.openLedger,
+		f.openCatalog,
+		f.openHub,
+		f.openAPIKey,
+		f.openCallers,
+		f.openOrders,
+		f.openContents,
+		f.openServices,
+		f.openServers,
+		f.openMetrics,
+		f.listen,
+	} {
+		if err := open(ctx); err != nil {
+			return err
+		}
 	}
-	defer flush()
-
-	notifier := newNotifier(service.EventData{Catalog: c.UpstreamURL, Results: c.PublicURL, Texts: c.ContentURL != ""})
-	book, closed, err := c.ledger(ctx, notifier.outbox(), observed.Logger)
-	if err != nil {
-		return err
-	}
-	defer closed()
-
-	gates := limiter.NewSet(limiter.Config{})
-	transport := catalog.NewTransportPools(catalog.NewTransport())
-	defer transport.CloseIdleConnections()
-	upstream, err := c.catalog(transport, gates, observed.Logger)
-	if err != nil {
-		return err
-	}
-
-	recorder := orders.NewRecorder(book, observed.Logger)
-	defer begin(context.WithoutCancel(ctx), recorder.Record)()
-	hub, err := c.hub(upstream, gates, observed, book, recorder)
-	if err != nil {
-		return err
-	}
-	defer clock.forWork(hub.Close)
-	defer begin(ctx, hub.DivideRate)()
-	client := upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
-		hub.Called(cred, err)
-		observed.Failures.Called(ctx, cred, err)
-	})
-
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	files := settingFiles{}
-	held, unguard, err := c.held(ctx, client, book, &files, fail, observed.Logger)
-	if err != nil {
-		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
-	}
-	defer unguard()
-	known, err := c.callers(ctx, book, notifier, observed.Logger)
-	if err != nil {
-		return wrongSetting("EASEL_CALLERS_FILE", err)
-	}
-	if known != nil {
-		files = append(files, settingFile{"EASEL_CALLERS_FILE", known})
-		defer begin(ctx, known.Issuers.Run)()
-		awaitKeys(ctx, known.Issuers)
-	}
-	meter := ledger.NewMeter(ctx, book, held != nil)
-	defer begin(ctx, meter.Run)()
-
-	placing, leave := c.orders(ctx, orders.Config{Recorder: recorder, Catalog: client, Hub: hub, KeyFirst: c.UpstreamKeyFirst, Weight: known.Weight}, held, observed, clock)
-	defer leave()
-	defer begin(ctx, events.New(events.Config{Ledger: book, Teams: &notifier.teams, Logger: observed.Logger, Count: notifier.count}).Run)()
-
-	contents, err := c.contents(ctx, client, book, held, observed.Logger)
-	if err != nil {
-		return err
-	}
-	defer clock.forWork(begin(ctx, contents.Run))
-
-	services, err := service.New(service.Config{
-		Catalog: client, Hub: hub, Orders: placing, Contents: contents, Held: held, Callers: known, MaxStreamAge: c.MaxStreamAge, Certificates: c.TLSClientCAFile != "",
-		AllowAnonymous: c.AllowAnonymous || c.unguarded(), // whoever is on this machine may call an unguarded server: see guard
-	})
-	if err != nil {
-		return err
-	}
-	defer services.Close()
-
-	asked := placedOrders{book, client, held}
-	operators := admin.Config{
-		Status: admin.Status{
-			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: hub.Snapshot, Gates: gates.States, Copies: contents.Keeps(),
-			Troubles: observed.Troubles, Unanswered: observed.Failures.Unanswered, Ledger: meter.Fresh, Files: func() []string { return files.problems() },
-		},
-		Orders: admin.Orders{Ledger: book, Contents: contents, Differs: asked.differs}, Events: known != nil, Closed: c.AdminAuth,
-		LogLevel: observed.Level, Metrics: observed.Metrics, Nameless: observed.Nameless, AllowedHosts: c.HTTPAllowedHosts,
-	}
-	if held != nil {
-		operators.Orders.APIKey, operators.Orders.Delete = held.APIKeySum(), asked.delete
-	}
-	if known != nil {
-		operators.Status.Issuers, operators.Prove = known.Issuers.Problems, services.Operator
-		operators.Orders.Owners = func() []string { return known.List().Owners() }
-	}
-	front, err := c.frontend(services, operators, observed.Logger, clock) //nolint:contextcheck // routes are registered without waiting
-	if err != nil {
-		return err
-	}
-	if certificates := front.Certificates(); certificates != nil {
-		files = append(files, settingFile{"EASEL_TLS_CERT_FILE", certificates})
-	}
-	defer begin(ctx, files.follow)()
-	unmeasure, err := telemetry.Measure(telemetry.Readings{
-		Hub: hub.Stats, Gates: gates.States, Ledger: meter.Reading, Events: notifier.outcomes, Copies: countsOf(contents),
-		Settings: func() map[string]int { return files.broken(known) },
-	})
-	if err != nil {
-		return err
-	}
-	defer unmeasure()
-	if err := c.auditStart(ctx, book, known, held); err != nil {
-		return err
-	}
-	if err := front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
-		return wrongAddress(err)
-	}
-	c.tellInForce(observed.Logger, &notifier.teams, known)
 	giveMemoryBack()
 	if ready != nil {
-		ready(front)
+		ready(f.front)
 	}
-	err = front.Serve(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, errOtherAccount) {
-		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", cause)
-	}
-	return err
+	return f.serve(ctx)
 }
 
 // giveMemoryBack returns the memory of the startup to the kernel.
@@ -167,177 +90,189 @@ func giveMemoryBack() {
 	debug.FreeOSMemory()
 }
 
-// observed starts what tells of the facade. flush sends what is left.
-func (c *serveCmd) observed(ctx context.Context, logs io.Writer, clock *stopClock) (observed *telemetry.Telemetry, flush func(), err error) {
+// serve serves until ctx is done, or the held API key is found to belong to another account. It returns when the servers
+// have drained.
+func (f *facade) serve(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, f.beginStop)()
+	group.Go(func() error { return f.front.Serve(ctx) })
+	if f.account != nil {
+		group.Go(func() error { return f.account(ctx) })
+	}
+	err := group.Wait()
+	if errors.Is(err, errOtherAccount) {
+		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
+	}
+	return err
+}
+
+func (f *facade) openTelemetry(ctx context.Context) error {
 	observed, shutdown, err := telemetry.Start(ctx, telemetry.Config{
-		Version: thisBuild().Version, LogLevel: c.level(), LogFormat: c.LogFormat, LogOutput: terminal.SanitizingWriter{Writer: logs},
+		Version: thisBuild().Version, LogLevel: f.level(), LogFormat: f.LogFormat, LogOutput: terminal.SanitizingWriter{Writer: f.logs},
 	})
 	if err != nil {
-		return nil, nil, wrongSetting("OTEL_*", err)
+		return wrongSetting("OTEL_*", err)
 	}
-	c.logUnknown(observed.Logger)
-	return observed, func() {
-		ctx, cancel := clock.forTelemetry(ctx)
-		defer cancel()
-		logFailure(observed.Logger, "telemetry was not sent in full", shutdown(ctx))
-	}, nil
+	f.telemetry, f.logger = observed, observed.Logger
+	f.closeAt(stopTelemetry, shutdown)
+	f.logUnknown(f.logger)
+	return nil
 }
 
-// begin begins works that go on until they are stopped, or ctx ends.
-func begin(ctx context.Context, works ...func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	for _, work := range works {
-		done.Go(func() { work(ctx) })
+func (f *facade) openLedger(ctx context.Context) (err error) {
+	f.notifier = newNotifier(service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""})
+	if f.ledger, err = f.openBook(ctx, f.notifier.outbox(), f.logger); err != nil {
+		return err
 	}
-	return func() {
-		cancel()
-		done.Wait()
-	}
+	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
+	return nil
 }
 
-// catalog makes the client of the catalog.
-func (c *serveCmd) catalog(transport http.RoundTripper, gates *limiter.Set, logger *slog.Logger) (*catalog.Client, error) {
-	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, logger) }
-	client, err := catalog.New(catalog.Config{BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, ContentHosts: c.ContentHosts, Transport: transport, Trace: trace, Gates: gates})
+// openCatalog creates the client of the catalog.
+func (f *facade) openCatalog(context.Context) (err error) {
+	f.limiters = limiter.NewSet(limiter.Config{})
+	transport := catalog.NewTransportPools(catalog.NewTransport())
+	f.closeAt(stopJobs, func(context.Context) error { transport.CloseIdleConnections(); return nil })
+	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, f.logger) }
+	f.upstream, err = catalog.New(catalog.Config{BaseURL: f.UpstreamURL, AllowInsecure: f.UpstreamInsecure, ContentHosts: f.ContentHosts, Transport: transport, Trace: trace, Gates: f.limiters})
 	if err != nil {
-		return nil, wrongSetting("EASEL_UPSTREAM_URL", err)
+		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
-	if proxy := catalog.Proxy(c.UpstreamURL); proxy != "" {
-		logger.Info("the catalog is reached through a proxy", "proxy", proxy)
+	if proxy := catalog.Proxy(f.UpstreamURL); proxy != "" {
+		f.logger.Info("catalog reached through proxy", "proxy", proxy)
 	}
-	return client, nil
+	return nil
 }
 
-// hub makes what polls.
-func (c *serveCmd) hub(upstream *catalog.Client, gates *limiter.Set, observed *telemetry.Telemetry, book *ledger.Ledger, recorder *orders.Recorder) (*watch.Hub, error) {
-	hub, err := watch.New(watch.Config{
-		Upstream: upstream.Polls(), Gates: gates, MinInterval: c.PollMinInterval, MaxInterval: c.PollMaxInterval,
-		Rate: c.PollRate, RefundWindow: c.RefundWindow, Logger: observed.Logger, Observer: observed.Observer,
-		Ledger: book, Sighted: recorder.Sighted,
+// openHub starts polling. The states that the hub has seen are recorded until the hub has stopped.
+func (f *facade) openHub(ctx context.Context) (err error) {
+	f.recorder = orders.NewRecorder(f.ledger, f.logger)
+	f.hub, err = watch.New(watch.Config{
+		Upstream: f.upstream.Polls(), Gates: f.limiters, MinInterval: f.PollMinInterval, MaxInterval: f.PollMaxInterval,
+		Rate: f.PollRate, RefundWindow: f.RefundWindow, Logger: f.logger, Observer: f.telemetry.Observer,
+		Ledger: f.ledger, Sighted: f.recorder.Sighted,
 	})
 	if err != nil {
-		return nil, wrongSetting("EASEL_POLL_*", err)
+		return wrongSetting("EASEL_POLL_*", err)
 	}
-	return hub, nil
-}
-
-// orders takes orders through the ledger. Behind a held API key it recovers and settles those that nobody comes back for,
-// until ctx ends. leave waits for the orders that are on their way.
-func (c *serveCmd) orders(ctx context.Context, cfg orders.Config, held *catalog.Credential, observed *telemetry.Telemetry, clock *stopClock) (placing *orders.Orders, leave func()) {
-	cfg.Ordered = func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
-		observed.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
-	}
-	placing = orders.New(cfg)
-	works := []func(context.Context){placing.Tidy}
-	if held != nil {
-		for _, unattended := range []func(context.Context, catalog.Credential){placing.Recover, placing.Settle, placing.Follow} {
-			works = append(works, func(ctx context.Context) { unattended(ctx, *held) })
-		}
-	}
-	stop := begin(ctx, works...)
-	return placing, func() {
-		stop() // so that no order begins any more
-		left, done := clock.forOrders(ctx)
-		defer done()
-		logFailure(observed.Logger, "left before every outcome was known", placing.Close(left))
-	}
-}
-
-// frontend puts the server in front of the services.
-func (c *serveCmd) frontend(services *service.Service, operators admin.Config, logger *slog.Logger, clock *stopClock) (*server.Server, error) {
-	c.warnOfAnyHost(logger)
-	front, err := server.New(server.Config{
-		GRPCAddr: c.GRPCAddr, HTTPAddr: c.HTTPAddr, AdminAddr: c.AdminAddr, MetricsAddr: c.MetricsAddr,
-		TLS: server.TLS{
-			CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ClientCAFile: c.TLSClientCAFile, ClientAuth: server.ClientAuth(c.TLSClientAuth),
-		},
-		Service: timedService{services, clock}, Logger: logger,
-		REST: c.rest(services), Admin: c.operators(operators), Metrics: c.scraped(operators), DrainTimeout: clock.calls(),
-		Limits: server.Limits{CallerStreams: c.CallerStreams, Streams: c.MaxStreams, CallerCalls: c.CallerCalls, Calls: c.MaxCalls, Conns: c.MaxConns},
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil })
+	f.start(ctx, stopHub, f.hub.DivideRate)
+	f.start(ctx, stopJobs, f.recorder.Record)
+	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
+		f.hub.Called(cred, err)
+		f.telemetry.Failures.Called(ctx, cred, err)
 	})
+	return nil
+}
+
+// openAPIKey reads the API key that this server holds, and checks its account.
+func (f *facade) openAPIKey(ctx context.Context) error {
+	if f.heldKey != "" {
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(f.heldKey) })
+		f.held = &held
+	}
+	if f.UpstreamKeyFile == "" {
+		return nil
+	}
+	guard := &accountGuard{client: f.client, book: f.ledger, logger: f.logger}
+	key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // no call waits for a later read
+	if err == nil {
+		f.account, err = guard.begin(ctx, key.Known)
+	}
 	if err != nil {
-		return nil, wrongSetting("EASEL_TLS_*", err)
+		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	return front, nil
-}
-
-// warnOfAnyHost tells of a server that a web page could order from, by DNS rebinding: no credential
-// and no Host keep it out.
-func (c *serveCmd) warnOfAnyHost(logger *slog.Logger) {
-	host, _, _ := net.SplitHostPort(c.HTTPAddr) // it has been checked
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !isLoopback(host) {
-		logger.Warn("anybody may call under any host name, a web page by DNS rebinding too: EASEL_HTTP_ALLOWED_HOSTS lists the hosts that are answered")
-	}
-}
-
-// rest makes what the HTTP listener serves.
-func (c *serveCmd) rest(services *service.Service) func(*server.Server, *server.Local) (http.Handler, error) {
-	return func(front *server.Server, local *server.Local) (http.Handler, error) {
-		return rest.New(rest.Config{
-			Calls: local, Content: services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
-			Addr: front.HTTPAddr(), AllowedHosts: c.HTTPAllowedHosts,
-		})
-	}
-}
-
-// operators makes what the admin listener serves, once the server is there that it tells of.
-func (c *serveCmd) operators(config admin.Config) func(*server.Server) (http.Handler, func()) {
-	return func(front *server.Server) (http.Handler, func()) {
-		config.Status.Serving, config.Status.Usage = front.Serving, func() (all []admin.Usage) {
-			for _, usage := range front.Usage() {
-				all = append(all, admin.Usage(usage))
-			}
-			return all
-		}
-		config.Addr, config.ConfiguredAddr = front.AdminAddr(), c.AdminAddr
-		return admin.New(config)
-	}
-}
-
-// scraped makes what the metrics listener serves.
-func (c *serveCmd) scraped(config admin.Config) func(*server.Server) http.Handler {
-	return func(front *server.Server) http.Handler {
-		config.Status.Serving, config.Addr, config.ConfiguredAddr = front.Serving, front.MetricsAddr(), c.MetricsAddr
-		return admin.NewScraped(config)
-	}
-}
-
-// held is the credential of a key that this server holds, nil where callers bring theirs. One of another account than
-// that of the ledger is refused, also later: then fail ends the server.
-func (c *serveCmd) held(ctx context.Context, client *catalog.Client, book *ledger.Ledger, files *settingFiles, fail func(error), logger *slog.Logger) (credential *catalog.Credential, unguard func(), err error) {
-	if c.heldKey != "" {
-		credential := catalog.Held(func() catalog.Secret { return catalog.NewSecret(c.heldKey) })
-		return &credential, func() {}, nil
-	}
-	if c.UpstreamKeyFile == "" {
-		return nil, func() {}, nil
-	}
-	guard := &accountGuard{client: client, book: book, logger: logger}
-	key, err := openHeldKey(c.UpstreamKeyFile, logger, guard.accept) //nolint:contextcheck // a later read has no call that waits for it
-	if err != nil {
-		return nil, nil, err
-	}
-	if unguard, err = guard.begin(ctx, key.Known, fail); err != nil {
-		return nil, nil, err
-	}
-	*files = append(*files, settingFile{"EASEL_UPSTREAM_KEY_FILE", key})
+	f.files = append(f.files, settingFile{"EASEL_UPSTREAM_KEY_FILE", key})
 	held := catalog.Held(key.Known)
-	return &held, unguard, nil
+	f.held = &held
+	return nil
 }
 
-// level is the log level; its name has been checked.
+func (f *facade) openCallers(ctx context.Context) (err error) {
+	if f.CallersFile == "" {
+		return nil
+	}
+	if f.known, err = loadCallers(ctx, f.CallersFile, f.ledger, f.notifier, f.logger); err != nil {
+		return wrongSetting("EASEL_CALLERS_FILE", err)
+	}
+	f.files = append(f.files, settingFile{"EASEL_CALLERS_FILE", f.known})
+	f.start(ctx, stopJobs, f.known.Issuers.Run)
+	awaitKeys(ctx, f.known.Issuers)
+	return nil
+}
+
+// openOrders starts the work on orders. Behind a held API key it recovers and settles orders that no caller repeats.
+func (f *facade) openOrders(ctx context.Context) error {
+	f.placing = orders.New(orders.Config{
+		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
+		Ordered: func(ctx context.Context, _ catalog.Credential, modelID string, g catalog.Generation, err error) {
+			f.telemetry.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
+		},
+	})
+	f.closeAt(stopOrders, f.placing.Close)
+	f.start(ctx, stopOrders, f.placing.Tidy)
+	if f.held != nil {
+		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {
+			f.start(ctx, stopOrders, func(ctx context.Context) { unattended(ctx, *f.held) })
+		}
+	}
+	f.start(ctx, stopJobs, events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count}).Run)
+	return nil
+}
+
+func (f *facade) openContents(ctx context.Context) (err error) {
+	if f.contents, err = f.openResults(ctx, f.client, f.ledger, f.held, f.logger); err != nil {
+		return err
+	}
+	f.start(ctx, stopJobs, f.contents.Run)
+	return nil
+}
+
+func (f *facade) openServices(context.Context) (err error) {
+	f.services, err = service.New(service.Config{
+		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, Held: f.held, Callers: f.known, MaxStreamAge: f.MaxStreamAge, Certificates: f.TLSClientCAFile != "",
+		AllowAnonymous: f.AllowAnonymous || f.unguarded(), // every caller on this machine may use an unguarded server: see guard
+	})
+	if err == nil {
+		f.closeAt(stopOrders, func(context.Context) error { f.services.Close(); return nil })
+	}
+	return err
+}
+
+// openMetrics starts the reading of files and of the ledger, and measures the parts.
+func (f *facade) openMetrics(ctx context.Context) error {
+	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
+	stop, err := telemetry.Measure(telemetry.Readings{
+		Hub: f.hub.Stats, Gates: f.limiters.States, Ledger: f.meter.Reading, Events: f.notifier.outcomes, Copies: countsOf(f.contents),
+		Settings: func() map[string]int { return f.files.broken(f.known) },
+	})
+	if err == nil {
+		f.closeAt(stopTelemetry, func(context.Context) error { stop(); return nil }) // after the last export, which reads
+	}
+	return err
+}
+
+// listen binds the addresses.
+func (f *facade) listen(context.Context) error {
+	if err := f.front.Listen(); err != nil {
+		return wrongAddress(err)
+	}
+	f.logInForce(f.logger, f.known)
+	return nil
+}
+
+// level returns the log level, whose name was checked.
 func (f *tuningFlags) level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(f.LogLevel))
 	return level
 }
 
-// wrongSetting ends a start because of a setting.
+// wrongSetting returns the problem of a start that fails because of a setting.
 func wrongSetting(name string, err error) error {
 	return &cli.Problem{Exit: cli.ExitUsage, Text: fmt.Sprintf("%s: %v", name, err), Err: err}
 }
 
-// wrongAddress names the address that can't be had, and the way out where another program has it.
+// wrongAddress names the address that can't be bound, and a remedy if another program has it.
 func wrongAddress(err error) error {
 	refused := (*server.ListenError)(nil)
 	if !errors.As(err, &refused) {
@@ -348,10 +283,4 @@ func wrongAddress(err error) error {
 		return wrongSetting(name, fmt.Errorf("%w; --%s-addr takes another, and port 0 is a free one", refused.Err, refused.Listener))
 	}
 	return wrongSetting(name, refused.Err)
-}
-
-func logFailure(logger *slog.Logger, message string, err error) {
-	if err != nil {
-		logger.Warn(message, "error", err)
-	}
 }

@@ -3,23 +3,16 @@ package main
 import (
 	"cmp"
 	"log/slog"
-	"maps"
 	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
-	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// tellInForce logs what this server runs with, in one line, and no secret. It warns of what is less safe than it may be.
-// known may be nil.
-func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams, known *service.Callers) {
+// logInForce logs the configuration in one line without secrets, and warns of unsafe settings. known may be nil.
+func (c *serveCmd) logInForce(logger *slog.Logger, known *service.Callers) {
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", hostOf(c.UpstreamURL),
@@ -38,11 +31,6 @@ func (c *serveCmd) tellInForce(logger *slog.Logger, told *events.Teams, known *s
 	if known != nil && c.heldKey == "" { // easel dev has play money
 		if text := withoutLimit(known.List()); text != "" {
 			logger.Warn(text)
-		}
-	}
-	for _, file := range c.secretFiles(told, known) {
-		if file.path != "" && othersMayRead(file.path) {
-			logger.Warn("others on this machine may read a file with a secret: chmod o-r", "setting", file.setting, "file", file.path)
 		}
 	}
 }
@@ -71,59 +59,4 @@ func hostOf(address string) string {
 		return ""
 	}
 	return u.Host
-}
-
-// secretFile is a file with a secret, and the setting that names it.
-type secretFile struct{ setting, path string }
-
-// secretFiles are those of the settings, of the teams that are told of events, and of issuers. known may be nil.
-func (c *serveCmd) secretFiles(told *events.Teams, known *service.Callers) []secretFile {
-	files := []secretFile{
-		{"EASEL_UPSTREAM_KEY_FILE", c.UpstreamKeyFile},
-		{"EASEL_CALLERS_FILE", c.CallersFile},
-		{"EASEL_TLS_KEY_FILE", c.TLSKeyFile},
-	}
-	if file, ok := strings.CutPrefix(c.LedgerURL, "sqlite:"); ok {
-		files = append(files, secretFile{"EASEL_LEDGER_URL", file})
-	}
-	if strings.HasPrefix(ledger.Kind(c.LedgerURL), "postgres") {
-		files = append(files, secretFile{"PGPASSFILE", os.Getenv("PGPASSFILE")})
-	}
-	for _, name := range slices.Sorted(maps.Keys(told.Known())) {
-		if team, ok := told.Get(name); ok {
-			files = append(files, secretFile{"secret_file of the team " + name, team.SecretFile})
-		}
-	}
-	if known != nil {
-		for _, issuer := range known.List().Issuers() {
-			files = append(files, secretFile{"token_file of the issuer " + issuer.Name, issuer.TokenFile})
-		}
-	}
-	return files
-}
-
-// othersMayRead reports whether every user of this machine may read a file: the file and all directories above it
-// allow that. Windows says nothing of it here.
-func othersMayRead(path string) bool {
-	path, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil || runtime.GOOS == "windows" || !allows(path, 0o004) {
-		return false
-	}
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if !allows(dir, 0o001) {
-			return false
-		}
-		if dir == filepath.Dir(dir) {
-			return true
-		}
-	}
-}
-
-// allows reports whether a file has a bit of permission.
-func allows(path string, bit os.FileMode) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&bit != 0
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/service"
@@ -72,7 +71,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
 	} {
 		var log bytes.Buffer
-		test.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{}, nil)
+		test.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), nil)
 		var fields map[string]any
 		if err := json.Unmarshal(log.Bytes(), &fields); err != nil || strings.Contains(log.String(), "hunter2") {
 			t.Fatalf("%s: %v: %s", name, err, log.String())
@@ -81,57 +80,6 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		if !maps.Equal(fields, test.want) {
 			t.Errorf("%s: got %v, want %v", name, fields, test.want)
 		}
-	}
-}
-
-func TestASecretThatOthersMayReadIsWarnedOf(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // as /etc is
-		t.Fatal(err)
-	}
-	secret := func(name string, mode os.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(secret("pgpass", 0o604), link); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PGPASSFILE", link)
-	c := serveCmd{
-		UpstreamKeyFile: secret("key", 0o644), CallersFile: secret("callers", 0o640), TLSKeyFile: secret("tls.key", 0o444),
-		ledgerFlags: ledgerFlags{"postgres://me@db/easel"},
-	}
-	teams := &events.Teams{}
-	teams.Set(map[string]events.Team{"studio": {URL: "https://studio", SecretFile: secret("studio.secret", 0o644)}, "print": {URL: "https://print", SecretFile: secret("print.secret", 0o600)}})
-	warned := func() (settings []string) {
-		var log bytes.Buffer
-		c.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), teams, nil)
-		for line := range strings.Lines(log.String()) {
-			var l struct{ Level, Setting, File string }
-			if err := json.Unmarshal([]byte(line), &l); err != nil {
-				t.Fatal(err)
-			}
-			if l.Level == "WARN" && l.File != "" {
-				settings = append(settings, l.Setting)
-			}
-		}
-		return settings
-	}
-	if got := strings.Join(warned(), " "); got != "EASEL_UPSTREAM_KEY_FILE EASEL_TLS_KEY_FILE PGPASSFILE secret_file of the team studio" {
-		t.Errorf("warned of %s", got)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // nobody else gets in
-		t.Fatal(err)
-	}
-	if got := warned(); len(got) != 0 {
-		t.Errorf("where nobody else gets in, warned of %s", got)
 	}
 }
 
@@ -153,7 +101,7 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		"a caller without a limit, with play money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
 	} {
 		var log bytes.Buffer
-		row.settings.tellInForce(slog.New(slog.NewJSONHandler(&log, nil)), &events.Teams{}, row.known)
+		row.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), row.known)
 		if n := strings.Count(log.String(), `"WARN"`); n > 1 || (n == 1) != (row.want != "") || !strings.Contains(log.String(), row.want) {
 			t.Errorf("%s: %s", name, log.String())
 		}

@@ -22,21 +22,20 @@ func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
 	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: whose an order is has to outlive this process")
 }
 
-// ledger opens the book of orders. Whoever uses it has ended when it is closed. One in memory has no events where no
-// callers file says who is told.
-func (c *serveCmd) ledger(ctx context.Context, outbox *ledger.Outbox, logger *slog.Logger) (book *ledger.Ledger, closed func(), err error) {
+// openBook opens the ledger. A ledger in memory has no events without a callers file.
+func (c *serveCmd) openBook(ctx context.Context, outbox *ledger.Outbox, logger *slog.Logger) (*ledger.Ledger, error) {
 	if c.CallersFile == "" && !ledger.IsDurable(c.LedgerURL) {
 		outbox = nil
 	}
-	book, err = ledger.Open(ctx, ledger.Config{
+	book, err := ledger.Open(ctx, ledger.Config{
 		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,
 		Outbox: outbox, Contents: c.ContentURL != "", Audited: logAudit(logger), Logger: logger,
 	})
 	if err != nil {
-		return nil, nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
 	}
 	if book.IsCopy() {
 		logger.InfoContext(ctx, "ledger was copied or restored", "since", book.CopyTime(), "hint", "easel orders list --held")
 	}
-	return book, func() { logFailure(logger, "the ledger was not closed", book.Close()) }, nil
+	return book, nil
 }

@@ -2,70 +2,106 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/server"
 )
 
-// stopClock gives the steps of a stop one deadline. Calls come first; what they leave is
-// for copies and polls, for orders whose callers have gone, and what those leave for the last traces. A step
-// that is quick leaves its time to the next. The last twentieth is for the process itself
-// to end in.
-type stopClock struct {
-	limit time.Duration // of the whole stop
+// stage is a step of a stop.
+type stage int
 
-	once  sync.Once
-	began time.Time
-}
+// The order of a stop. Before its first stage, the servers notify their streams and drain their calls.
+const (
+	stopOrders    stage = iota // sends no further order, and waits for the orders in flight
+	stopHub                    // ends all polling
+	stopJobs                   // ends the work on rows of the ledger, and records the last states
+	stopLedger                 // closes the database
+	stopTelemetry              // exports the last spans and metrics
+	stages
+)
 
-// telemetryMinimum is the least time that telemetry gets, as nothing leaves in no time at all. For its
-// sake a stop with a limit below 10 s can take longer than that, by less than this.
+// stageNames are the names of the stages in the log.
+var stageNames = [stages]string{"orders", "hub", "jobs", "ledger", "telemetry"}
+
+// callShare is the percentage of the drain timeout that is for calls. stageShares are the percentages after which a stop
+// continues without a stage that has not ended. A quick stage leaves its time to the next one.
+const callShare = 75
+
+var stageShares = [stages]time.Duration{85, 88, 91, 93, 95}
+
+// telemetryMinimum is the minimum time for the last export. A drain timeout below 10 s may be exceeded by it.
 const telemetryMinimum = time.Second
 
-// start begins the stop, unless it has begun.
-func (c *stopClock) start() { c.once.Do(func() { c.began = time.Now() }) }
+// background is the work of a facade that no call waits for. It does not end with the signal that stops the facade: each
+// work ends in its stage of the stop.
+type background struct {
+	limit  time.Duration // drain timeout
+	logger *slog.Logger
 
-// calls is how long calls may take to end.
-func (c *stopClock) calls() time.Duration { return c.limit * 75 / 100 }
+	works  [stages]sync.WaitGroup
+	ends   [stages][]context.CancelFunc
+	closes [stages][]func(context.Context) error
 
-// forWork lets work end that no call waits for, as copies and polling, until orders have their time, and goes on without it then.
-func (c *stopClock) forWork(end func()) {
-	ended := make(chan struct{})
-	go func() {
-		end()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(c.left(80)):
+	once  sync.Once
+	began time.Time // start of the stop
+}
+
+// start starts works that run until a stage.
+func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.ends[until] = append(b.ends[until], cancel)
+	for _, work := range works {
+		b.works[until].Go(func() { work(ctx) })
 	}
 }
 
-// forOrders is a context that ends when orders have to be left alone.
-func (c *stopClock) forOrders(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), c.left(85))
+// closeAt adds a function that a stage calls when its work has ended.
+func (b *background) closeAt(at stage, end func(context.Context) error) {
+	b.closes[at] = append(b.closes[at], end)
 }
 
-// forTelemetry is a context that ends when the process has to.
-func (c *stopClock) forTelemetry(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), max(c.left(95), telemetryMinimum))
+// beginStop starts the time of the stop, unless it has started.
+func (b *background) beginStop() { b.once.Do(func() { b.began = time.Now() }) }
+
+// stop runs the stages. A stage that does not end in time is logged, and the next one follows.
+func (b *background) stop(ctx context.Context) {
+	b.beginStop()
+	for at := range stages {
+		if err := b.stopStage(context.WithoutCancel(ctx), at); err != nil {
+			b.logger.Warn("stage not stopped", "stage", stageNames[at], "error", err)
+		} else if b.logger != nil { // nil if the start failed before there was one
+			b.logger.Debug("stage stopped", "stage", stageNames[at], "elapsed_ms", time.Since(b.began).Milliseconds())
+		}
+	}
 }
 
-// left is how much is left of so many percent of the limit.
-func (c *stopClock) left(percent time.Duration) time.Duration {
-	c.start()
-	return time.Until(c.began.Add(c.limit * percent / 100))
+func (b *background) stopStage(ctx context.Context, at stage) error {
+	limit := time.Until(b.began.Add(b.limit * stageShares[at] / 100))
+	if at == stopTelemetry {
+		limit = max(limit, telemetryMinimum)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.end(ctx, at) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("work continues: %w", ctx.Err())
+	}
 }
 
-// timedService starts the clock when the server begins to stop, for whatever reason.
-type timedService struct {
-	server.Service
-	clock *stopClock
-}
-
-// Drain implements server.Service.
-func (s timedService) Drain() {
-	s.clock.start()
-	s.Service.Drain()
+// end ends the works of a stage, waits for them, and closes what they used.
+func (b *background) end(ctx context.Context, at stage) (err error) {
+	for _, cancel := range b.ends[at] {
+		cancel()
+	}
+	b.works[at].Wait()
+	for _, closing := range b.closes[at] {
+		err = errors.Join(err, closing(ctx))
+	}
+	return err
 }

@@ -1,54 +1,153 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	goclient "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-func TestTheStepsOfAStopShareOneDeadline(t *testing.T) {
-	for name, test := range map[string]struct{ limit, calls, orders, whole time.Duration }{
-		"every step takes all it may":     {limit: 10 * time.Second, calls: 7500 * time.Millisecond, orders: time.Second, whole: 9500 * time.Millisecond},
-		"calls end at once":               {limit: 10 * time.Second, orders: 8500 * time.Millisecond, whole: 9500 * time.Millisecond},
-		"telemetry has its least":         {limit: time.Second, calls: 750 * time.Millisecond, orders: 100 * time.Millisecond, whole: 1850 * time.Millisecond},
-		"calls took longer than they may": {limit: 10 * time.Second, calls: 12 * time.Second, whole: 13 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
+// newBackground returns the background work of a facade with a drain timeout, and its log.
+func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
+	var log bytes.Buffer
+	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
+}
+
+func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newBackground(10 * time.Second)
+		ctx, signal := context.WithCancel(t.Context())
+		var order []string
+		for at := range stages {
+			b.closeAt(at, func(context.Context) error { order = append(order, stageNames[at]+" closed"); return nil })
+			b.start(ctx, at, func(ctx context.Context) {
+				<-ctx.Done()
+				time.Sleep(time.Millisecond)
+				order = append(order, stageNames[at]+" ended")
+			})
+		}
+		signal()
+		synctest.Wait()
+		if len(order) > 0 {
+			t.Errorf("the signal ended %q", order)
+		}
+		b.stop(ctx)
+		want := []string{
+			"orders ended", "orders closed", "hub ended", "hub closed", "jobs ended", "jobs closed",
+			"ledger ended", "ledger closed", "telemetry ended", "telemetry closed",
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("the order is %q", order)
+		}
+	})
+}
+
+func TestStopContinuesWithoutAStuckStage(t *testing.T) { // A4
+	for at, end := range map[stage]time.Duration{stopOrders: 8500, stopHub: 8800, stopJobs: 9100, stopLedger: 9300, stopTelemetry: 9500} {
+		t.Run(stageNames[at], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				clock, began := &stopClock{limit: test.limit}, time.Now()
-				clock.start()
-				if test.calls > 0 && test.calls < test.limit && clock.calls() != test.calls {
-					t.Errorf("calls have %v, want %v", clock.calls(), test.calls)
+				b, log := newBackground(10 * time.Second)
+				began, stuck, closed := time.Now(), make(chan struct{}), 0
+				b.start(t.Context(), at, func(context.Context) { <-stuck })
+				for other := range stages {
+					if other != at {
+						b.closeAt(other, func(context.Context) error { closed++; return nil })
+					}
 				}
-				time.Sleep(test.calls)
-				orders, cancel := clock.forOrders(t.Context())
-				defer cancel()
-				<-orders.Done()
-				if took := time.Since(began) - test.calls; took != test.orders {
-					t.Errorf("orders have %v, want %v", took, test.orders)
+				b.stop(t.Context())
+				if took := time.Since(began); took != end*time.Millisecond || closed != int(stages)-1 {
+					t.Errorf("the stop took %v, and %d stages were closed", took, closed)
 				}
-				telemetry, cancel := clock.forTelemetry(t.Context())
-				defer cancel()
-				<-telemetry.Done()
-				if took := time.Since(began); took != test.whole {
-					t.Errorf("the stop takes %v, want %v", took, test.whole)
+				if !strings.Contains(log.String(), `"stage not stopped" stage=`+stageNames[at]) {
+					t.Errorf("the log is %s", log)
 				}
+				close(stuck)
 			})
 		})
 	}
 }
 
-func TestAStopGoesOnWithoutPollsThatDoNotEnd(t *testing.T) { // A4
-	synctest.Test(t, func(t *testing.T) {
-		clock, began, stuck := &stopClock{limit: 10 * time.Second}, time.Now(), make(chan struct{})
-		clock.forWork(func() {})
-		if took := time.Since(began); took != 0 {
-			t.Errorf("polls that end at once take %v", took)
+func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{10 * time.Second: 13 * time.Second, time.Second: 13 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := newBackground(limit)
+			began := time.Now()
+			b.beginStop()
+			time.Sleep(12 * time.Second) // calls took longer than they may
+			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			b.stop(t.Context())
+			if took := time.Since(began); took != want {
+				t.Errorf("with a limit of %v the stop took %v, want %v", limit, took, want)
+			}
+		})
+	}
+}
+
+// The server has an open watch of a render that does not end. The client is notified, and then the parts stop.
+func TestServerStopsInOrder(t *testing.T) {
+	t.Parallel()
+	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "0.001")
+	served := start(t, map[string]string{
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()), "EASEL_LOG_LEVEL": "debug",
+		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
+		"EASEL_GRPC_ADDR":  "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
+	}, func(_, stderr string) bool { return strings.Contains(stderr, `"in force"`) }, "serve")
+	client, err := goclient.New(t.Context(), goclient.WithAddress(proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())),
+		goclient.WithAPIKey(proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	inputs, err := structpb.NewStruct(map[string]any{"prompt": "rain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, err := client.Generations.CreateGeneration(t.Context(), &easelv1.CreateGenerationRequest{ModelId: "studio/haiku", IdempotencyKey: "one", Inputs: inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := client.Generations.WatchGeneration(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: placed.GetGeneration().GetGenerationId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan int, 1)
+	go func() { stopped <- served.stop() }()
+	for closing := false; !closing; {
+		event, err := watch.Recv()
+		if err != nil {
+			t.Fatalf("the watch ended without a notice: %v", err)
 		}
-		clock.forWork(func() { <-stuck })
-		if took := time.Since(began); took != 8*time.Second {
-			t.Errorf("polls that do not end take %v", took)
+		closing = event.GetClosing() != nil
+	}
+	if exit := <-stopped; exit != exitOK {
+		t.Errorf("exit %d", exit)
+	}
+	var order []string
+	for line := range strings.Lines(served.stderr.String()) {
+		var entry struct{ Msg, Stage string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
 		}
-		close(stuck)
-	})
+		if entry.Msg == "draining" || entry.Msg == "stopped" || strings.HasPrefix(entry.Msg, "stage ") {
+			order = append(order, strings.TrimSpace(entry.Msg+" "+entry.Stage))
+		}
+	}
+	want := []string{"draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
+	if !slices.Equal(order, want) {
+		t.Errorf("the order is %q\n%s", order, served.stderr)
+	}
 }

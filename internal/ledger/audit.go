@@ -14,7 +14,6 @@ type Action string
 
 // The actions.
 const (
-	ActStart    Action = "server.start"
 	ActLogLevel Action = "log.level"
 	ActResolve  Action = "order.resolve"
 	ActErase    Action = "order.erase"

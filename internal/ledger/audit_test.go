@@ -150,7 +150,7 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 				_, err := l.EraseFor(t.Context(), &ledger.Act{By: ada, Action: ledger.ActErase}, own(t, l, "g2"))
 				return err
 			},
-			"line": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}) },
+			"line": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}) },
 		} {
 			if err := do(); err == nil {
 				t.Errorf("%s: nothing is wrong with it", name)
@@ -165,7 +165,7 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}); err != nil {
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}); err != nil {
 			t.Fatal(err)
 		}
 		statements := []string{"UPDATE audit SET actor = 'bob'", "DELETE FROM audit"}
@@ -179,7 +179,7 @@ func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
 				t.Errorf("%s: %v", statement, err)
 			}
 		}
-		if got := auditOf(t, l); !slices.Equal(got, []string{"ada 192.0.2.7 server.start   "}) {
+		if got := auditOf(t, l); !slices.Equal(got, []string{"ada 192.0.2.7 order.erase   "}) {
 			t.Errorf("the audit is %q", got)
 		}
 	})
@@ -188,7 +188,7 @@ func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
 func TestALedgerInMemoryKeepsTheNewestLinesOfItsAudit(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
-	l.Exec(t, `INSERT INTO audit SELECT value, 'old', 'ops', '', 'server.start', '', '', '' FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n)`)
+	l.Exec(t, `INSERT INTO audit SELECT value, 'old', 'ops', '', 'order.erase', '', '', '' FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n)`)
 	if _, err := l.Prune(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		lived(t, from, 3)
 		l := open(t, from)
-		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActStart}); err != nil {
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Close(); err != nil {
@@ -242,7 +242,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 		if err != nil || len(differences) > 0 {
 			t.Fatal(differences, err)
 		}
-		if got := auditOf(t, open(t, to)); !slices.Equal(got, []string{"ada 192.0.2.7 server.start   ", fmt.Sprintf(`ops here ledger.copy   {"rows":%d}`, copied.Rows)}) {
+		if got := auditOf(t, open(t, to)); !slices.Equal(got, []string{"ada 192.0.2.7 order.erase   ", fmt.Sprintf(`ops here ledger.copy   {"rows":%d}`, copied.Rows)}) {
 			t.Errorf("the audit of the copy is %q", got)
 		}
 	})
