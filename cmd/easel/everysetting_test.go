@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -87,7 +88,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	box, catalog := startSandbox(t, settings)
 	served, addr, _ := startServe(t, map[string]string{
 		"EASEL_UPSTREAM_URL": catalog, "EASEL_LOG_FORMAT": "text", "EASEL_REFUND_WINDOW": "100ms",
-		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100",
+		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100", "EASEL_MAX_INPUTS": "3000000",
 	})
 	call := func(exit int, want string, args ...string) {
 		t.Helper()
@@ -98,9 +99,17 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 	call(exitOK, "3.00 EUR", "account")
 	call(exitGenerationFailed, "failed", "generate", "studio/haiku", "prompt=rain", "--watch")
+	long := filepath.Join(t.TempDir(), "prompt")
+	if err := os.WriteFile(long, bytes.Repeat([]byte("x"), 2_900_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+long)
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, "list", "-q").stdout)
 	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default would take ten
+	if !strings.Contains(served.stderr.String(), `msg="large inputs allowed"`) {
+		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
+	}
 	if !strings.Contains(served.stderr.String(), "msg=listening") {
 		t.Errorf("the log is no text:\n%s", served.stderr)
 	}

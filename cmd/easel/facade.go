@@ -230,7 +230,7 @@ func (f *facade) openContents(ctx context.Context) (err error) {
 
 func (f *facade) openServices(context.Context) (err error) {
 	f.services, err = service.New(service.Config{
-		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, Held: f.held, Callers: f.known, MaxStreamAge: f.MaxStreamAge, Certificates: f.TLSClientCAFile != "",
+		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, Held: f.held, Callers: f.known, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs, Certificates: f.TLSClientCAFile != "",
 		AllowAnonymous: f.AllowAnonymous || f.unguarded(), // every caller on this machine may use an unguarded server: see guard
 	})
 	if err == nil {

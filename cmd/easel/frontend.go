@@ -26,7 +26,7 @@ func (f *facade) openServers(ctx context.Context) (err error) {
 		},
 		Service: f.services, Logger: f.logger,
 		REST: f.rest, Admin: f.admin(operators), Metrics: f.scraped(operators), DrainTimeout: f.DrainTimeout * callShare / 100,
-		Limits: server.Limits{CallerStreams: f.CallerStreams, Streams: f.MaxStreams, CallerCalls: f.CallerCalls, Calls: f.MaxCalls, Conns: f.MaxConns},
+		Limits: server.Limits{CallerStreams: f.CallerStreams, Streams: f.MaxStreams, CallerCalls: f.CallerCalls, Calls: f.MaxCalls, Conns: f.MaxConns, MaxInputs: f.MaxInputs},
 	})
 	if err != nil {
 		return wrongSetting("EASEL_TLS_*", err)

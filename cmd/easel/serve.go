@@ -14,6 +14,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 type serveCmd struct {
@@ -71,6 +72,7 @@ type tuningFlags struct {
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of other calls of one caller under way; one more is rejected."`
 	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of other calls of all callers under way."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
+	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of the inputs of a request as JSON, at most 16777216."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Without it json; in easel dev on a terminal, text."`
@@ -209,6 +211,7 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	list.Require(f.ResendWindow > 0, "EASEL_RESEND_WINDOW must be above 0")
 	list.Require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
 	list.Require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
+	list.Require(f.MaxInputs > 0 && f.MaxInputs <= service.MaxMaxInputs, fmt.Sprintf("EASEL_MAX_INPUTS must be from 1 to %d", service.MaxMaxInputs))
 	for _, limit := range []struct {
 		name  string
 		value int

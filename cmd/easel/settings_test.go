@@ -72,6 +72,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_CALLER_STREAMS": "0"}, []string{"EASEL_CALLER_STREAMS", "from 1 to 1000000"}},
 		{map[string]string{"EASEL_MAX_STREAMS": "-1"}, []string{"EASEL_MAX_STREAMS"}},
 		{map[string]string{"EASEL_MAX_CALLS": "1000001"}, []string{"EASEL_MAX_CALLS"}},
+		{map[string]string{"EASEL_MAX_INPUTS": "16777217"}, []string{"EASEL_MAX_INPUTS", "16777216"}},
 		{map[string]string{"EASEL_MAX_CONNS": "0"}, []string{"EASEL_MAX_CONNS"}},
 		{map[string]string{"EASEL_TLS_CERT_FILE": key}, []string{"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE"}},
 		{map[string]string{"EASEL_TLS_CERT_FILE": key, "EASEL_TLS_KEY_FILE": key}, []string{"EASEL_TLS_CERT_FILE"}},
@@ -205,7 +206,7 @@ func TestTheHelpHasEverySetting(t *testing.T) {
 			"EASEL_POLL_RATE", "EASEL_REFUND_WINDOW", "EASEL_RESEND_WINDOW", "EASEL_MAX_STREAM_AGE", "EASEL_DRAIN_TIMEOUT", "EASEL_TLS_CERT_FILE",
 			"EASEL_TLS_KEY_FILE", "EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CLIENT_AUTH", "EASEL_HTTP_ALLOWED_HOSTS",
 			"EASEL_LOG_LEVEL", "EASEL_LOG_FORMAT", "OTEL_",
-			"EASEL_CALLER_STREAMS", "EASEL_MAX_STREAMS", "EASEL_MAX_CALLS", "EASEL_MAX_CONNS",
+			"EASEL_CALLER_STREAMS", "EASEL_MAX_STREAMS", "EASEL_MAX_CALLS", "EASEL_MAX_CONNS", "EASEL_MAX_INPUTS",
 			":50051", ":8080", "127.0.0.1:9464",
 		},
 		"sandbox": {

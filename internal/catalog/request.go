@@ -19,7 +19,7 @@ import (
 // The most that is read of a body, in bytes.
 const (
 	maxModels  = 8 << 20
-	maxRecord  = 4 << 20
+	maxRecord  = 20 << 20 // the largest inputs that a server may accept, and 4 MiB
 	maxFailure = 64 << 10
 )
 

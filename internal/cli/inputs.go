@@ -153,7 +153,7 @@ func jsonString(text string) string {
 }
 
 // maxInputFile is the maximum size of an input from a file, in bytes. No server takes more for all inputs together.
-const maxInputFile = 1 << 20
+const maxInputFile = 16 << 20
 
 // fileInput returns the value of an argument. One that begins with @ is the text of a file, without a line break at its end;
 // one that begins with @@ loses the first @.
@@ -169,7 +169,7 @@ func fileInput(name, value string) (string, error) {
 		text, err = io.ReadAll(io.LimitReader(file, maxInputFile+1)) // a device has no end
 	}
 	if err == nil && len(text) > maxInputFile {
-		err = errors.New("it is larger than 1 MiB")
+		err = errors.New("it is larger than 16 MiB")
 	}
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "A text that begins with @ is written with @@.")

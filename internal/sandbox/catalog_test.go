@@ -100,7 +100,7 @@ func TestABodyThatIsNoJSONObjectIsRefused(t *testing.T) {
 		sh.do("POST", "/quote", body).want(t, http.StatusBadRequest, "INVALID_JSON")
 	}
 	sh.do("POST", "/quote", haiku, "Content-Type", "text/plain").want(t, http.StatusUnsupportedMediaType, "NOT_JSON")
-	sh.do("POST", "/quote", `{"a":"`+strings.Repeat("x", 1<<20)+`"}`).want(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
+	sh.do("POST", "/quote", `{"a":"`+strings.Repeat("x", 17<<20)+`"}`).want(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
 }
 
 func TestEveryModelListsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {

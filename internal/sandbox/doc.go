@@ -37,7 +37,7 @@
 //	daily cap         counts the charges of a day in UTC; refunds do not lower it; the balance is checked first
 //	request rate      token bucket for each API key; 429 RATE_LIMITED with Retry-After in whole seconds
 //	errors            {"code", "message", "details": {"field": "inputs.prompt"}} *
-//	other statuses    404 unknown path or method, 413 body above 1 MiB, 415 not JSON, 503 closing
+//	other statuses    404 unknown path or method, 413 body above 17 MiB, 415 not JSON, 503 closing
 //	failure on demand a prompt that contains [fail] fails; Config.FailureRate adds random failures
 //
 // Commits survive the end of the process at any moment. A power cut may lose the last ones, each as a whole. An interrupted

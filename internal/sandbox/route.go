@@ -15,7 +15,7 @@ import (
 )
 
 // maxBody is the size of the largest request body, in bytes.
-const maxBody = 1 << 20
+const maxBody = 17 << 20
 
 // call is a request of an account.
 type call struct {
@@ -153,7 +153,7 @@ func (c *call) readBody() error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return &apiError{status: http.StatusRequestEntityTooLarge, code: "BODY_TOO_LARGE", message: "The body is larger than 1 MiB."}
+		return &apiError{status: http.StatusRequestEntityTooLarge, code: "BODY_TOO_LARGE", message: "The body is larger than 17 MiB."}
 	}
 	if err != nil {
 		return &apiError{status: http.StatusBadRequest, code: "BODY_INCOMPLETE", message: "The body ended early."}

@@ -29,6 +29,7 @@ type chain struct {
 	certificates   *reload.Value[*tls.Config] // the current ones; nil without TLS
 	calls, streams *counts
 	watched        *counts                    // renders that open watches name
+	maxMessage     int                        // the maximum size of a request, in bytes
 	methods        map[string]grpc.MethodInfo // methods of the public server by full name
 	refusals       *rate.Limiter              // limits log lines about strangers
 }
@@ -42,7 +43,7 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 			"end one first, or watch many renders on one stream"),
 		watched: newCounts("renders of watches", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
 			"end a watch first, or watch everything"),
-		methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
+		maxMessage: limits.message(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
 	}
 }
 
@@ -52,7 +53,7 @@ func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption
 		grpc.StatsHandler(statsHandler{c, origin}),
 		grpc.UnaryInterceptor(c.unary),
 		grpc.StreamInterceptor(c.stream),
-		grpc.MaxRecvMsgSize(messageBytes),
+		grpc.MaxRecvMsgSize(c.maxMessage),
 	}
 }
 

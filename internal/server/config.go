@@ -81,6 +81,8 @@ type Limits struct {
 	// Conns is the maximum number of connections of the gRPC and of the HTTP listener, each. Further ones wait. Zero means
 	// 10,000.
 	Conns int
+	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].
+	MaxInputs int
 	// StreamsPerConn is how many calls one connection may have open. The client's library holds back
 	// any further call, in silence, until another one ends. So the limit must be above
 	// CallerStreams. 0 means 250 more than CallerStreams.
@@ -103,9 +105,8 @@ const (
 	// handshakeTimeout and headerTimeout end connections that never ask for anything.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
-	// messageBytes is the largest request: a gRPC message after decompression, or the body of a REST request. Inputs may have
-	// 1 MiB.
-	messageBytes = 5 << 18
+	// messageMargin is the size that a request may have in addition to its inputs, in bytes.
+	messageMargin = 256 << 10
 	// headerBytes is the most that the headers of one request may take.
 	headerBytes = 32 << 10
 
@@ -158,6 +159,9 @@ func (l Limits) streams() int       { return cmp.Or(l.Streams, 50_000) }
 func (l Limits) calls() int         { return cmp.Or(l.Calls, 480) }
 func (l Limits) callerCalls() int   { return cmp.Or(l.CallerCalls, 320) }
 func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
+
+// message returns the maximum size of a request: of a gRPC message after decompression, or of the body of a REST request.
+func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
 func (l Limits) streamsPerConn() uint32 {
 	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
 }
@@ -214,6 +218,7 @@ func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)
 	fault(l.Calls < 0, "the calls at once are negative: %d", l.Calls)
 	fault(l.CallerCalls < 0, "the calls of a caller are negative: %d", l.CallerCalls)
+	fault(l.MaxInputs < 0 || l.MaxInputs > service.MaxMaxInputs, "the maximum size of inputs is not from 1 to %d bytes: %d", service.MaxMaxInputs, l.MaxInputs)
 	fault(l.Conns < 0, "the connections are negative: %d", l.Conns)
 	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
 		"a connection takes %d calls, so a caller with %d streams would wait in silence for its next", l.streamsPerConn(), l.callerStreams())

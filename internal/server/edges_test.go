@@ -48,9 +48,14 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 }
 
 func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
-	studio := servertest.NewStudio()
-	s := serve(t, studio)
-	const limit = messageBytes
+	for _, inputs := range []int{service.DefaultMaxInputs, service.DefaultMaxInputs * 3 / 2} {
+		probeMessage(t, serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.MaxInputs = inputs }), inputs+256<<10)
+	}
+}
+
+// probeMessage sends the largest request in both forms, and one of a byte more.
+func probeMessage(t *testing.T, s *site, limit int) {
+	t.Helper()
 	send := func(n int) error {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
 		return err

@@ -12,7 +12,7 @@ import (
 
 // Values of the table of limits.
 var (
-	MessageBytes, HeaderBytes                 = messageBytes, headerBytes
+	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
 	CallerCalls, AllCalls                     = Limits{}.callerCalls(), Limits{}.calls()
 	CallerWatched, AllWatched                 = callerWatched, allWatched

@@ -184,7 +184,7 @@ func TestAMessageOverTheLimitIsRefused(t *testing.T) { // I1
 	s := serve(t, servertest.NewStudio())
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		_, err := s.Generations().CreateGeneration(servertest.WithKey(t.Context()),
-			&easelv1.CreateGenerationRequest{InputsJson: strings.Repeat("0", messageBytes)}, options...)
+			&easelv1.CreateGenerationRequest{InputsJson: strings.Repeat("0", Limits{}.message())}, options...)
 		st := status.Convert(err)
 		if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "larger than max") {
 			t.Errorf("the caller is told %v", st)

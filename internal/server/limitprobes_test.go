@@ -17,7 +17,7 @@ import (
 
 func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // I2 I4 I5
 	for name, probe := range map[string]func(*testing.T, *stack, caller){
-		"inputs": probeInputs, "nesting": probeDepth, "values": probeValues, "ids": probeIDs, "idempotency key": probeKey, "labels": probeLabels,
+		"nesting": probeDepth, "values": probeValues, "ids": probeIDs, "idempotency key": probeKey, "labels": probeLabels,
 		"page token": probeToken, "many ids": probeManyIDs, "wait": probeWait, "heartbeats": probePulse,
 	} {
 		t.Run(name, func(t *testing.T) { overBoth(t, probe) })
@@ -39,15 +39,40 @@ func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 	wantStatus(t, call(past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
 }
 
-func probeInputs(t *testing.T, s *stack, c caller) {
-	const around = len(`{"prompt":""}`)
-	quote := func(n int) *easelv1.QuoteGenerationRequest {
-		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"` + strings.Repeat("x", n-around) + `"}`}
+func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second is larger than a message of a response
+		t.Run(inBytes(limit), func(t *testing.T) {
+			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
+				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit
+				o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{http.HandlerFunc(echoOrder)} }
+			})
+		})
 	}
-	edge(t, c, "GenerationService/QuoteGeneration", quote(inputsLimit), quote(inputsLimit+1))
-	if n := s.sandbox.Requests()["POST /quote"]; n != 1 {
-		t.Errorf("%d quotes reached the catalog", n)
+}
+
+// probeInputs orders with the largest inputs in both forms, and with inputs of one byte more.
+func probeInputs(t *testing.T, c caller, limit int) {
+	t.Helper()
+	long := strings.Repeat("x", limit-len(`{"prompt":""}`))
+	for n, order := range []*easelv1.CreateGenerationRequest{
+		{InputsJson: `{"prompt":"` + long + `"}`}, {Inputs: inputs(t, map[string]any{"prompt": long})},
+		{InputsJson: `{"prompt":"` + long + `x"}`}, {Inputs: inputs(t, map[string]any{"prompt": long + "x"})},
+	} {
+		order.ModelId, order.IdempotencyKey = text, fmt.Sprint("key-", n)
+		resp := &easelv1.CreateGenerationResponse{}
+		err := c.call(t.Context(), "GenerationService/CreateGeneration", order, resp)
+		if n > 1 {
+			wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+		} else if err != nil || resp.GetGeneration().GetGenerationId() != fmt.Sprint("gen_key-", n) {
+			t.Errorf("inputs of %d bytes are answered with %v", limit, err)
+		}
 	}
+}
+
+// echoOrder accepts an order of any size, and its answer has the inputs.
+func echoOrder(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // a lost byte makes the answer invalid
+	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 
 func probeDepth(t *testing.T, s *stack, c caller) {

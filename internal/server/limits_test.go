@@ -16,7 +16,7 @@ import (
 
 // Limits of requests by the contract, for the table and the probes.
 const (
-	inputsLimit  = 1 << 20
+	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64
 	valuesLimit  = 20_000
 	answerLimit  = 4 << 20
@@ -45,11 +45,11 @@ const invalid = "`INVALID_ARGUMENT` `INVALID_REQUEST`"
 func limits() []limit {
 	return []limit{
 		{
-			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes), "`RESOURCE_EXHAUSTED` by the gRPC library; REST 413",
+			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes) + ": 256 KiB more than `inputs`", "`RESOURCE_EXHAUSTED` by the gRPC library; REST 413",
 			[]string{"TestAMessageOfExactlyTheLimitIsTaken", "TestAMessageOverTheLimitIsRefused"},
 		},
 		{"the headers of a request", inBytes(server.HeaderBytes), "the client's gRPC library does not send them; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
-		{"`inputs`", inBytes(inputsLimit), invalid, []string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"}},
+		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestInputsHaveTheLimitOfTheSetting"}},
 		{"values in `inputs`, nested ones included", number(valuesLimit), invalid, []string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"}},
 		{
 			"a message of a response", inBytes(answerLimit), "large fields are left out; `omitted_fields` names them",

@@ -132,7 +132,7 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 
 // ReadBody reads the body of a request, within its time.
 func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, messageBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(l.chain.maxMessage)))
 	if err != nil {
 		return nil, unreadableBody(err)
 	}
@@ -144,8 +144,8 @@ func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 
 // unreadableBody is the error of a body that could not be read.
 func unreadableBody(err error) error {
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", messageBytes))
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", large.Limit))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))

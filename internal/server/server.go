@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/reload"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Server serves one configuration once: New, Listen, Serve.
@@ -89,6 +90,9 @@ func (s *Server) Listen() error {
 	}
 	if s.config.TLS.enabled() {
 		s.logger.Info("TLS", "client_auth", string(s.config.TLS.clientAuth()))
+	}
+	if limits := s.config.Limits; limits.MaxInputs > service.DefaultMaxInputs {
+		s.logger.Warn("large inputs allowed", "max_inputs_bytes", limits.MaxInputs, "memory_bytes_per_connection", int64(limits.streamsPerConn())*int64(limits.MaxInputs))
 	}
 	return nil
 }

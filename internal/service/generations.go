@@ -25,7 +25,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	if !who(ctx).mayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
 	}
-	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
+	inputs, err := s.inputs(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *generations) balance(ctx context.Context) <-chan *int64 {
 
 // CreateGeneration places a paid order.
 func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
-	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
+	inputs, err := s.inputs(ctx, req)
 	if err != nil {
 		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,9 @@ const (
 
 	otherValues = 5_000 // of the largest request besides its inputs: the ids and etags of a watch
 
+	// DefaultMaxInputs and MaxMaxInputs are the default and the largest limit of the inputs of a request, in bytes.
+	DefaultMaxInputs, MaxMaxInputs = 1 << 20, 16 << 20
+
 	// MaxValues is how many values a Struct may have that comes in. Decoded, each takes a hundred bytes and more.
 	MaxValues = 20_000
 )
@@ -42,6 +46,24 @@ func CheckBody(body []byte) error {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
 	}
 	return nil
+}
+
+// inputs returns the inputs of a request as the bytes that go upstream, if the limit of the server allows them.
+func (s *generations) inputs(ctx context.Context, req interface {
+	GetInputs() *structpb.Struct
+	GetInputsJson() string
+},
+) (json.RawMessage, error) {
+	limit := cmp.Or(s.cfg.MaxInputs, DefaultMaxInputs)
+	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON", limit)
+	if len(req.GetInputsJson()) > limit {
+		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: tooLarge})
+	}
+	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
+	if err == nil && len(inputs) > limit {
+		err = InvalidRequest(Violation{Field: "inputs", Description: tooLarge})
+	}
+	return inputs, err
 }
 
 // inputsBytes gives the inputs of a request as the bytes that go upstream. The same request

@@ -48,6 +48,8 @@ type Config struct {
 	// AllowAnonymous lets a caller without any proof of its name use a held API key.
 	AllowAnonymous bool
 
+	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].
+	MaxInputs int
 	// MaxStreamAge ends a watch after about this time, so that callers spread over
 	// replicas again. 0 = never.
 	MaxStreamAge time.Duration

@@ -258,7 +258,8 @@ type QuoteGenerationRequest struct {
 	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
 	// refused. Send it, and more values, in inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
+	// The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+	// unless its operator has set another limit, of at most 16 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -370,7 +371,8 @@ type CreateGenerationRequest struct {
 	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
 	// refused. Send it, and more values, in inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
+	// The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+	// unless its operator has set another limit, of at most 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	// The caller's name for this order, unique under its API key: make one up for
 	// each new order (a UUID does), store it before the first call, and send the same
@@ -2095,22 +2097,24 @@ var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
-	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x02\n" +
+	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x02\n" +
 	"\x16QuoteGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
 	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
-	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12*\n" +
-	"\vinputs_json\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
+	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12+\n" +
+	"\vinputs_json\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
 	"inputsJson:\x1c\xbaH\x19\"\x17\n" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xec\a\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
 	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
 	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
-	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12*\n" +
-	"\vinputs_json\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80@R\n" +
+	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12+\n" +
+	"\vinputs_json\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
 	"inputsJson\x12\xe4\x01\n" +
 	"\x0fidempotency_key\x18\x04 \x01(\tB\xba\x01\xbaH\xb6\x01\xba\x01\xb2\x01\n" +
 	"\x0fidempotency_key\x12\x7fmust be 1 to 255 visible ASCII characters: make up one key for each new order, such as a UUID, and send it again on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +

@@ -149,7 +149,9 @@ class QuoteGenerationRequest(_message.Message):
     model_id: _builtins.str
     """Model to price. 1 to 256 bytes, no control characters."""
     inputs_json: _builtins.str
-    """The same as the text of one JSON object, passed on digit for digit. At most 1 MiB."""
+    """The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+    unless its operator has set another limit, of at most 16 MiB.
+    """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
         """Input values, keyed by the names of the model's input fields, at most 20,000 with
@@ -231,7 +233,9 @@ class CreateGenerationRequest(_message.Message):
     model_id: _builtins.str
     """Model to order from. 1 to 256 bytes, no control characters."""
     inputs_json: _builtins.str
-    """The same as the text of one JSON object, passed on digit for digit. At most 1 MiB."""
+    """The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+    unless its operator has set another limit, of at most 16 MiB.
+    """
     idempotency_key: _builtins.str
     """The caller's name for this order, unique under its API key: make one up for
     each new order (a UUID does), store it before the first call, and send the same

@@ -36,7 +36,8 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   inputs?: JsonObject | undefined;
 
   /**
-   * The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
+   * The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+   * unless its operator has set another limit, of at most 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
@@ -92,7 +93,8 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   inputs?: JsonObject | undefined;
 
   /**
-   * The same as the text of one JSON object, passed on digit for digit. At most 1 MiB.
+   * The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
+   * unless its operator has set another limit, of at most 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
