@@ -59,10 +59,10 @@ func (f *facade) operators() admin.Config {
 	config := admin.Config{
 		Status: admin.Status{
 			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Gates: f.limiters.States, Copies: f.contents.Keeps(),
-			Troubles: f.telemetry.Troubles, Unanswered: f.telemetry.Failures.Unanswered, Ledger: f.meter.Fresh, Files: func() []string { return f.files.problems() },
+			Ledger: f.meter.Fresh, Files: func() []string { return f.files.problems() },
 		},
-		Orders: admin.Orders{Ledger: f.ledger, Contents: f.contents, Differs: asked.differs}, Events: f.known != nil, Closed: f.AdminAuth,
-		LogLevel: f.telemetry.Level, Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, AllowedHosts: f.HTTPAllowedHosts,
+		Orders: admin.Orders{Ledger: f.ledger, Contents: f.contents, Differs: asked.differs}, Events: f.known != nil,
+		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.held != nil {
 		config.Orders.APIKey, config.Orders.Delete = f.held.APIKeySum(), asked.delete
@@ -75,8 +75,8 @@ func (f *facade) operators() admin.Config {
 }
 
 // admin returns a function that creates the handler of the admin listener when the addresses are bound.
-func (f *facade) admin(config admin.Config) func(*server.Server) (http.Handler, func()) {
-	return func(front *server.Server) (http.Handler, func()) {
+func (f *facade) admin(config admin.Config) func(*server.Server) http.Handler {
+	return func(front *server.Server) http.Handler {
 		config.Status.Serving, config.Status.Usage = front.Serving, func() (all []admin.Usage) {
 			for _, usage := range front.Usage() {
 				all = append(all, admin.Usage(usage))

@@ -19,7 +19,7 @@ func TestTheMetricsAddressServesScrapersAndNothingOfOperators(t *testing.T) {
 	at := func(server string) string {
 		return "http://" + proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
 	}
-	for path, want := range map[string]int{"/metrics": http.StatusOK, "/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/orders": http.StatusNotFound, "/loglevel": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/orders": http.StatusNotFound, "/status.json": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
 		if code, text := fetch(t, at("metrics")+path); code != want {
 			t.Errorf("the metrics address answers %s with %d: %s", path, code, text)
 		}

@@ -47,10 +47,9 @@ type serveCmd struct {
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
-	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /loglevel, /healthz, /readyz, pprof; over gRPC channelz."`
+	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /healthz, /readyz, orders, pprof."`
 
 	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe and may see what each team spends. The admin address has its metrics without names."`
-	AdminAuth   bool   `group:"listen" env:"EASEL_ADMIN_AUTH" help:"Ask for an operator's token for the status page and the log level of the admin address too, where they show nothing of a team. Probes and /metrics stay open."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
@@ -113,7 +112,6 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
 		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held API key the caller's own API key decides")
 	}
-	list.Require(!c.AdminAuth || c.CallersFile != "", "EASEL_ADMIN_AUTH needs EASEL_CALLERS_FILE, which names operators: without it nobody could prove to be one")
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
 	} else if c.TLSCertFile != "" {

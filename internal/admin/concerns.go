@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -17,8 +16,6 @@ const (
 	most    = 5                // API keys that are named
 	// persistent is how many polls fail in a row before it is more than a hiccup.
 	persistent = 3
-	// hiccup is how long calls get no answer before it is more than one.
-	hiccup = 5 * time.Second
 )
 
 // apiKeyConcerns are the sentences about the API keys in a condition: how many they are, and which.
@@ -27,9 +24,6 @@ var apiKeyConcerns = [...]string{
 	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s. Watches stay open and catch up by themselves.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
-
-// heldKey is the fingerprint of an API key that a server holds. Those that callers bring have digests.
-var heldKey = catalog.Held(nil).Tenant.Fingerprint()
 
 // gravity says whether somebody has to act for the API keys in a condition, and names the first. A
 // poll that fails now and then, and a wrong API key of a caller's own, are no reason to.
@@ -56,46 +50,19 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// withCalls adds the API keys whose calls get no answer. Polls find only those that somebody watches.
-func (s Status) withCalls(r report, stats watch.Stats) (report, watch.Stats) {
-	unanswered := s.Unanswered()
-	for _, k := range r.Keys {
-		if k.Condition != conditions[watch.ConditionHealthy] && k.Condition != conditions[watch.ConditionUnknown] {
-			delete(unanswered, k.Key)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(unanswered)) {
-		silent := apiKey{Key: name, Condition: conditions[watch.ConditionUnreachable], Failures: 1}
-		if unanswered[name] >= hiccup {
-			silent.Failures = persistent
-		}
-		r.Keys = append(r.Keys, silent)
-		stats.Conditions[watch.ConditionUnreachable]++
-	}
-	return r, stats
-}
-
 // concerns are all of them.
 type concerns []concern
 
-// add adds one without the name of a team.
+// add adds a concern.
 func (c *concerns) add(grave bool, format string, args ...any) {
 	*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
 }
 
-// name adds one that ends with names, which are for operators.
-func (c *concerns) name(grave bool, text, names string) {
-	*c = append(*c, concern{grave, text + ": " + names + ".", text + "."})
-}
+// name adds a concern that ends with names.
+func (c *concerns) name(grave bool, text, names string) { c.add(grave, "%s: %s.", text, names) }
 
-// keys adds one about so many API keys. The names of those that callers bring are for operators.
-func (c *concerns) keys(grave bool, say, many, names string) {
-	one := concern{Grave: grave, Text: fmt.Sprintf(say, many+" ("+names+")")}
-	if names != heldKey {
-		one.nameless = fmt.Sprintf(say, many)
-	}
-	*c = append(*c, one)
-}
+// keys adds a concern about API keys: their number, and names of some.
+func (c *concerns) keys(grave bool, say, many, names string) { c.add(grave, say, many+" ("+names+")") }
 
 // concernsOf lists in sentences what is wrong, the worst first.
 func concernsOf(r report, s watch.Stats) []concern {
@@ -129,7 +96,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	}
 	for _, u := range r.Usage {
 		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
-			all.add(u.Used >= u.Max, "%d of %d %s are taken; %s.", u.Used, u.Max, u.Limit, u.beyond())
+			all.add(u.Used >= u.Max, "%d of %d %s are in use; further ones are rejected.", u.Used, u.Max, u.Limit)
 		}
 	}
 	slices.SortStableFunc(all, graveFirst)

@@ -11,42 +11,19 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Need is what a route needs of who asks.
-type Need int
-
-// The needs.
-const (
-	// Open needs nothing: probes and metrics.
-	Open Need = iota
-	// Look shows what is a team's to operators alone: see [isOperator]. Whoever else may look needs nothing, unless the
-	// listener is [Config.Closed].
-	Look
-	// Read shows data of a team or the inside of the process, and needs an operator.
-	Read
-	// Change changes something, and needs an operator, whom the audit names.
-	Change
-)
-
-// Routes are the patterns of all routes, and what each needs.
-func Routes() map[string]Need {
-	all := map[string]Need{}
+// Routes returns the patterns of all routes, and whether each is open.
+func Routes() map[string]bool {
+	all := map[string]bool{}
 	for _, r := range (Config{Events: true, Metrics: http.NotFoundHandler()}).routes() {
-		all[r.pattern] = r.need
+		all[r.pattern] = r.open
 	}
 	return all
 }
 
-// admit lets a request in that has what its route needs.
-func (c Config) admit(need Need, next http.HandlerFunc) http.HandlerFunc {
-	if need == Open {
-		return next
-	}
+// forOperators admits the requests of operators, whom the audit names.
+func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
-		if err != nil && need == Look && !c.Closed && r.Header.Get("Authorization") == "" {
-			next(w, r)
-			return
-		}
 		if err != nil {
 			refuse(w, err)
 			return
@@ -112,6 +89,3 @@ func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)
 	return by
 }
-
-// isOperator reports whether who asks may see what is a team's.
-func isOperator(ctx context.Context) bool { return byOf(ctx).Actor != "" }

@@ -159,13 +159,6 @@ const copies = ({ copies: c }) => {
     'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
 };
 
-// more says how to see what is a team's, where that is left out.
-const more = ({ more: text }) => {
-  at('prove').hidden = !text;
-  at('more').textContent = text ?? '';
-  document.querySelectorAll('.teams').forEach(one => one.hidden = Boolean(text));
-};
-
 let token = ''; // of an operator: it stays in the memory of this page
 at('prove').addEventListener('submit', event => {
   event.preventDefault();
@@ -174,23 +167,31 @@ at('prove').addEventListener('submit', event => {
   refresh();
 });
 
-// ask asks for the status. A token that is refused is forgotten.
+// ask asks for the status. If an operator's token is missing or wrong, the page asks for one.
 const ask = async () => {
-  const response = await fetch('status.json', { cache: 'no-store', headers: token ? { Authorization: 'Bearer ' + token } : {}, signal: AbortSignal.timeout(5000) });
-  if (token) at('refused').textContent = response.ok ? '' : await response.text();
-  if (token && (response.status === 401 || response.status === 403)) {
+  const response = await fetch('status.json', { cache: 'no-store', credentials: 'omit', headers: token ? { Authorization: 'Bearer ' + token } : {}, signal: AbortSignal.timeout(5000) });
+  const closed = response.status === 401 || response.status === 403;
+  at('prove').hidden = !closed;
+  document.querySelectorAll('main > section:not(#verdict)').forEach(one => one.classList.toggle('closed', closed));
+  if (closed) {
+    at('refused').textContent = token || response.status === 403 ? await response.text() : '';
     token = '';
-    return ask();
+    return null;
   }
   if (!response.ok) throw new Error('status ' + response.status);
   return response.json();
+};
+
+const closed = () => {
+  const box = at('verdict');
+  box.className = 'waits';
+  box.replaceChildren(make('strong', 'The status is for operators'));
 };
 
 const show = status => {
   const seconds = since(status.began);
   at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
   verdict(status);
-  more(status);
   numbers(status);
   replicas(status);
   gates(status);
@@ -208,7 +209,7 @@ const show = status => {
     ['last sweep', k => ago(k.swept)],
     ['failures', k => k.failures ? String(k.failures) : '–', 'number'],
     ['last error', k => k.lastError || '–', 'long'],
-  ], status.keys, status.watching.keys ? 'Callers bring their own API keys, which are shown to operators.' : 'Nobody watches, and no key is polled under.');
+  ], status.keys, 'No watch is open.');
   some('renders', status.generations.length, status.watching.active);
   table('renders', [
     ['render', r => make('code', r.id), 'name'],
@@ -221,13 +222,6 @@ const show = status => {
     ['key', r => make('code', r.key)],
     ['last error', r => r.failures ? `${r.failures} in a row: ${r.lastError}` : '–', 'long'],
   ], status.generations, 'No render is waited for.');
-  table('troubles', [
-    ['time', t => clock(t.time) + ', ' + ago(t.time)],
-    ['level', t => make('span', t.level, t.level === 'error' ? 'bad' : 'fair')],
-    ['what', t => t.text, 'long'],
-    ['detail', t => t.detail || '–', 'long'],
-    ['trace', t => t.traceId ? make('code', t.traceId) : '–', 'name'],
-  ], status.troubles, 'None since the start.');
 };
 
 const fade = old => document.querySelectorAll('main > section:not(#verdict)').forEach(s => s.classList.toggle('gone', old));
@@ -236,6 +230,7 @@ let answered = null, next;
 const refresh = async () => {
   try {
     const status = await ask();
+    if (!status) return closed();
     skew = Date.parse(status.time) - Date.now();
     answered = Date.now();
     show(status);

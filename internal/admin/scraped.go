@@ -1,22 +1,12 @@
 package admin
 
-import (
-	"net/http"
+import "net/http"
 
-	"github.com/easel-grpc/easel/internal/crossorigin"
-)
-
-// NewScraped makes the handler of the listener for those who scrape and probe: the metrics and the probes of the admin
-// listener, and nothing else that operators see or change. Its metrics name owners and callers: it is for those who may see
-// them. Of the configuration it takes what these need.
+// NewScraped returns the handler of the metrics listener: the probes, and the metrics with the names of owners and callers.
 func NewScraped(config Config) http.Handler {
-	config.Nameless = config.Metrics
 	mux := http.NewServeMux()
-	for _, r := range config.routes() {
-		if r.need == Open {
-			mux.Handle(r.pattern, r.serve)
-		}
-	}
-	hosts := crossorigin.AdminHosts(config.AllowedHosts, config.ConfiguredAddr, config.Addr)
-	return hosts.RefuseOthers(crossorigin.RefuseReads(mux, deny), deny)
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", config.Status.ready)
+	mux.Handle("GET /metrics", config.Metrics)
+	return config.guard(mux)
 }

@@ -1,17 +1,13 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
-	"github.com/easel-grpc/easel/internal/telemetry"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -22,8 +18,6 @@ type Status struct {
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
 	Gates             func() map[string]limiter.State // by tenant
-	Troubles          func() []telemetry.Trouble      // the newest first
-	Unanswered        func() map[string]time.Duration // API keys whose calls get no answer, by fingerprint, and for how long
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
 	Copies            bool                       // results, into a store
@@ -34,17 +28,9 @@ type Status struct {
 
 // Usage is how much of one of the limits for all callers together is used.
 type Usage struct {
-	Limit string `json:"name"` // "streams", "calls" or such
+	Limit string `json:"name"` // "streams" or "calls"
 	Used  int    `json:"used"`
 	Max   int    `json:"max"`
-}
-
-// beyond is what becomes of one too many.
-func (u Usage) beyond() string {
-	if strings.HasSuffix(u.Limit, " connections") {
-		return "a new one gets the room of one that has proved nothing, and is closed where each has"
-	}
-	return "one too many is refused"
 }
 
 // ready answers whether calls should be sent here.
@@ -63,8 +49,7 @@ type report struct {
 	Revision    string       `json:"revision"`
 	Began       time.Time    `json:"began"`
 	Serving     bool         `json:"serving"`
-	More        string       `json:"more,omitempty"` // how to see what is left out, for who is no operator
-	Concerns    []concern    `json:"concerns"`       // none: all is well
+	Concerns    []concern    `json:"concerns"` // none: all is well
 	Usage       []Usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Gates       gates        `json:"gates"`
@@ -72,7 +57,6 @@ type report struct {
 	Copies      *copies      `json:"copies,omitempty"` // absent without a store
 	Keys        []apiKey     `json:"keys"`             // at most 100, those in trouble first
 	Generations []generation `json:"generations"`      // at most 100, the one that has waited longest first
-	Troubles    []trouble    `json:"troubles"`
 
 	brokenFiles   []string
 	brokenIssuers map[string]error
@@ -82,8 +66,6 @@ type report struct {
 type concern struct {
 	Grave bool   `json:"grave"`
 	Text  string `json:"text"`
-
-	nameless string // the same without names; "" where there are none
 }
 
 // watching is the hub as a whole.
@@ -130,14 +112,6 @@ type generation struct {
 	LastError string     `json:"lastError"`
 }
 
-type trouble struct {
-	Time    time.Time `json:"time"`
-	Level   string    `json:"level"`
-	Text    string    `json:"text"`
-	Detail  string    `json:"detail"`
-	TraceID string    `json:"traceId"`
-}
-
 // conditions are named as in metrics.
 var conditions = [...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}
 
@@ -146,7 +120,7 @@ func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{}, Troubles: []trouble{},
+		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{},
 	}
 	r.Gates = gatesOf(s.Gates(), hub.Time)
 	known := s.Ledger(ctx)
@@ -160,16 +134,13 @@ func (s Status) report(ctx context.Context) report {
 	for _, g := range hub.Generations {
 		r.Generations = append(r.Generations, generationOf(g))
 	}
-	for _, t := range s.Troubles() {
-		r.Troubles = append(r.Troubles, trouble{t.Time.UTC(), strings.ToLower(t.Level.String()), t.Text, t.Detail, t.TraceID})
-	}
 	if s.Files != nil {
 		r.brokenFiles = s.Files()
 	}
 	if s.Issuers != nil {
 		r.brokenIssuers = s.Issuers()
 	}
-	r.Concerns = concernsOf(s.withCalls(r, hub.Stats))
+	r.Concerns = concernsOf(r, hub.Stats)
 	return r
 }
 
@@ -218,27 +189,5 @@ func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	shown := s.report(r.Context())
-	if !isOperator(r.Context()) {
-		shown = shown.withoutTeams()
-	}
-	_ = encoder.Encode(shown) // a client that went away needs no answer
-}
-
-// forOperators is how to see what is left out.
-const forOperators = "Teams, money, renders, errors and the API keys of callers are shown to operators: send the token of one, as authorization: Bearer."
-
-// withoutTeams leaves out what names a team, a caller, an API key of a caller's own or a generation, and what is a team's.
-func (r report) withoutTeams() report {
-	r.More = forOperators
-	r.Keys = slices.DeleteFunc(r.Keys, func(k apiKey) bool { return k.Key != heldKey })
-	r.Gates.Closed = slices.DeleteFunc(r.Gates.Closed, func(g closedGate) bool { return g.Key != heldKey })
-	r.Gates.Waiting, r.Ledger.Owners, r.Generations, r.Troubles = []line{}, []owner{}, []generation{}, []trouble{}
-	for i := range r.Keys {
-		r.Keys[i].LastError = ""
-	}
-	for i, one := range r.Concerns {
-		r.Concerns[i].Text = cmp.Or(one.nameless, one.Text)
-	}
-	return r
+	_ = encoder.Encode(s.report(r.Context())) // a client that went away needs no answer
 }

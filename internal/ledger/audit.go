@@ -14,7 +14,6 @@ type Action string
 
 // The actions.
 const (
-	ActLogLevel Action = "log.level"
 	ActResolve  Action = "order.resolve"
 	ActErase    Action = "order.erase"
 	ActDelete   Action = "generation.delete"

@@ -71,7 +71,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActLogLevel, Became: "debug"}); err != nil {
+		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActFetch, Became: "copied"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -83,7 +83,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 			"ada 192.0.2.7 order.resolve " + o.ID + ` {"owner":"studio","state":"unknown"} {"owner":"studio","state":"refused"}`,
 			"ada 192.0.2.7 order.resolve " + o.ID + ` {"owner":"studio","state":"refused"} {"owner":"studio","state":"placed","generation":"g1","forced":true}`,
 			`ada 192.0.2.7 events.replay studio  {"since":"2026-01-31T12:00:00Z","events":1}`,
-			`ada 192.0.2.7 log.level   "debug"`,
+			`ada 192.0.2.7 content.fetch   "copied"`,
 			`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1,"orders":{"studio":["` + o.ID + `"]}}`,
 		}
 		if got := auditOf(t, l); !slices.Equal(got, want) {
@@ -91,7 +91,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if got := strings.Join(told, " "); got != "order.resolve order.resolve events.replay log.level order.erase" {
+		if got := strings.Join(told, " "); got != "order.resolve order.resolve events.replay content.fetch order.erase" {
 			t.Errorf("told is %s", got)
 		}
 	})

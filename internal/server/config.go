@@ -49,10 +49,10 @@ type Config struct {
 	Service Service
 	// Logger takes the server's logs. nil discards them.
 	Logger *slog.Logger
-	// REST makes the handler of the HTTP listener, and Admin that of the admin listener and a function
-	// that ends its calls. Serve calls both, when the addresses are bound. nil serves nothing.
+	// REST creates the handler of the HTTP listener, and Admin the handler of the admin listener. Serve calls both when the
+	// addresses are bound. Nil serves nothing.
 	REST  func(*Server, *Local) (http.Handler, error)
-	Admin func(*Server) (handler http.Handler, shutdown func())
+	Admin func(*Server) http.Handler
 	// Metrics makes the handler of the fourth listener. Required where that has an address.
 	Metrics func(*Server) http.Handler
 	// DrainTimeout is how long a stop waits for calls to end before it cuts them
@@ -145,9 +145,9 @@ func (c Config) rest(s *Server, local *Local) (http.Handler, error) {
 	return c.REST(s, local)
 }
 
-func (c Config) admin(s *Server) (handler http.Handler, shutdown func()) {
+func (c Config) admin(s *Server) http.Handler {
 	if c.Admin == nil {
-		return http.NotFoundHandler(), func() {}
+		return http.NotFoundHandler()
 	}
 	return c.Admin(s)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	channelzv1 "google.golang.org/grpc/channelz/grpc_channelz_v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -206,34 +205,6 @@ func TestOperatorsHaveMetricsAndProfiles(t *testing.T) {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("the public listener answers %s with %s", path, answer.Status)
 		}
-	}
-}
-
-func TestOperatorsAloneSeeTheConnections(t *testing.T) {
-	studio := servertest.NewStudio()
-	studio.Watch = watchUntilLeft
-	s := serve(t, studio)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := openWatch(ctx, s.Generations()); err != nil {
-		t.Fatal(err)
-	}
-	admin := servertest.Dial(t, s.AdminPipe, grpc.WithAuthority("localhost"))
-	defer admin.Close()
-	servers, err := channelzv1.NewChannelzClient(admin).GetServers(t.Context(), &channelzv1.GetServersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := int64(0)
-	for _, server := range servers.GetServer() {
-		open += server.GetData().GetCallsStarted() - server.GetData().GetCallsSucceeded() - server.GetData().GetCallsFailed()
-	}
-	if open < 1 {
-		t.Errorf("the open watch is not among %v", servers)
-	}
-	_, err = channelzv1.NewChannelzClient(s.GRPC).GetServers(servertest.WithKey(t.Context()), &channelzv1.GetServersRequest{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("a caller is answered with %v", err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
-	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 func TestMain(m *testing.M) {
@@ -68,10 +67,10 @@ func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, erro
 }
 
 // operators makes what the admin listener serves.
-func operators(s *Server) (http.Handler, func()) {
+func operators(s *Server) http.Handler {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
 	return admin.New(admin.Config{
-		Status: admin.Status{Serving: s.Serving}, LogLevel: &telemetry.Level{}, Addr: s.AdminAddr(), Metrics: metrics, Nameless: metrics,
+		Status: admin.Status{Serving: s.Serving}, Addr: s.AdminAddr(), Metrics: metrics, Nameless: metrics,
 		Prove: func(context.Context, []string) (string, error) { return "ada", nil },
 	})
 }

@@ -186,16 +186,14 @@ func (s *Server) assemble() (*servers, error) {
 		_ = local.Close() // it was never used
 		return nil, err
 	}
-	admin, endAdmin := s.config.admin(s)
 	run := &servers{
 		public: public,
 		rest:   restGRPC,
 		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.chain.certified(rest)))),
-		admin:  newAdminServer(s.config, admin),
+		admin:  newAdminServer(s.config, s.config.admin(s)),
 		pipe:   pipe,
 		local:  local,
 	}
-	run.admin.RegisterOnShutdown(endAdmin)
 	if s.metricsListener != nil {
 		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))
 	}

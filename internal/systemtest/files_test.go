@@ -27,6 +27,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	f.operator = "ops"
 	status := func() string { return f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "") }
 	for _, row := range []struct {
 		when, text string

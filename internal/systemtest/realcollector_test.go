@@ -105,7 +105,7 @@ func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { 
 		t.Error("the Collector was not stopped")
 	}
 	sink.mu.Unlock()
-	if !strings.Contains(s.served.Stderr.String(), "telemetry was not sent in full") {
+	if !strings.Contains(s.served.Stderr.String(), `"stage not stopped","stage":"telemetry"`) {
 		t.Errorf("it is not said that traces were lost:\n%s", s.served.Stderr)
 	}
 }

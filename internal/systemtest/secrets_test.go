@@ -267,7 +267,7 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 		search(t, "/proc/…/"+file, string(text))
 	}
 	for _, page := range []string{
-		"/", "/status.json", "/loglevel", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
+		"/", "/status.json", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
 	} {
 		answer, err := http.Get("http://" + address(t, served, "admin") + page)

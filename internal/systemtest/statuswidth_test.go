@@ -18,7 +18,6 @@ const fullStatus = `(status => {
 		pendingEvents: 1234, oldestEvent: now, givenUpEvents: 123 })) };
 	status.keys = ['healthy', 'credential_rejected'].map(condition => ({ key: 'a1b2c3d4', condition, answered: now, rate: 0.25, limit: 5, pausedTill: now, active: 12345, watches: 12345, swept: now, failures: 1234, lastError: error }));
 	status.generations = [{ id: 'gen_0123456789abcdefghijklmnopqrstuvwxyz', model: 'a-vendor-of-models/its-longest-name-of-a-model-1.5-preview', state: 'succeeded', began: now, answered: now, nextPoll: now, watches: 12345, key: 'a1b2c3d4', failures: 12, lastError: error }];
-	status.troubles = [{ time: now, level: 'error', text: 'the catalog fails', detail: error, traceId: '0af7651916cd43dd8448eb211c80319c' }];
 	return status;
 })`
 

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLogger makes a logger with a changeable level, which keeps the last warnings and errors.
-func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, error) {
-	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: level}
+// newLogger returns a logger that adds the ids of the trace.
+func newLogger(config Config) (*slog.Logger, error) {
+	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: config.LogLevel}
 	var handler slog.Handler
 	switch config.LogFormat {
 	case "", "json":
@@ -26,7 +26,7 @@ func newLogger(config Config, level slog.Leveler, last *recent) (*slog.Logger, e
 	default:
 		return nil, fmt.Errorf("the log format %q is neither json nor text", config.LogFormat)
 	}
-	return slog.New(slog.NewMultiHandler(tracedHandler{handler}, last.handler())), nil
+	return slog.New(tracedHandler{handler}), nil
 }
 
 // tracedHandler adds the ids of the context's trace, so that a reader finds the span of a line and

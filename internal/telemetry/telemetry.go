@@ -46,10 +46,6 @@ type Config struct {
 type Telemetry struct {
 	// Logger adds the ids of the context's trace.
 	Logger *slog.Logger
-	// Level is the least level that Logger logs.
-	Level *Level
-	// Troubles are the last warnings and errors, at most 50, the newest first.
-	Troubles func() []Trouble
 	// Metrics answers with all metrics in the Prometheus format, and Nameless without those of an owner or caller.
 	Metrics, Nameless http.Handler
 	// Failures logs failures of the catalog. Observer reports those of polls to it.
@@ -61,14 +57,13 @@ type Telemetry struct {
 // Start sets up logs, traces and metrics. The returned function exports the remaining
 // spans and metrics, within 5 seconds, or less if its context ends.
 func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context) error, error) {
-	level, last := newLevel(config.LogLevel), &recent{}
-	logger, err := newLogger(config, level, last)
+	logger, err := newLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
 	otel.SetErrorHandler(newErrorHandler(logger))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
-	t := &Telemetry{Logger: logger, Level: level, Troubles: last.newest, Failures: newFailures(logger)}
+	t := &Telemetry{Logger: logger, Failures: newFailures(logger)}
 	begin := t.begin
 	if disabled() {
 		begin = t.beginNone
@@ -81,10 +76,7 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), end(ctx))
 	}
 	t.Observer.failures = t.Failures
-	return t, func(ctx context.Context) error {
-		t.Failures.stop()
-		return end(ctx)
-	}, nil
+	return t, end, nil
 }
 
 // begin traces and measures until end.

@@ -219,12 +219,8 @@ func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
 	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
 	telemetry.Failures.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
 	telemetry.Observer.failures.Polled(t.Context(), watch.Poll{Tenant: "other"}, watch.Outcome{Err: down})
-	if lines := failureLines(t, out); len(lines) != 2 || len(telemetry.Troubles()) != 2 {
-		t.Errorf("logged %+v, troubles %+v", lines, telemetry.Troubles())
-	}
-	telemetry.Level.Set(slog.LevelError, 0)
-	if telemetry.Logger.Enabled(t.Context(), slog.LevelInfo) {
-		t.Error("the level of the log can't be changed")
+	if lines := failureLines(t, out); len(lines) != 2 {
+		t.Errorf("logged %+v", lines)
 	}
 }
 

@@ -1,0 +1,60 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+const (
+	failureInterval = 10 * time.Second // between two lines about failures of the catalog
+	failureBurst    = 10               // maximum number of lines at once
+)
+
+// Failures logs failures of the catalog. In an outage each poll fails in the same way, so the number of lines is limited.
+// The metrics count all failures.
+type Failures struct {
+	logger     *slog.Logger
+	lines      *rate.Limiter
+	suppressed atomic.Int64
+}
+
+func newFailures(logger *slog.Logger) *Failures {
+	return &Failures{logger: logger, lines: rate.NewLimiter(rate.Every(failureInterval), failureBurst)}
+}
+
+// Polled logs the result of a poll for debugging, and its failure. ctx is the context of the poll.
+func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) {
+	tenant, err := p.Tenant, out.Err
+	if f.logger.Enabled(ctx, slog.LevelDebug) {
+		f.logger.DebugContext(ctx, "poll", "kind", p.Kind(), "generation", p.ID, "api_key", tenant.Fingerprint(), "outcome", pollOutcome(err),
+			"watches", p.Watches, "generations", p.Generations, "changes", len(out.Changes))
+	}
+	if err != nil && !errors.Is(err, context.Canceled) && catalog.KindOf(err) != catalog.KindNotFound {
+		f.log(ctx, tenant, err)
+	}
+}
+
+// Called logs the failure of a request of a call. It skips errors that the caller or this server caused, which are in the
+// line of the call. ctx is the context of the call.
+func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err error) {
+	switch catalog.KindOf(err) {
+	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:
+		f.log(ctx, cred.Tenant, err)
+	}
+}
+
+func (f *Failures) log(ctx context.Context, tenant catalog.Tenant, err error) {
+	if !f.lines.Allow() {
+		f.suppressed.Add(1)
+		return
+	}
+	f.logger.WarnContext(ctx, "catalog failed", "api_key", tenant.Fingerprint(), "kind", catalog.KindOf(err).String(), "error", err.Error(), "suppressed", f.suppressed.Swap(0))
+}

@@ -1,0 +1,70 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// failureLine is a line about the catalog.
+type failureLine struct {
+	Msg        string
+	Key        string `json:"api_key"`
+	Kind       string
+	Suppressed int
+}
+
+func failureLines(t *testing.T, out *bytes.Buffer) (lines []failureLine) {
+	t.Helper()
+	for decoder := json.NewDecoder(out); decoder.More(); {
+		var line failureLine
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestFailuresOfTheCatalogAreLogged(t *testing.T) {
+	out := &bytes.Buffer{}
+	f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))
+	one := catalog.Forwarded(catalog.NewSecret("one"))
+	f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindRateLimited, Op: "GET /generations"}})
+	f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}"}})
+	f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: fmt.Errorf("stopped: %w", context.Canceled)})
+	f.Called(t.Context(), one, &catalog.Error{Kind: catalog.KindUnavailable, Op: "POST /generations"})
+	f.Called(t.Context(), one, &catalog.Error{Kind: catalog.KindInvalidInput, Op: "POST /generations"})
+	f.Called(t.Context(), one, nil)
+	key := one.Tenant.Fingerprint()
+	want := []failureLine{{"catalog failed", key, "rate limited", 0}, {"catalog failed", key, "unavailable", 0}}
+	if got := failureLines(t, out); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("logged %v, want %v", got, want)
+	}
+}
+
+func TestOutageHasALimitedNumberOfLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &bytes.Buffer{}
+		f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))
+		down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations"}
+		for i := range 1000 {
+			f.Polled(t.Context(), watch.Poll{Tenant: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key ", i))).Tenant}, watch.Outcome{Err: down})
+		}
+		time.Sleep(failureInterval)
+		for range 10 {
+			f.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
+		}
+		if got := failureLines(t, out); len(got) != failureBurst+1 || got[failureBurst].Suppressed != 1000-failureBurst {
+			t.Errorf("logged %v", got)
+		}
+	})
+}
