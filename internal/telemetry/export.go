@@ -117,10 +117,9 @@ func (s signal) endpointFault() error {
 	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
 }
 
-// newTracerProvider makes spans, and exports them where the environment says so. Elsewhere
-// requests still get trace ids, for logs and for the catalog, but a span is recorded only
-// where the caller asks for it.
-func newTracerProvider(ctx context.Context, about *resource.Resource, sampler trace.Sampler) (*trace.TracerProvider, error) {
+// newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter,
+// requests get trace ids for logs and for the catalog, but a span is recorded only if the caller's is.
+func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
 			trace.WithResource(about),
@@ -133,7 +132,6 @@ func newTracerProvider(ctx context.Context, about *resource.Resource, sampler tr
 	}
 	return trace.NewTracerProvider(
 		trace.WithResource(about),
-		trace.WithSampler(sampler),
 		trace.WithBatcher(cleanExporter{exporter}),
 	), nil
 }

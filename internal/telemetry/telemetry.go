@@ -86,15 +86,11 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 			return nil, err
 		}
 	}
-	sampler, err := samplerOfEnvironment()
-	if err != nil {
-		return nil, err
-	}
 	about, err := describe(ctx, config)
 	if err != nil {
 		t.Logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
 	}
-	traces, err := newTracerProvider(ctx, about, sampler)
+	traces, err := newTracerProvider(ctx, about)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
