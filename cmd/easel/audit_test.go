@@ -139,11 +139,10 @@ func (c *changing) lines() (count int) {
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
-		"order.resolve":                 command("orders", "resolve", c.unknown, "--refused"),
-		"events.replay":                 command("events", "replay", "--team", "studio", "--since", "1h"),
-		"order.erase":                   command("erase", "--generation", "gen_1"),
-		"generation.delete order.erase": command("erase", "--generation", "gen_2", "--delete"),
-		"generation.delete":             command("delete", "gen_3", "--force"),
+		"order.resolve":     command("orders", "resolve", c.unknown, "--refused"),
+		"events.replay":     command("events", "replay", "--team", "studio", "--since", "1h"),
+		"order.erase":       command("erase", "--generation", "gen_1"),
+		"generation.delete": command("delete", "gen_3", "--force"),
 	}
 }
 

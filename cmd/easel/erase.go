@@ -10,10 +10,7 @@ import (
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -22,7 +19,6 @@ type eraseCmd struct {
 	Owner      string `placeholder:"OWNER" help:"Orders of this owner: a team, or a caller without one."`
 	Label      string `placeholder:"NAME=VALUE" help:"Orders with this label."`
 	Generation string `placeholder:"GENERATION" help:"The order of this render."`
-	Delete     bool   `help:"Delete the renders in the catalog too, of which no money can move any more."`
 }
 
 // Run erases step by step.
@@ -41,7 +37,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 		if err := json.Unmarshal(text, &step); err != nil {
 			return err
 		}
-		all.Erased, all.Deleted = all.Erased+step.Erased, all.Deleted+step.Deleted
+		all.Erased += step.Erased
 		maps.Copy(all.Left, step.Left)
 		console.ShowLive(fmt.Sprintf("%d orders erased", all.Erased))
 		if asked.After = step.Next; step.Next == nil {
@@ -61,16 +57,12 @@ func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 	case c.Label != "" && (!ok || name == ""):
 		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "--label must be NAME=VALUE"}
 	}
-	asked = admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation, Delete: c.Delete}
+	asked = admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation}
 	return asked, nil
 }
 
 func (c *eraseCmd) tell(console *terminal.Console, all admin.Erased) error {
-	done := fmt.Sprintf("%d orders are erased", all.Erased)
-	if c.Delete {
-		done += fmt.Sprintf(", and %d renders are deleted", all.Deleted)
-	}
-	console.Print(done)
+	console.Print(fmt.Sprintf("%d orders are erased", all.Erased))
 	for _, order := range slices.Sorted(maps.Keys(all.Left)) {
 		console.PrintText(terminal.Sanitize(order + " is left: " + all.Left[order] + "\n"))
 	}
@@ -78,15 +70,4 @@ func (c *eraseCmd) tell(console *terminal.Console, all admin.Erased) error {
 		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d are left", len(all.Left)), Cure: "the same command tries again"}
 	}
 	return console.Err()
-}
-
-// delete deletes the generation of an order in the catalog, and writes that down.
-func (p placedOrders) delete(ctx context.Context, order ledger.Order) error {
-	cred := *p.held
-	cred.Owner = order.Owner
-	if err := p.client.Delete(ctx, cred, order.Generation); err != nil && !catalog.IsAbsent(err) {
-		return err
-	}
-	_, err := p.book.Observe(ctx, order.Generation, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
-	return err
 }

@@ -65,7 +65,7 @@ func (f *facade) operators() admin.Config {
 		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.held != nil {
-		config.Orders.APIKey, config.Orders.Delete = f.held.APIKeySum(), asked.delete
+		config.Orders.APIKey = f.held.APIKeySum()
 	}
 	if f.known != nil {
 		config.Status.Issuers, config.Prove = f.known.Issuers.Problems, f.services.Operator

@@ -6,81 +6,78 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Erasure is what an operator wants erased: what names content of the orders that it chooses. It is done in steps.
+// Erasure chooses the orders whose content an operator erases from the ledger. It is done in steps.
 type Erasure struct {
-	// Owner, LabelName with LabelValue, and Generation choose the orders: all that are set must match, and one must be.
+	// Owner, LabelName with LabelValue, and Generation choose the orders. Each one that is set must match, and one must be set.
 	Owner      string `json:"owner,omitempty"`
 	LabelName  string `json:"label_name,omitempty"`
 	LabelValue string `json:"label_value,omitempty"`
 	Generation string `json:"generation,omitempty"`
-	// Delete deletes the generations in the catalog first, those whose money can't move any more.
-	Delete bool `json:"delete,omitempty"`
-	// After is [Erased.Next] of the step before.
+	// After is [Erased.Next] of the previous step.
 	After *ledger.Position `json:"after,omitempty"`
 }
 
-// Erased is what a step has come to.
+// Erased is the result of a step.
 type Erased struct {
-	// Erased is how many orders had not been erased before, and Deleted how many generations the catalog has no more.
-	Erased  int64 `json:"erased"`
-	Deleted int   `json:"deleted"`
-	// Left are the orders that were not erased, by their generation or else their id, and why; and the log of a file, where
-	// it could not be emptied of what was.
+	// Erased is the number of orders that had not been erased before.
+	Erased int64 `json:"erased"`
+	// Left are the reasons by order: orders of unknown outcome. The log of a file is one if it could not be emptied.
 	Left map[string]string `json:"left,omitempty"`
-	// Next is where the next step goes on; nil: there is none.
+	// Next is the position of the next step; nil after the last one.
 	Next *ledger.Position `json:"next,omitempty"`
 }
 
-// erasedAtOnce is how many orders a step looks at, with and without their generations.
-const (
-	erasedAtOnce  = 200
-	deletedAtOnce = 10
-)
+// eraseBatchSize is the maximum number of orders of a step.
+const eraseBatchSize = 200
 
-// erase answers POST /orders:erase.
+// erase serves POST /orders:erase.
 func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
 	var asked Erasure
 	if err := decode(w, r, &asked); err != nil || asked.Owner+asked.LabelName+asked.Generation == "" {
 		http.Error(w, `send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`, http.StatusBadRequest)
 		return
 	}
-	done, err := o.eraseStep(r.Context(), asked, stepTime)
+	done, err := o.eraseStep(r.Context(), asked)
 	answer(w, done, err)
 }
 
-// stepTime is after which time a step of deleting ends, and deleteTime bounds it: whoever asks waits longer.
-const (
-	stepTime   = 5 * time.Second
-	deleteTime = 10 * time.Second
-)
-
-// eraseStep does a step, and looks at no more orders after some time.
-func (o Orders) eraseStep(ctx context.Context, asked Erasure, stepTime time.Duration) (done Erased, err error) {
-	chosen, most, err := o.chosen(ctx, asked)
+// eraseStep erases at most [eraseBatchSize] orders.
+func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
+	done := Erased{Left: map[string]string{}}
+	chosen, err := o.chosen(ctx, asked)
 	if err != nil {
 		return done, err
 	}
-	free, looked := o.clear(ctx, asked, chosen, stepTime, &done)
+	free := slices.DeleteFunc(slices.Clone(chosen), ledger.Order.IsOpen)
+	for _, one := range chosen {
+		if one.IsOpen() {
+			done.Left[cmp.Or(one.Generation, one.ID)] = "its outcome is unknown: resolve it first"
+		}
+	}
 	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: asked.chosen()}, free...)
 	isRead := errors.Is(err, ledger.ErrStillRead)
 	if err != nil && !isRead {
 		return done, err
 	}
-	if looked > 0 && (looked < len(chosen) || looked == most) {
-		done.Next = &ledger.Position{Time: chosen[looked-1].Time, ID: chosen[looked-1].ID}
-	} else if isRead { // else the next step tries again
+	if last := len(chosen) - 1; last+1 == eraseBatchSize {
+		done.Next = &ledger.Position{Time: chosen[last].Time, ID: chosen[last].ID}
+		return done, nil // the next step empties the log of a file
+	}
+	if isRead {
 		done.Left["the -wal of the ledger"] = err.Error()
 	}
-	if done.Next == nil {
-		o.forgetContents(ctx, &done)
-	}
+	o.forgetContents(ctx, &done)
 	return done, nil
 }
+
+// deleteTime is the time in which copies may be deleted while the operator waits.
+const deleteTime = 10 * time.Second
 
 // forgetContents waits until the copies of results are deleted that go with what was erased.
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
@@ -110,32 +107,8 @@ func (e Erasure) chosen() any {
 	}{e.Owner, e.LabelName, e.Generation}
 }
 
-// clear finds the orders that may be erased, and deletes their generations first where that is wanted. An order that is
-// left keeps what it is chosen by. looked is at how many it has looked.
-func (o Orders) clear(ctx context.Context, asked Erasure, chosen []ledger.Order, stepTime time.Duration, done *Erased) (free []ledger.Order, looked int) {
-	ctx, cancel := context.WithTimeout(ctx, deleteTime)
-	defer cancel()
-	done.Left = map[string]string{}
-	for end := time.Now().Add(stepTime); looked < len(chosen) && (looked == 0 || time.Now().Before(end)); looked++ {
-		one := chosen[looked]
-		if hindrance := o.hindrance(ctx, one, asked.Delete); hindrance != "" {
-			done.Left[cmp.Or(one.Generation, one.ID)] = hindrance
-			continue
-		}
-		free = append(free, one)
-		if asked.Delete && one.Generation != "" {
-			done.Deleted++
-		}
-	}
-	return free, looked
-}
-
-// chosen are the orders of a step, and how many it may have.
-func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Order, most int, err error) {
-	most = erasedAtOnce
-	if asked.Delete {
-		most = deletedAtOnce
-	}
+// chosen returns the orders of a step.
+func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner
@@ -146,33 +119,5 @@ func (o Orders) chosen(ctx context.Context, asked Erasure) (chosen []ledger.Orde
 	if asked.After != nil {
 		after = *asked.After
 	}
-	chosen, err = o.Ledger.List(ctx, filter, after, most)
-	return chosen, most, err
-}
-
-// hindrance says why an order can't be erased, after its generation was deleted in the catalog where that is wanted; ""
-// where it can.
-func (o Orders) hindrance(ctx context.Context, one ledger.Order, deleted bool) string {
-	switch {
-	case one.IsOpen():
-		return "its outcome is unknown: resolve it first"
-	case !deleted || one.Generation == "" || one.IsGone():
-		return ""
-	case !one.Settled:
-		return "its money may still move"
-	case o.Delete == nil:
-		return "callers bring their API keys here, and without one nothing can be deleted"
-	}
-	if err := o.deleteAudited(ctx, one); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// deleteAudited deletes a generation in the catalog, which the audit has before the catalog is asked.
-func (o Orders) deleteAudited(ctx context.Context, one ledger.Order) error {
-	if err := o.Ledger.Audit(ctx, ledger.Deletion(byOf(ctx), one.Generation, one.Owner, stateOf(one))); err != nil {
-		return err
-	}
-	return o.Delete(ctx, one)
+	return o.Ledger.List(ctx, filter, after, eraseBatchSize)
 }

@@ -2,11 +2,10 @@ package admin
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -66,74 +65,40 @@ func ofCustomer(t *testing.T, book *ledger.Ledger) (keys []string) {
 	return keys
 }
 
-func TestWhatCouldNotBeDeletedIsFoundAgain(t *testing.T) {
-	book := labelled(t, "gen_1", "gen_2")
-	away := "gen_2"
-	served := Orders{Ledger: book, Delete: func(ctx context.Context, o ledger.Order) error {
-		if o.Generation == away {
-			return errors.New("the catalog is away")
-		}
-		_, err := book.Observe(ctx, o.Generation, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
-		return err
-	}}
-	asked := Erasure{LabelName: "customer", LabelValue: "4711", Delete: true}
-	done, err := served.eraseStep(asAda(t), asked, time.Minute)
-	if err != nil || done.Erased != 1 || done.Deleted != 1 || !maps.Equal(done.Left, map[string]string{"gen_2": "the catalog is away"}) {
-		t.Errorf("first %+v, %v", done, err)
+func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
+	book := labelled(t)
+	open, refused := order(t, book, "open"), order(t, book, "refused")
+	if _, err := book.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {
+		t.Fatal(err)
 	}
-	if left := ofCustomer(t, book); !slices.Equal(left, []string{"gen_2"}) {
+	if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
+		t.Fatal(possible, err)
+	}
+	done, err := Orders{Ledger: book}.eraseStep(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
+	left := map[string]string{open: "its outcome is unknown: resolve it first"}
+	if err != nil || done.Erased != 1 || done.Next != nil || !maps.Equal(done.Left, left) {
+		t.Errorf("done is %+v, %v", done, err)
+	}
+	if left := ofCustomer(t, book); !slices.Equal(left, []string{"open"}) {
 		t.Errorf("the label finds %q", left)
 	}
-	away = ""
-	done, err = served.eraseStep(asAda(t), asked, time.Minute)
-	if err != nil || done.Erased != 1 || done.Deleted != 1 || len(done.Left) > 0 || len(ofCustomer(t, book)) > 0 {
-		t.Errorf("then %+v, %v", done, err)
-	}
 }
 
-func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
-	for _, deleting := range []bool{false, true} {
-		book := labelled(t)
-		open, refused := order(t, book, "open"), order(t, book, "refused")
-		if _, err := book.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {
+func TestManyOrdersAreErasedInSteps(t *testing.T) {
+	const orders = eraseBatchSize + 1
+	var names []string
+	for n := range orders {
+		names = append(names, fmt.Sprintf("gen_%d", n))
+	}
+	book, asked, erased, steps := labelled(t, names...), Erasure{Owner: "studio"}, int64(0), 0
+	for next := true; next; next = asked.After != nil {
+		done, err := Orders{Ledger: book}.eraseStep(asAda(t), asked)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
-			t.Fatal(possible, err)
-		}
-		asked := Erasure{LabelName: "customer", LabelValue: "4711", Delete: deleting}
-		done, err := Orders{Ledger: book}.eraseStep(asAda(t), asked, time.Minute)
-		left := map[string]string{open: "its outcome is unknown: resolve it first"}
-		if err != nil || done.Erased != 1 || done.Deleted != 0 || !maps.Equal(done.Left, left) {
-			t.Errorf("done is %+v, %v", done, err)
-		}
-		if left := ofCustomer(t, book); !slices.Equal(left, []string{"open"}) {
-			t.Errorf("the label finds %q", left)
-		}
+		asked.After, erased, steps = done.Next, erased+done.Erased, steps+1
 	}
-}
-
-// Whoever asks does not wait for ten deletions, each of which may take long.
-func TestAStepOfDeletingEndsInTime(t *testing.T) {
-	book := labelled(t, "gen_1", "gen_2", "gen_3")
-	served := Orders{Ledger: book, Delete: func(ctx context.Context, _ ledger.Order) error {
-		if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > deleteTime {
-			t.Errorf("it may take until %v", end)
-		}
-		return nil
-	}}
-	asked, steps := Erasure{Owner: "studio", Delete: true}, 0
-	for {
-		done, err := served.eraseStep(asAda(t), asked, 0)
-		if err != nil || done.Erased != 1 || done.Deleted != 1 {
-			t.Fatalf("step %d is %+v, %v", steps, done, err)
-		}
-		steps++
-		if asked.After = done.Next; done.Next == nil {
-			break
-		}
-	}
-	if steps != 3 {
-		t.Errorf("three orders took %d steps", steps)
+	if erased != orders || steps != 2 || len(ofCustomer(t, book)) > 0 {
+		t.Errorf("%d orders were erased in %d steps", erased, steps)
 	}
 }

@@ -28,8 +28,6 @@ type Orders struct {
 	APIKey string
 	// Differs says why the generation can't be that of the order; "" where it can.
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
-	// Delete deletes the generation of an order in the catalog, and notes that; nil: it can't be.
-	Delete func(ctx context.Context, order ledger.Order) error
 	// Contents are the results, whose copies go with what is erased. Nil has none.
 	Contents *content.Results
 	// Owners are those that the callers file has; nil: there is none.
