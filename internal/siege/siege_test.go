@@ -20,19 +20,28 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The limits of the chart, and the floor below which a neighbour's p99 says nothing: the attacker, the server, the
-// catalog and the neighbour share the processors of one machine, which alone makes a call wait so long now and then.
-const (
-	chartMemory = "1800MiB" // GOMEMLIMIT
-	collected   = 16 << 20  // what the collector has not looked at yet, of a process that is this small
-	noiseFloor  = 100 * time.Millisecond
-)
+// noiseFloor is the p99 of a neighbour below which the comparison with quiet means nothing: the attacker, the server, the
+// catalog and the neighbour share the processors of one machine.
+const noiseFloor = 100 * time.Millisecond
+
+// chartLimits returns the settings of Go's collector in the chart.
+func chartLimits(t *testing.T) map[string]string {
+	t.Helper()
+	values, err := os.ReadFile(filepath.Join("..", "..", "deploy", "helm", "easel", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"GOGC": proctest.Find(t, `(?m)^goGC: "(\d+)"`, string(values)), "GOMEMLIMIT": proctest.Find(t, `(?m)^goMemLimit: (\S+)`, string(values)),
+	}
+}
 
 // inFull reports whether attacks are made at their full size, alone on the machine, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
@@ -44,6 +53,21 @@ func sizeOf[T any](full, short T) T {
 	}
 	return short
 }
+
+// as returns ctx with a credential.
+func as(ctx context.Context, key string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+}
+
+// encoded is a message that was encoded before an attack, because the attacker shares the processors with the server.
+type encoded []byte
+
+// rawCodec sends encoded messages and drops the responses.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded), nil }
+func (rawCodec) Unmarshal([]byte, any) error         { return nil }
+func (rawCodec) Name() string                        { return "proto" }
 
 // siege is a server with the chart's limits in a process of its own, a catalog in this one, an attacker, and a neighbour
 // that calls from another address.
@@ -88,7 +112,8 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	}
 	upstream := httptest.NewServer(catalog)
 	t.Cleanup(upstream.Close)
-	env := map[string]string{"EASEL_UPSTREAM_URL": upstream.URL + sandbox.BasePath, "GOMEMLIMIT": chartMemory}
+	env := chartLimits(t)
+	env["EASEL_UPSTREAM_URL"] = upstream.URL + sandbox.BasePath
 	maps.Copy(env, c.settings)
 	if c.ledger != "" {
 		maps.Copy(env, twoTeams(t, s.attacker))
@@ -241,7 +266,7 @@ func (s *siege) beside(a assault) {
 
 func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more int, worked time.Duration) {
 	s.t.Helper()
-	if inFull() && worst > max(2*quiet, s.floor) {
+	if inFull() && worst > max(5*quiet, s.floor) {
 		s.t.Errorf("the neighbour's p99 is %v, and %v when it is quiet", worst, quiet)
 	}
 	if through < a.least {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,27 +103,6 @@ func foreign(size int) string {
 	return strings.TrimSuffix(all.String(), ",")
 }
 
-func TestAttackByListsOfALongCatalog(t *testing.T) { // D5
-	long := foreign(6_800_000)
-	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
-		return spliced(catalog, "/generations", long)
-	}})
-	s.readsOwn()
-	conn := s.dialFrom("127.0.0.1")
-	for n := range 10 {
-		if _, err := s.order(as(t.Context(), s.attacker), conn, fmt.Sprint("k", n), "rain"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
-	s.beside(assault{
-		workers: sizeOf(150, 20), least: 20, memory: 300 << 20,
-		one: func(ctx context.Context, _ int) error {
-			return invoke(ctx, conn, s.attacker, easelv1.GenerationService_ListGenerations_FullMethodName, list)
-		},
-	})
-}
-
 func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
@@ -206,14 +186,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
 	s := newSiege(t, siegeConfig{ledger: newBook(t)})
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")
-	requests := make([][]byte, sizeOf(900, 50))
-	for n := range requests {
-		watch := &easelv1.WatchGenerationsRequest{}
-		for i := range 1000 {
-			watch.GenerationIds = append(watch.GenerationIds, fmt.Sprintf("gen_made_up_%d_%d", n, i))
-		}
-		requests[n] = mustMarshal(t, watch)
-	}
+	requests := madeUpWatches(t, sizeOf(900, 50))
 	s.beside(assault{
 		workers: len(requests), least: 50, memory: 300 << 20,
 		one: func(ctx context.Context, worker int) error {
@@ -228,6 +201,36 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
 			return err
 		},
 	})
+}
+
+// madeUpWatches returns encoded requests for watches of 1,000 made-up IDs each.
+func madeUpWatches(t *testing.T, n int) [][]byte {
+	t.Helper()
+	requests := make([][]byte, n)
+	for n := range requests {
+		watch := &easelv1.WatchGenerationsRequest{}
+		for i := range 1000 {
+			watch.GenerationIds = append(watch.GenerationIds, fmt.Sprintf("gen_made_up_%d_%d", n, i))
+		}
+		requests[n] = mustMarshal(t, watch)
+	}
+	return requests
+}
+
+func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
+	for name, accepted := range map[string]bool{"under a rejected API key": false, "under an accepted API key": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSiege(t, siegeConfig{})
+			if !accepted {
+				s.attacker = "made-up-key"
+			}
+			s.beside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
+			began := time.Now()
+			if s.served.Stop(); time.Since(began) > 10*time.Second {
+				t.Errorf("the server stopped after %v", time.Since(began))
+			}
+		})
+	}
 }
 
 // watchMany opens a watch of many of the attacker, with a request that is encoded already.
@@ -249,25 +252,27 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // D9
 		}
 	}
 	conn := s.dialFrom("127.0.0.1")
-	request := mustMarshal(t, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
+	requests := slices.Repeat([][]byte{mustMarshal(t, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})}, sizeOf(1000, 50))
 	defer s.heartbeats()()
-	s.beside(assault{
-		least: 10, memory: 200 << 20,
-		hold: func(ctx context.Context) (through int64) {
-			for range sizeOf(1000, 50) {
-				stream, err := s.watchMany(ctx, conn, request)
-				if err != nil {
-					continue
-				}
-				through++
-				go func() {
-					for stream.RecvMsg(encoded(nil)) == nil {
-					}
-				}()
+	s.beside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
+}
+
+// watches returns a function that opens watches of the attacker and returns the number of open ones. They end with ctx.
+func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
+	return func(ctx context.Context) (open int64) {
+		for _, request := range requests {
+			stream, err := s.watchMany(ctx, conn, request)
+			if err != nil {
+				continue
 			}
-			return through
-		},
-	})
+			open++
+			go func() {
+				for stream.RecvMsg(encoded(nil)) == nil {
+				}
+			}()
+		}
+		return open
+	}
 }
 
 // heartbeats keeps a watch of everything of the neighbour open, whose heartbeats must come in time.

@@ -1,7 +1,6 @@
 package siege
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,11 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-const largest = 1310720 // bytes of a message
 
 // invoke makes a unary call with a message that is encoded already, and drops its answer.
 func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body []byte) error {
@@ -27,53 +22,6 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body
 // field is a field of a message with bytes in it.
 func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
-}
-
-func TestAttackByMessagesOfManyElements(t *testing.T) { // D1
-	zeros := make([]byte, largest-100)
-	many := bytes.Repeat(field(1, []byte("x")), (largest-100)/3)
-	for name, attack := range map[string]struct {
-		method string
-		body   []byte
-	}{
-		"states of a filter":     {easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))},
-		"dimensions of a report": {easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)},
-		"ids of a watch":         {easelv1.GenerationService_WatchGenerations_FullMethodName, many},
-		"labels of an order":     {easelv1.GenerationService_CreateGeneration_FullMethodName, bytes.Repeat(field(6, field(1, []byte("x"))), (largest-100)/5)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSiege(t, siegeConfig{})
-			conn := s.dialFrom("127.0.0.1")
-			s.beside(assault{
-				workers: 4, least: 4, memory: 130<<20 + collected, cpu: 250 * time.Millisecond,
-				one: func(ctx context.Context, _ int) error {
-					return invoke(ctx, conn, "made-up-key", attack.method, attack.body)
-				},
-			})
-		})
-	}
-}
-
-func TestAttackByInputsThatAreSlowToCheck(t *testing.T) { // D2
-	name := strings.Repeat("n", 500_000)
-	nulls := bytes.Repeat(field(1, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 0)), 125_000)
-	list := field(1, append(field(1, []byte(name)), field(2, field(6, nulls))...))
-	text := `{"` + name + `":[` + strings.TrimSuffix(strings.Repeat("null,", 100_000), ",") + `]}`
-	for form, body := range map[string][]byte{
-		"a Struct": append(field(1, []byte("studio/haiku")), field(2, list)...),
-		"JSON":     mustMarshal(t, &easelv1.QuoteGenerationRequest{ModelId: "studio/haiku", InputsJson: text}),
-	} {
-		t.Run(form, func(t *testing.T) {
-			s := newSiege(t, siegeConfig{before: quotesAtOnce})
-			conn := s.dialFrom("127.0.0.1")
-			s.beside(assault{
-				workers: 4, least: 4, memory: 100<<20 + collected, cpu: 250 * time.Millisecond,
-				one: func(ctx context.Context, _ int) error {
-					return invoke(ctx, conn, s.attacker, easelv1.GenerationService_QuoteGeneration_FullMethodName, body)
-				},
-			})
-		})
-	}
 }
 
 // quotesAtOnce lets the catalog quote without a look at the inputs: what it costs is not looked at here.

@@ -1,0 +1,93 @@
+package siege
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// largest is the maximum size of a message, in bytes.
+const largest = 1280 << 10
+
+// call is a unary call of the attacker, with its encoded request.
+type call struct {
+	method string
+	body   []byte
+}
+
+// always returns a call that needs no order.
+func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
+	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
+}
+
+// readLarge orders a render of which recordsWith makes a large record, and returns a read of it.
+func readLarge(s *siege, conn *grpc.ClientConn) call {
+	id, err := s.order(as(s.t.Context(), s.attacker), conn, "k", "large")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return call{
+		easelv1.GenerationService_GetGeneration_FullMethodName,
+		mustMarshal(s.t, &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)}),
+	}
+}
+
+// recordsWith adds members to the records of renders whose prompt is "large".
+func recordsWith(members string) func(http.Handler) http.Handler {
+	return func(catalog http.Handler) http.Handler {
+		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations/") }, func(body []byte) []byte {
+			if !bytes.Contains(body, []byte(`"large"`)) {
+				return body
+			}
+			return bytes.Replace(body, []byte("{"), []byte("{"+members), 1)
+		})
+	}
+}
+
+func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // D1 D2 D5 D6
+	zeros, name := make([]byte, largest-100), strings.Repeat("n", 500_000)
+	nulls := bytes.Repeat(field(1, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 0)), 125_000)
+	asStruct := append(field(1, []byte("studio/haiku")), field(2, field(1, append(field(1, []byte(name)), field(2, field(6, nulls))...)))...)
+	asText := mustMarshal(t, &easelv1.QuoteGenerationRequest{ModelId: "studio/haiku", InputsJson: `{"` + name + `":[` + strings.Repeat("null,", 100_000) + `null]}`})
+	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
+	long := func(catalog http.Handler) http.Handler { return spliced(catalog, "/generations", foreign(6_800_000)) }
+	for name, row := range map[string]struct {
+		catalog func(http.Handler) http.Handler // nil for the sandbox
+		workers int
+		call    func(*siege, *grpc.ClientConn) call
+		cpu     time.Duration // of one call; zero means no limit
+	}{
+		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
+		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},
+		"D1 labels of an order": {
+			nil, 4, always(easelv1.GenerationService_CreateGeneration_FullMethodName, bytes.Repeat(field(6, field(1, []byte("x"))), (largest-100)/5)), 250 * time.Millisecond,
+		},
+		"D2 nulls in a Struct":         {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asStruct), 250 * time.Millisecond},
+		"D2 nulls in JSON":             {quotesAtOnce, 4, always(easelv1.GenerationService_QuoteGeneration_FullMethodName, asText), 250 * time.Millisecond},
+		"D5 lists of a long catalog":   {long, 150, always(easelv1.GenerationService_ListGenerations_FullMethodName, list), 0},
+		"D6 records with many numbers": {recordsWith(`"numbers":[` + strings.Repeat("1,", 450_000) + `1],`), 200, readLarge, 0},
+		"D6 records of four megabytes": {recordsWith(`"unknown":{` + strings.Repeat(`"x":"`+strings.Repeat("y", 90)+`",`, 40_000) + `"z":1},`), 200, readLarge, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSiege(t, siegeConfig{ledger: newBook(t), before: row.catalog})
+			s.readsOwn()
+			conn := s.dialFrom("127.0.0.1")
+			attack := row.call(s, conn)
+			s.beside(assault{
+				workers: min(row.workers, sizeOf(200, 20)), least: 4, memory: 250 << 20, cpu: row.cpu,
+				one: func(ctx context.Context, _ int) error {
+					return invoke(ctx, conn, s.attacker, attack.method, attack.body)
+				},
+			})
+		})
+	}
+}
