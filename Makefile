@@ -95,7 +95,7 @@ UNRACED = -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/li
 MODULE   = github.com/easel-grpc/easel
 PACKAGES = $(filter-out $(patsubst ./%,$(MODULE)/%,$(SYSTEM) $(NIGHTLY)),$(shell $(GO) list ./cmd/... ./clients/go/... ./internal/...))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Prove real processes beside PostgreSQL, nginx, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Prove real processes with PostgreSQL, nginx, Envoy, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -108,11 +108,11 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	  $(GO) test -count=1 -timeout 15m $(filter-out ./internal/clients,$(SYSTEM)) ./internal/telemetry ./internal/content
 	$(GO) test -count=1 -timeout 15m ./cmd/easel -run EveryCommandOf
 
-# helm, the OpenTelemetry Collector with the parts that our configuration names, and readers of
-# what Kubernetes and Envoy take.
+# helm, the OpenTelemetry Collector with the parts that our configuration names, and a reader of
+# the types of Kubernetes.
 .build/deploy: internal/tools/deploy/go.mod $(wildcard internal/tools/deploy/*/*.go)
 	@rm -rf $@ $@.new && mkdir -p $@.new
-	$(ALONE_GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./envoycheck ./otelcol
+	$(ALONE_GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./otelcol
 	@mv $@.new $@
 
 .build/validators: internal/tools/openapi/requirements.txt

@@ -122,7 +122,8 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 }
 
 func TestEnvoyTakesItsFile(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), tool(t, "envoycheck"), filepath.Join(proctest.Root, "deploy", "envoy", "envoy.yaml")).CombinedOutput()
+	file := filepath.Join(proctest.Root, "deploy", "envoy", "envoy.yaml")
+	out, err := exec.CommandContext(t.Context(), tool(t, "envoy"), "--mode", "validate", "-c", file).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -153,21 +153,25 @@ func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	return answer
 }
 
-func TestHeartbeatsKeepAWatchOpenThroughNginx(t *testing.T) {
-	t.Parallel()
-	p := startNginx(t)
-	stream, began := p.watchAll(t, time.Second), time.Now()
-	for beats := 0; beats < 5; {
-		event, err := stream.Recv()
-		if err != nil {
-			t.Fatalf("the watch ended after %d heartbeats: %v", beats, err)
-		}
-		if event.GetHeartbeat() != nil {
-			beats++
-		}
-	}
-	if lasted := time.Since(began); lasted < 2*readTimeout {
-		t.Errorf("it took %v, which is not past the time-out of nginx", lasted)
+func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
+	for name, before := range proxies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := before(t, startDev(t, "--http-allowed-hosts", "easel.example"))
+			stream, began := p.watchAll(t, time.Second), time.Now()
+			for beats := 0; beats < 5; {
+				event, err := stream.Recv()
+				if err != nil {
+					t.Fatalf("the watch ended after %d heartbeats: %v", beats, err)
+				}
+				if event.GetHeartbeat() != nil {
+					beats++
+				}
+			}
+			if lasted := time.Since(began); lasted < 2*readTimeout {
+				t.Errorf("it took %v, which is not past the time-out of the proxy", lasted)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,127 @@
+package systemtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// proxies are the proxies below deploy, each in front of the server that env names.
+var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
+
+// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server that env names. Envoy listens on a loopback
+// address of its own. Each pair of swaps replaces a string of the file.
+func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
+	t.Helper()
+	binary := tool(t, "envoy")
+	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address will do
+	text := readFile(t, "deploy", "envoy", "envoy.yaml")
+	for _, swap := range append([][2]string{
+		{"address: easel, port_value: 50051", socketOf(t, env["EASEL_ADDR"])},
+		{"address: easel, port_value: 8080", socketOf(t, env["REST"])},
+		{"address: 0.0.0.0,", "address: " + host + ","},
+		{"stream_idle_timeout: 75s", fmt.Sprintf("stream_idle_timeout: %ds", int(readTimeout.Seconds()))},
+	}, swaps...) {
+		if !strings.Contains(text, swap[0]) {
+			t.Fatalf("%q is not in deploy/envoy/envoy.yaml", swap[0])
+		}
+		text = strings.ReplaceAll(text, swap[0], swap[1])
+	}
+	file := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := proctest.Start(t, os.Environ(), binary, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warn")
+	t.Cleanup(func() { p.Stop() })
+	dial := func(ctx context.Context, port string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	}
+	waitFor(t, "Envoy that listens", func() bool {
+		conn, err := dial(t.Context(), "8080")
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, p.Output.String)
+	conn, err := grpc.NewClient(net.JoinHostPort(host, "50051"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "8080") }}
+	t.Cleanup(transport.CloseIdleConnections)
+	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
+}
+
+// socketOf returns the port of an address, at 127.0.0.1, in Envoy's form.
+func socketOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "address: 127.0.0.1, port_value: " + port
+}
+
+// open starts a watch over REST and returns the status, or zero if the connection was closed.
+func (p proxied) open(ctx context.Context, t *testing.T) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel.example/v1/generations:watch?heartbeatInterval=1s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + p.key}, "Accept": {"text/event-stream"}}
+	answer, err := p.rest.Do(request)
+	if err != nil {
+		return 0
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	return answer.StatusCode
+}
+
+func TestProxiesLimitOneAddress(t *testing.T) {
+	for name, row := range map[string]struct {
+		proxy string
+		swaps [][2]string // of the limit by 3
+		past  int         // status of the fourth; zero if its connection is closed
+		frees bool        // the end of a watch makes room
+	}{
+		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
+		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},
+		"connections at Envoy": {"Envoy", [][2]string{{"max_connections: 10000\n", "max_connections: 3\n"}}, 0, true},
+		"requests at Envoy": {
+			"Envoy", [][2]string{{"max_tokens: 2000, tokens_per_fill: 1000, fill_interval: 1s", "max_tokens: 3, tokens_per_fill: 1, fill_interval: 3600s"}},
+			http.StatusTooManyRequests, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxies[row.proxy](t, startDev(t, "--http-allowed-hosts", "easel.example"), row.swaps...)
+			first, leave := context.WithCancel(t.Context())
+			defer leave()
+			for n, ctx := range []context.Context{first, t.Context(), t.Context()} {
+				if status := p.open(ctx, t); status != http.StatusOK {
+					t.Fatalf("watch %d is answered with %d", n+1, status)
+				}
+			}
+			if status := p.open(t.Context(), t); status != row.past {
+				t.Errorf("watch 4 is answered with %d", status)
+			}
+			if leave(); row.frees {
+				waitFor(t, "room after a watch has ended", func() bool { return p.open(t.Context(), t) == http.StatusOK }, func() string { return "" })
+			}
+		})
+	}
+}
