@@ -211,6 +211,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	})
 	f.closeAt(stopOrders, f.placing.Close)
 	f.start(ctx, stopOrders, f.placing.Tidy)
+	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {
 			f.start(ctx, stopOrders, func(ctx context.Context) { unattended(ctx, *f.held) })

@@ -89,17 +89,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 			return nil, err
 		}
 	}
-	if len(erased) > 0 { // last: other erasures wait for this row
-		_, err = tx.exec(`INSERT INTO facts (name, value) VALUES ('erasures', '1') ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)`)
-	}
-	return erased, err
-}
-
-// Erasures returns the number of transactions that have erased something, or empty for zero. If it has changed, labels in
-// memory may be erased.
-func (l *Ledger) Erasures(ctx context.Context) (number string, err error) {
-	err = l.askOne(ctx, []any{&number}, `SELECT value FROM facts WHERE name = 'erasures'`)
-	return number, err
+	return erased, nil
 }
 
 // eraseContents has the copies of results deleted.

@@ -2,23 +2,21 @@ package ledger
 
 import (
 	"context"
-	"maps"
 	"slices"
+	"time"
 )
 
 // Attribution is the owner, the caller, the model and the labels of an order. Only an operator changes it.
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
-}
-
-// Equal reports whether both say the same.
-func (a Attribution) Equal(b Attribution) bool {
-	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && maps.Equal(a.Labels, b.Labels)
+	Gone                 bool // the catalog no longer has the generation
 }
 
 // Attribution returns the attribution of the order.
-func (o Order) Attribution() Attribution { return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels} }
+func (o Order) Attribution() Attribution {
+	return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels, o.IsGone()}
+}
 
 // Generations are sought by their ids: the index of owners would read all orders of an owner.
 const (
@@ -48,9 +46,31 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
 	own := make(map[string]Attribution, len(generations))
 	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
-		return l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c) })
+		return l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
 	})
 	return own, err
+}
+
+// recentlyPlaced selects orders by the time when their generations were recorded: a recovered order is found by it, too.
+const recentlyPlaced = `state = {placed} AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
+
+// maxRecentlyPlaced bounds the orders that [Ledger.RecentlyPlaced] returns.
+const maxRecentlyPlaced = 10_000
+
+// RecentlyPlaced returns the attributions of the newest orders that got their generations within the given duration, by the
+// clock of the ledger.
+func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
+	placed = map[string]Attribution{}
+	err = l.reading(ctx, func(tx *transaction) error {
+		return attributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecentlyPlaced)
+	})
+	return placed, err
+}
+
+// Generations returns the ids of the newest generations whose orders a filter chooses, at most a number of them.
+func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
+	tables, c := f.page(Position{}, most)
+	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
 // eachOwn runs query for the orders of at most ownAtOnce generations at a time. Each query has its own timeout.
@@ -68,14 +88,14 @@ func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []strin
 }
 
 // attributions adds the attributions of the orders that a condition names to own.
-func attributions(tx *transaction, own map[string]Attribution, condition *clauses) error {
+func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	type row struct {
 		id, generation string
 		Attribution
 	}
 	found, err := collect(tx, func(r scanner, one *row) error {
-		return r.Scan(&one.id, &one.generation, &one.Owner, &one.Caller, &one.Model)
-	}, `SELECT id, generation_id, owner, caller, model_id FROM orders WHERE `+condition.String(), condition.args...)
+		return r.Scan(&one.id, &one.generation, &one.Owner, &one.Caller, &one.Model, &one.Gone)
+	}, `SELECT id, generation_id, owner, caller, model_id, deleted = 1 FROM orders WHERE `+condition, args...)
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -97,6 +97,9 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 				t.Errorf("the plan of %+v is %s", f, plan)
 			}
 		}
+		if plan := explained(t, l, explain+"SELECT id FROM orders WHERE "+recentlyPlaced, 1, 10); !strings.Contains(plan, "orders_placed_time") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("the plan of recently placed orders is %s", plan)
+		}
 	})
 }
 

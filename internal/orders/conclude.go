@@ -120,8 +120,6 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "the catalog has given one order two generations, or one that an operator has called refused", g.ID)
-	} else {
-		s.orders.remember(s.order, step.Order.Generation, s.placed)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
@@ -135,8 +133,10 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 // ordered records the end of a series of attempts in the configuration.
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
-		o.Placed.Notify(Viewer{Owner: s.order.Owner})
-		o.Placed.Notify(Viewer{Everybody: true})
+		select {
+		case o.placed <- struct{}{}:
+		default:
+		}
 	}
 	if o.Ordered != nil {
 		o.Ordered(ctx, s.cred, s.order.ModelID, s.generation, err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -31,10 +30,8 @@ type Config struct {
 // Orders takes orders through the ledger to the catalog.
 type Orders struct {
 	Config
-	// Placed rings for those who may see an order when it has got its generation in this process.
-	Placed ledger.Notifier[Viewer]
 
-	placed  *recent[placedKey, placedOrder]
+	placed  chan struct{} // has a value when this process has placed an order; capacity 1
 	avoided *recent[string, time.Time]
 
 	work     sync.WaitGroup
@@ -45,17 +42,11 @@ type Orders struct {
 	submissions map[string]*submission // by the id of the order
 }
 
-// Viewer is whose orders somebody sees: an owner's, or everybody's.
-type Viewer struct {
-	Owner     string
-	Everybody bool
-}
-
 // New makes Orders. It asks nobody.
 func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
 	return &Orders{
-		Config: cfg, placed: newRecent[placedKey, placedOrder](maxPlaced), avoided: newRecent[string, time.Time](maxRecent),
+		Config: cfg, placed: make(chan struct{}, 1), avoided: newRecent[string, time.Time](maxRecent),
 		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }

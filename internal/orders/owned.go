@@ -14,26 +14,19 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// Standing are those of some generations that have an order, of an owner or of anybody, and are not recorded to be gone.
-// Where the ledger does not answer, none is known to be.
-func (o *Orders) Standing(ctx context.Context, owner *string, generationIDs ...string) map[string]bool {
-	standing := make(map[string]bool, len(generationIDs))
-	found, err := o.Ledger.Own(ctx, owner, generationIDs...)
-	for _, id := range generationIDs {
-		order, known := found[id]
-		standing[id] = err != nil || known && !order.IsGone()
-	}
-	return standing
+// maxCovered is the maximum number of existing orders, and of unsettled orders, that a watch of everything covers when it begins.
+const maxCovered = 10_000
+
+// Existing returns the newest generations whose orders a filter selects and that the catalog still has.
+func (o *Orders) Existing(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
+	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, true, false, false
+	return o.Ledger.Generations(ctx, f, maxCovered)
 }
 
-// Unsettled gives the newest generations that a filter chooses, of any state, whose money may still move.
+// Unsettled returns the newest generations whose orders a filter selects and that are not settled.
 func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
 	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, false, false, true
-	all, err := o.listNewest(ctx, f)
-	for _, order := range all {
-		generationIDs = append(generationIDs, order.ID)
-	}
-	return generationIDs, err
+	return o.Ledger.Generations(ctx, f, maxCovered)
 }
 
 // IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does

@@ -134,9 +134,6 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		asked := time.Now() // before a claim begins
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
-		if receipt, known := p.orders.remembered(p.request); err != nil && known {
-			return receipt, nil
-		}
 		var s *submission // of this process
 		began := false
 		switch {
@@ -303,7 +300,6 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
-		p.orders.remember(order, order.Generation, placedTime(order))
 		return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil
 	case lifecycle.Reused:
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: catalog.OpCreate}}

@@ -388,3 +388,43 @@ func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any)
 	r.Logger.WarnContext(ctx, "the catalog has charged more than it quoted", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)
 }
+
+// maxRecent is the maximum number of generations in memory of which something is kept.
+const maxRecent = 100_000
+
+// recent keeps a bounded number of values in memory. If there are too many, it drops any other value.
+type recent[K comparable, V any] struct {
+	most int
+
+	mu  sync.RWMutex
+	all map[K]V
+}
+
+func newRecent[K comparable, V any](most int) *recent[K, V] {
+	return &recent[K, V]{most: most, all: map[K]V{}}
+}
+
+func (r *recent[K, V]) get(key K) (value V, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	value, ok = r.all[key]
+	return value, ok
+}
+
+func (r *recent[K, V]) put(key K, value V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other := range r.all {
+		if len(r.all) < r.most {
+			break
+		}
+		delete(r.all, other)
+	}
+	r.all[key] = value
+}
+
+func (r *recent[K, V]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, key)
+}

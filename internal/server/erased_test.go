@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"context"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -77,6 +79,75 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		leave()
 		<-watched
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
+}
+
+// lastLabels are the labels of the latest update of a generation in each of the open watches.
+type lastLabels struct {
+	mu  sync.Mutex
+	all map[string]*easelv1.Generation
+}
+
+func (l *lastLabels) note(watch string, u *easelv1.GenerationUpdate) {
+	if u == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all[watch] = u.GetGeneration()
+}
+
+// reach reports whether all open watches have a state.
+func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, g := range l.all {
+		if g.GetState() != state || !maps.Equal(g.GetLabels(), labels) {
+			return false
+		}
+	}
+	return len(l.all) == 3
+}
+
+// follow opens a watch of each kind for a generation.
+func (l *lastLabels) follow(t *testing.T, c caller, id string) {
+	ctx, leave := context.WithCancel(t.Context())
+	var open sync.WaitGroup
+	t.Cleanup(func() { leave(); open.Wait() })
+	open.Go(func() {
+		_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) { l.note("one", m.GetUpdate()) })
+	})
+	for name, ids := range map[string][]string{"named": {id}, "everything": nil} {
+		open.Go(func() {
+			_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(m *easelv1.WatchGenerationsResponse) bool {
+				l.note(name, m.GetUpdate())
+				return true
+			})
+		})
+	}
+}
+
+func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		labels := map[string]string{"patient": "jane-doe"}
+		id := create(t, as("poster"), labelled(t, text, "a", labels)).GetGenerationId()
+		open := &lastLabels{all: map[string]*easelv1.Generation{}}
+		open.follow(t, as("poster"), id)
+		eventually(t, "the watches have begun", func() bool {
+			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
+		})
+		found, err := s.ledger.Own(t.Context(), nil, id)
+		if err == nil {
+			_, err = s.ledger.Erase(t.Context(), found[id])
+		}
+		if err == nil {
+			err = as("poster").call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the next update has no labels", func() bool { return open.reach(easelv1.State_STATE_DELETED, nil) })
+	}, func(o *options) { o.sandbox.Speed = 0.01 })
 }
 
 // What an unreachable ledger knew may have been erased since, by another replica.

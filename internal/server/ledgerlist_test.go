@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -344,28 +345,62 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 	}, func(o *options) { o.ledger = sqliteLedger(t) })
 }
 
-func TestALedgerThatIsAwayIsToldWithoutTheDatabasesOwnWords(t *testing.T) {
+// An operator without a budget needs the ledger only for orders, lists and the audit.
+func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		id := create(t, as("poster"), order(t, text, "k", "a lake")).GetGenerationId()
+		placed := s.sandbox.Requests()["POST /generations"]
+		updates := followed(t, as("poster"))
+		for _, route := range []string{"GET /generations", "GET /generations/{id}"} {
+			s.sandbox.Inject(sandbox.Fault{Route: route, Status: 503})
+		}
 		if err := s.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for method, call := range map[string][2]proto.Message{
-			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}},
-			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}},
-			"GenerationService/ListGenerations":  {&easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{}},
-			"GenerationService/CreateGeneration": {order(t, text, "k", "a lake"), &easelv1.CreateGenerationResponse{}},
+		s.sandbox.ClearFaults()
+		untilEnded(t, updates, id) // the open watch continues
+		for method, call := range map[string]struct {
+			request, response     proto.Message
+			forTeam, forOperators bool // whether it continues
+		}{
+			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
+			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},
+			"ModelService/ListModels":            {&easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{}, true, true},
+			"ModelService/GetModel":              {&easelv1.GetModelRequest{ModelId: text}, &easelv1.GetModelResponse{}, true, true},
+			"GenerationService/ListGenerations":  {&easelv1.ListGenerationsRequest{}, &easelv1.ListGenerationsResponse{}, false, false},
+			"GenerationService/GetGeneration":    {&easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationResponse{}, false, true},
+			"GenerationService/WaitGeneration":   {&easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(time.Second)}, &easelv1.WaitGenerationResponse{}, false, true},
+			"GenerationService/DeleteGeneration": {&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{}, false, false},
+			"GenerationService/CreateGeneration": {order(t, text, "k", "a lake"), &easelv1.CreateGenerationResponse{}, false, false},
 		} {
-			st := wantStatus(t, as("poster").call(t.Context(), method, call[0], call[1]), codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
-			if retryDelay(st) == 0 || strings.Contains(st.Message(), "sql") {
-				t.Errorf("%s is told %v", method, st.Proto())
-			}
-			if got := outcomeOf(t, st); (got == notPlaced) != (method == "GenerationService/CreateGeneration") {
-				t.Errorf("%s says %q of an order", method, got)
+			for name, continues := range map[string]bool{"poster": call.forTeam, "ops": call.forOperators} {
+				err := as(name).call(t.Context(), method, call.request, call.response)
+				if continues {
+					if err != nil {
+						t.Errorf("%s of %s: %v", method, name, err)
+					}
+					continue
+				}
+				if err == nil {
+					t.Errorf("%s of %s continues", method, name)
+					continue
+				}
+				st := wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
+				if retryDelay(st) == 0 || strings.Contains(st.Message(), "sql") {
+					t.Errorf("%s returns %v to %s", method, st.Proto(), name)
+				}
+				if got := outcomeOf(t, st); (got == notPlaced) != (method == "GenerationService/CreateGeneration") {
+					t.Errorf("%s has the outcome %q of an order", method, got)
+				}
 			}
 		}
-		if n := s.sandbox.Requests()["POST /generations"]; n != 0 {
-			t.Errorf("%d orders were sent", n)
+		for _, ids := range [][]string{{id}, nil} { // named ones and everything
+			err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(*easelv1.WatchGenerationsResponse) bool { return true })
+			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}
-	})
+		if n := s.sandbox.Requests()["POST /generations"]; n != placed {
+			t.Errorf("%d orders were sent", n-placed)
+		}
+	}, func(o *options) { o.sandbox.Speed = 5 })
 }

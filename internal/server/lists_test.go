@@ -98,7 +98,7 @@ func TestWatchesOfATeamWithoutAnOrderCostNobodyALook(t *testing.T) { // D9
 			})
 		}()
 		time.Sleep(time.Minute + time.Second)
-		if own.Load() < 2 || none.Load() != 0 || beats.Load() != 4 {
+		if own.Load() < 1 || none.Load() != 0 || beats.Load() != 4 {
 			t.Errorf("the owner is told %d updates, the others %d, and %d heartbeats in a minute", own.Load(), none.Load(), beats.Load())
 		}
 		if n := s.hub.Stats().Generations; n > 1 {

@@ -125,6 +125,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
 	recording.Go(func() { recorder.Record(record) })
+	recording.Go(func() { o.service.Orders.Announce(record) })
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services

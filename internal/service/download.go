@@ -53,12 +53,13 @@ type Content struct {
 // long as ctx.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
-	if _, err := s.see(ctx, id); err != nil {
+	seen, err := s.see(ctx, id)
+	if err != nil {
 		return nil, err
 	}
 	ended := false
 	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 && !s.cfg.Contents.Has(ctx, id) {
-		update, err := s.await(ctx, id, watch.Terminal, wait)
+		update, err := s.await(ctx, id, seen.exists, watch.Terminal, wait)
 		if err != nil {
 			return nil, err
 		}

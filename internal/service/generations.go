@@ -9,7 +9,6 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -74,11 +73,8 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 		return nil, aboutModel(err, req.GetModelId())
 	}
 	update := s.noted(ctx, req, receipt)
-	whose, err := s.seeAs(ctx, orderer(ctx), receipt.Generation.ID)
-	if err != nil { // its attribution alone is missing
-		whose = ledger.Attribution{}
-	}
-	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, whose), Replayed: receipt.Replayed}, nil
+	own, _ := s.cfg.Orders.Owned(ctx, orderer(ctx), receipt.Generation.ID) // without the ledger only the attribution is missing
+	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, own[receipt.Generation.ID]), Replayed: receipt.Replayed}, nil
 }
 
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
@@ -103,7 +99,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 
 // GetGeneration gives the state of a running watch where that is fresh enough, else reads the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-	whose, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.see(ctx, req.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +112,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if update.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
-	return &easelv1.GetGenerationResponse{Generation: s.message(ctx, update, whose)}, nil
+	return &easelv1.GetGenerationResponse{Generation: s.message(ctx, update, seen.Attribution)}, nil
 }
 
 // stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.

@@ -25,28 +25,32 @@ func orderer(ctx context.Context) *string {
 	return &owner
 }
 
-// see says whose a generation is, or that it does not exist for the call: one of somebody else and one that
-// nobody has are the same to it.
-func (s *Service) see(ctx context.Context, id string) (ledger.Attribution, error) {
-	return s.seeAs(ctx, viewer(ctx), id)
+// order is the ledger's knowledge of a generation.
+type order struct {
+	ledger.Attribution
+	exists bool // the order exists or may exist, and its generation is not recorded as gone
 }
 
-func (s *Service) seeAs(ctx context.Context, owner *string, id string) (ledger.Attribution, error) {
+// see returns the order of a generation that exists for the call. A generation of another owner and one without an order are
+// missing alike.
+func (s *Service) see(ctx context.Context, id string) (order, error) {
+	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	whose, ok := own[id]
+	seen := order{whose, err != nil || ok && !whose.Gone}
 	switch {
 	case !hides(ctx, owner):
-		return whose, nil // without the ledger too: its labels alone are missing then
+		return seen, nil // without the ledger the attribution is missing
 	case err == nil && !ok:
 		err = noGeneration(id)
 	}
-	return whose, err
+	return seen, err
 }
 
-// owns refuses a generation that is not the caller's own, or does not exist.
-func (s *Service) owns(ctx context.Context, id string) error {
+// mayDelete rejects a generation that is not the caller's own, or does not exist, unless the caller is an operator.
+func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
-	if !hides(ctx, owner) {
+	if who(ctx).operator || !hides(ctx, owner) {
 		return nil
 	}
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -54,14 +58,6 @@ func (s *Service) owns(ctx context.Context, id string) error {
 		return noGeneration(id)
 	}
 	return err
-}
-
-// mayDelete refuses a generation that is not the caller's own, or does not exist, unless the caller is an operator.
-func (s *Service) mayDelete(ctx context.Context, id string) error {
-	if who(ctx).operator {
-		return nil
-	}
-	return s.owns(ctx, id)
 }
 
 // auditDeletion writes down that an operator is about to delete a generation that is not its own.
@@ -88,9 +84,28 @@ func hides(ctx context.Context, owner *string) bool {
 	return credential(ctx).Held && owner != nil && !who(ctx).everybody
 }
 
-// standing are those of some generations that have an order and are not known to be gone.
-func (s *Service) standing(ctx context.Context, ids ...string) map[string]bool {
-	return s.cfg.Orders.Standing(ctx, viewer(ctx), ids...)
+const (
+	askTimeout = time.Second // maximum time of a query of an open watch, which delays its heartbeats
+	askPause   = time.Second // time without queries of open watches after a failed one
+)
+
+// attribution returns the attribution of a generation for an open watch. It is empty while the ledger is away: labels that were
+// known before may have been erased.
+func (s *Service) attribution(ctx context.Context, id string) ledger.Attribution {
+	if time.Now().UnixNano() < s.askAt.Load() {
+		return ledger.Attribution{}
+	}
+	var owner *string
+	if !credential(ctx).Held {
+		owner = orderer(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // other watches use the result
+	defer cancel()
+	own, err := s.cfg.Orders.Owned(ctx, owner, id)
+	if err != nil {
+		s.askAt.Store(time.Now().Add(askPause).UnixNano())
+	}
+	return own[id]
 }
 
 // message is the message of a state, with whose it is.

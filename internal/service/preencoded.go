@@ -1,6 +1,7 @@
 package service
 
 import (
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -21,16 +22,36 @@ func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationRespo
 	return message
 }
 
-// encodeUpdate encodes an update, once for all its watchers who know the same of whose it is. One that can't be encoded is
-// nil.
-func encodeUpdate(u *watch.Update, whose ledger.Attribution) []byte {
-	return u.Memo.Get(func() any { return new(encodings) }).(*encodings).of(u, whose)
+// encodingsOf returns the encodings of an update, which its watchers share.
+func encodingsOf(u *watch.Update) *encodings {
+	return u.Memo.Get(func() any { return new(encodings) }).(*encodings)
 }
 
-// encodings are those of one update. There are few: its watchers know whose it is, or they do not.
+// attributionTTL is the time in which the watchers of an update share one query of its attribution.
+const attributionTTL = 100 * time.Millisecond
+
+// encodings are the encodings of one update by its attribution. There are few: the attribution with and without labels.
 type encodings struct {
-	mu  sync.Mutex
-	all []encoding
+	mu      sync.Mutex
+	all     []encoding
+	whose   ledger.Attribution // result of the last query
+	askedAt time.Time          // start of the last query
+}
+
+// attribution returns the attribution of the update's generation. ask queries the ledger.
+func (e *encodings) attribution(ask func() ledger.Attribution) ledger.Attribution {
+	e.mu.Lock()
+	whose, askedAt := e.whose, e.askedAt
+	e.mu.Unlock()
+	began := time.Now()
+	if began.Sub(askedAt) < attributionTTL {
+		return whose
+	}
+	whose = ask()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.whose, e.askedAt = whose, began
+	return whose
 }
 
 type encoding struct {
@@ -38,11 +59,11 @@ type encoding struct {
 	update []byte
 }
 
-// of gives the encoding for those who know so much.
+// of returns the encoding of an update with an attribution. It is nil if the update can't be encoded.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := slices.IndexFunc(e.all, func(one encoding) bool { return one.whose.Equal(whose) })
+	at := slices.IndexFunc(e.all, func(one encoding) bool { return reflect.DeepEqual(one.whose, whose) })
 	if at >= 0 {
 		return e.all[at].update
 	}

@@ -42,7 +42,7 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 			many := &easelv1.WatchGenerationsResponse{
 				Event: &easelv1.WatchGenerationsResponse_Update{Update: updateMessage(u, ledger.Attribution{})}, EmitTime: timestamppb.New(sent),
 			}
-			wire, err := proto.Marshal(updateResponse(encodeUpdate(u, ledger.Attribution{}), sent))
+			wire, err := proto.Marshal(updateResponse(encodingsOf(u).of(u, ledger.Attribution{}), sent))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,8 +61,8 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 
 func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	u := updates()["a long text"]
-	first := encodeUpdate(u, ledger.Attribution{})
-	if again := encodeUpdate(u, ledger.Attribution{}); &first[0] != &again[0] {
+	first := encodingsOf(u).of(u, ledger.Attribution{})
+	if again := encodingsOf(u).of(u, ledger.Attribution{}); &first[0] != &again[0] {
 		t.Error("it was encoded again")
 	}
 }
@@ -78,7 +78,7 @@ func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	}
 	for _, whose := range all {
 		told := &easelv1.WatchGenerationResponse{}
-		if err := proto.Unmarshal(encodeUpdate(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
+		if err := proto.Unmarshal(encodingsOf(u).of(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
 			t.Errorf("%v: %v, and it is told of %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
 		}
 	}
@@ -98,7 +98,7 @@ func BenchmarkAnUpdateOfAWatch(b *testing.B) {
 		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				wire, _ = proto.Marshal(updateResponse(encodeUpdate(&u, ledger.Attribution{}), time.Now()))
+				wire, _ = proto.Marshal(updateResponse(encodingsOf(&u).of(&u, ledger.Attribution{}), time.Now()))
 			}
 		})
 		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {

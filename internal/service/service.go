@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -67,7 +68,7 @@ type Config struct {
 type Service struct {
 	cfg    Config
 	copies *modelCache
-	own    *sharing[orders.Viewer, *orders.OwnOrders]
+	askAt  atomic.Int64 // time before which no open watch asks the ledger, in Unix nanoseconds
 
 	mu     sync.Mutex
 	random *rand.Rand // of the jitter
@@ -112,7 +113,6 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
-	s.own = newSharing(func(_, _ *orders.OwnOrders) bool { return false }, ownLeast, ownEvery(cfg.Orders), &cfg.Orders.Placed, s.below)
 	return s, nil
 }
 
@@ -129,10 +129,7 @@ func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
 // Close ends the reads in the background, and waits for them. The server must have stopped: a later call
 // that has to read is refused.
-func (s *Service) Close() {
-	s.copies.close()
-	s.own.close()
-}
+func (s *Service) Close() { s.copies.close() }
 
 // until is when a watch that begins now reaches its maximum age, or its caller's token ends; zero: never. The age is up to a
 // tenth less, so that streams that began together do not end together.

@@ -49,7 +49,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Credential: credential(ctx),
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
-		Ordered:    s.standing(ctx, req.GetGenerationId()),
+		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists},
 		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(ctx),
@@ -71,18 +71,18 @@ type watchOfOne struct {
 	out     deadlineSender
 	known   func() error // the caller may still call
 	id      string
-	whose   ledger.Attribution
-	content bool // the bytes are asked for
-	file    bool // the last state has some
+	seen    order // when the watch began
+	content bool  // the bytes are asked for
+	file    bool  // the last state has some
 	begun   bool
 }
 
 // watchOfOne begins a watch. It has a frame of its own: what is on the stack of WatchGeneration stays there as long as the
 // watch does.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
-	whose, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
-		service: s, out: out, known: s.stillKnown(ctx), id: req.GetGenerationId(), whose: whose, content: req.GetIncludeContent(),
+		service: s, out: out, known: s.stillKnown(ctx), id: req.GetGenerationId(), seen: seen, content: req.GetIncludeContent(),
 	}, err
 }
 
@@ -96,7 +96,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 		return noGeneration(w.id)
 	case event.Update != nil:
 		w.file = event.Update.File != nil
-		err = w.out.stream.SendMsg(updateResponse(encodeUpdate(event.Update, w.whose), time.Now()))
+		err = w.out.stream.SendMsg(updateResponse(encodingsOf(event.Update).of(event.Update, w.attribution(event.Update)), time.Now()))
 	case event.Heartbeat != nil:
 		if event.Known != nil {
 			w.file = event.Known.File != nil
@@ -109,6 +109,14 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	}
 	w.begun = true
 	return err
+}
+
+// attribution returns the attribution of the generation for an update. Without labels there is nothing to erase.
+func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
+	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
+		return w.seen.Attribution
+	}
+	return encodingsOf(u).attribution(func() ledger.Attribution { return w.service.attribution(w.out.stream.Context(), w.id) })
 }
 
 // finish sends the result's bytes or the closing message after the last state. err has ended the watch.
@@ -152,22 +160,25 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if req.GetTimeout() != nil {
 		timeout = req.GetTimeout().AsDuration()
 	}
-	whose, err := s.see(ctx, req.GetGenerationId())
+	seen, err := s.see(ctx, req.GetGenerationId())
 	if err != nil {
 		return nil, err
 	}
-	update, err := s.await(ctx, req.GetGenerationId(), goal(req.GetUntil()), timeout)
+	update, err := s.await(ctx, req.GetGenerationId(), seen.exists, goal(req.GetUntil()), timeout)
 	if err != nil {
 		return nil, err
 	}
-	return &easelv1.WaitGenerationResponse{Generation: s.message(ctx, update, whose)}, nil
+	if len(seen.Labels) > 0 { // the labels may have been erased since
+		seen.Attribution = s.attribution(ctx, req.GetGenerationId())
+	}
+	return &easelv1.WaitGenerationResponse{Generation: s.message(ctx, update, seen.Attribution)}, nil
 }
 
 // errWaited is the cause when the time of a wait is over.
 var errWaited = errors.New("the wait is over")
 
 // await gives the state at the goal, or the newest when the time is over.
-func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeout time.Duration) (watch.Update, error) {
+func (s *Service) await(ctx context.Context, id string, ordered bool, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
 	}
@@ -182,7 +193,7 @@ func (s *Service) await(ctx context.Context, id string, until watch.Goal, timeou
 	var newest *watch.Update
 	known := s.stillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, &watch.Request{
-		Credential: credential(ctx), IDs: []string{id}, Ordered: s.standing(ctx, id), Goal: until, Heartbeat: waitHeartbeat,
+		Credential: credential(ctx), IDs: []string{id}, Ordered: map[string]bool{id: ordered}, Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err

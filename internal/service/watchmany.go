@@ -13,7 +13,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -22,9 +21,8 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	ctx := stream.Context()
 	w := &watchOfMany{
 		service: s, stream: stream, known: s.stillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
-		covered: map[string]bool{}, leave: func() {},
+		covered: map[string]bool{},
 	}
-	defer func() { w.leave() }()
 	request, err := w.request(ctx, req)
 	if err == nil && w.goesOn(request) {
 		err = s.closes(s.cfg.Hub.Watch(ctx, &request, w.deliver))
@@ -45,14 +43,12 @@ type watchOfMany struct {
 	stream  grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 	known   func() error // the caller may still call
 	filter  *easelv1.GenerationFilter
-	named   bool                          // the caller names the generations; else it watches everything
-	whose   map[string]ledger.Attribution // attributions of the generations that the request names
-	owner   *string                       // whose generations it may be of; nil is everybody's
-	must    bool                          // none is wanted but those that the ledger knows: it has to answer
-	askAt   time.Time                     // the ledger is not asked before
+	named   bool                          // the caller names the generations; otherwise it watches everything
+	owner   *string                       // owner of the generations; nil means any owner
+	must    bool                          // it covers only orders of the ledger, which has to answer
+	whose   map[string]ledger.Attribution // attributions when the watch began, until the caller has caught up
+	ordered map[string]bool               // generations of the request that have an order, or may have one
 	covered map[string]bool               // generations of which the caller has a state, until it has caught up
-	own     *orders.OwnOrders             // of a watch of everything of what the ledger knows alone
-	leave   func()                        // ends its part in them
 }
 
 // request is the request to the hub. The caller is told at once of what does not exist for it.
@@ -75,37 +71,34 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	}
 	if w.named {
 		request.IDs, err = w.choose(ctx, req.GetGenerationIds(), req.GetKnownEtags())
-		request.Ordered = s.standing(ctx, request.IDs...)
+		request.Ordered = w.ordered
 		return request, err
 	}
-	known, err := w.choose(ctx, slices.Sorted(maps.Keys(req.GetKnownEtags())), req.GetKnownEtags())
-	if err != nil {
+	if err = w.everything(ctx, filter, &request); err != nil {
 		return request, err
 	}
+	known, err := w.choose(ctx, slices.Sorted(maps.Keys(req.GetKnownEtags())), req.GetKnownEtags(), request.IDs, request.Listed)
 	request.KnownEtags = make(map[string]string, len(known))
 	for _, id := range known {
 		request.KnownEtags[id] = req.GetKnownEtags()[id]
 	}
-	if request.IDs, err = w.everything(ctx, filter); w.own != nil {
-		request.Chosen = chosenOf(w.own, w.filter)
-	}
-	request.Ordered = make(map[string]bool, len(known)+len(request.IDs))
-	maps.Copy(request.Ordered, s.standing(ctx, known...))
-	for _, id := range request.IDs { // which come from the ledger
-		request.Ordered[id] = true
-	}
+	request.Ordered = w.ordered
 	return request, err
 }
 
-// choose gives those of some generations that the caller wants, as far as the ledger can tell. It tells the caller
-// of the ids that do not exist for it.
-func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string) (chosen []string, err error) {
-	if len(ids) == 0 {
-		return nil, nil
+// choose returns those of some generations that the caller wants, as far as the ledger knows. It sends the caller the ids that
+// do not exist for it. The attributions of more generations are read with theirs.
+func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
+	all := slices.Concat(append(more, ids)...)
+	w.ordered = make(map[string]bool, len(all))
+	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.must {
+		return nil, err // otherwise only attributions are missing
 	}
-	if w.whose, err = w.ask(ctx, ids...); err != nil && w.must {
-		return nil, err // else labels alone are missing
+	for _, id := range all {
+		whose, ok := w.whose[id]
+		w.ordered[id] = err != nil || ok && !whose.Gone
 	}
+	err = nil
 	ownAlone := hides(ctx, viewer(ctx))
 	for _, id := range ids {
 		whose, ok := w.whose[id]
@@ -133,19 +126,22 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything gives the generations that a watch of everything covers beside the listed ones.
-func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter) ([]string, error) {
-	if w.must {
-		own, leave, err := w.service.ownOrdersOf(ctx, filter.Owner)
-		if err == nil {
-			w.own, w.leave = own, leave
-		}
-		return nil, err
+// everything adds the generations to a request that a watch of everything covers in addition to the listed ones, or instead of them.
+func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
+	if !w.must && !credential(ctx).Held {
+		return nil
 	}
-	if !credential(ctx).Held {
-		return nil, nil
+	if request.IDs, err = w.service.cfg.Orders.Unsettled(ctx, filter); err != nil || !w.must {
+		return err
 	}
-	return w.service.cfg.Orders.Unsettled(ctx, filter)
+	request.Orders = w
+	request.Listed, err = w.service.cfg.Orders.Existing(ctx, filter)
+	return err
+}
+
+// Covers implements [watch.Orders].
+func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
+	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
 }
 
 // goesOn reports whether there is anything to watch; else the caller has caught up.
@@ -164,16 +160,15 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	}
 	switch {
 	case event.Known != nil: // there is nothing to send
-		if w.wants(event.Known, w.attribution(event.Known)) {
+		if w.wants(event.Known) {
 			w.cover(event.Known)
 		}
 		return watch.ErrSkipped
 	case event.Update != nil:
-		whose := w.attribution(event.Update)
-		if !w.wants(event.Update, whose) {
+		if !w.wants(event.Update) {
 			return watch.ErrSkipped
 		}
-		return w.sendUpdate(event.Update, whose, "")
+		return w.sendUpdate(event.Update, w.attribution(event.Update), "")
 	case event.CaughtUp:
 		return w.sendCaughtUp()
 	}
@@ -182,52 +177,19 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the filter chooses the generation of an update. One that is gone, and whose model nobody
-// knows, is of interest to a caller that has named it.
-func (w *watchOfMany) wants(u *watch.Update, whose ledger.Attribution) bool {
-	model := cmp.Or(u.ModelID, whose.Model)
-	if model == "" && w.filter.GetModelId() != "" && u.State != catalog.StateDeleted {
-		return false
-	}
-	return !excludes(w.filter, model, whose)
+// wants reports whether the filter selects the model of an update. A deleted generation of unknown model is wanted if the caller
+// has named it. Labels and owners were compared before the generation was subscribed to.
+func (w *watchOfMany) wants(u *watch.Update) bool {
+	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
+	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution is whose the generation of an update is. Where the ledger has to say so, what it says is remembered for the
-// other watchers.
+// attribution returns the attribution of the generation for an update.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
-	id := u.ID
-	whose, ok := w.whose[id]
-	if !ok && w.own != nil {
-		whose, ok = w.own.Whose(id)
-	}
-	if !ok {
-		whose = w.askInTime(id) // else it is missing alone
-	}
-	return whose
-}
-
-const (
-	askTimeout = time.Second // of a question to the ledger within a watch, which holds up its heartbeats
-	askPause   = time.Second // how long the ledger is not asked after it has failed in a watch
-)
-
-// askInTime asks whose a generation is, so that the watch goes on where the ledger is slow or away.
-func (w *watchOfMany) askInTime(id string) (whose ledger.Attribution) {
-	if time.Now().Before(w.askAt) {
+	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
 	}
-	ctx, cancel := context.WithTimeout(w.stream.Context(), askTimeout)
-	defer cancel()
-	own, err := w.ask(ctx, id)
-	if err != nil {
-		w.askAt = time.Now().Add(askPause)
-	}
-	return own[id]
-}
-
-// ask asks whose generations are.
-func (w *watchOfMany) ask(ctx context.Context, ids ...string) (map[string]ledger.Attribution, error) {
-	return w.service.cfg.Orders.Owned(ctx, w.owner, ids...)
+	return encodingsOf(u).attribution(func() ledger.Attribution { return w.service.attribution(w.stream.Context(), u.ID) })
 }
 
 // sendUpdate sends an update, unless the caller has the state by its etag.
@@ -236,7 +198,7 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	if u.Etag == known {
 		return nil
 	}
-	return w.stream.SendMsg(updateResponse(encodeUpdate(u, whose), time.Now()))
+	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
 // cover counts a generation until the caller has caught up: also one that has appeared meanwhile. One that is gone
@@ -253,7 +215,7 @@ func (w *watchOfMany) cover(u *watch.Update) {
 
 func (w *watchOfMany) sendCaughtUp() error {
 	count := len(w.covered)
-	w.covered = nil
+	w.covered, w.whose = nil, nil
 	return w.stream.SendMsg(&easelv1.WatchGenerationsResponse{
 		Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{GenerationCount: int32(count)}}, EmitTime: timestamppb.Now(),
 	})

@@ -85,7 +85,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	{
 		name: "an order that succeeded is posted again",
 		edits: []edit{{
-			ordersDir, "placing.answer", "p.orders.remember(order, order.Generation, placedTime(order))",
+			ordersDir, "placing.answer", "return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil",
 			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey})",
 		}},
 		jobs:   seeds("only-K7", 1, 2, 3),

@@ -113,6 +113,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	recording, p.recorded = context.WithCancel(context.Background())
 	p.recording.Go(func() { recorder.Record(recording) })
 	p.followers.Go(func() { p.orders.Tidy(ctx) })
+	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
 		p.followers.Go(func() { p.orders.Recover(ctx, held) })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/history"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
@@ -23,11 +24,12 @@ type Hub struct {
 	work    sync.WaitGroup
 	history history.Book
 
-	dispatchers []dispatcher  // one for each processor
-	assigned    atomic.Uint32 // number of watches: each goes to the next dispatcher
-	drained     atomic.Bool
-	replicas    atomic.Int64  // number of replicas that divide the rate of polls
-	began       chan struct{} // has a value when the first poller has started; capacity 1
+	dispatchers  []dispatcher  // one for each processor
+	assigned     atomic.Uint32 // number of watches: each goes to the next dispatcher
+	drained      atomic.Bool
+	orderWatches atomic.Int64  // number of watches of orders
+	replicas     atomic.Int64  // number of replicas that divide the rate of polls
+	began        chan struct{} // has a value when the first poller has started; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
@@ -114,6 +116,10 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
 	w := newWatcher(req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	d.watcher = w
+	if req.Orders != nil {
+		h.orderWatches.Add(1)
+		defer h.orderWatches.Add(-1)
+	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
 	if h.drained.Load() { // else Drain finds it
@@ -196,20 +202,19 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
 }
 
-// Discovered notes generations that are ordered and were not known to be: those who watch what is chosen subscribe to them.
-func (h *Hub) Discovered(cred catalog.Credential, ids ...string) {
-	t := h.find(cred, false)
-	if t == nil {
-		return
-	}
-	defer t.mu.Unlock()
-	now := time.Now()
-	for _, id := range ids {
-		for _, w := range t.takers(id) {
-			if w.chosen != nil {
-				w.addOrdered(id, now)
-			}
-		}
+// WatchesOrders reports whether a watch waits for orders of [Hub.Placed].
+func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
+
+// Placed subscribes the watches that cover them to orders that were placed, here or by another process. A repeated order
+// changes nothing.
+func (h *Hub) Placed(orders map[string]ledger.Attribution) {
+	h.mu.Lock()
+	tenants := slices.Collect(maps.Values(h.tenants))
+	h.mu.Unlock()
+	for _, t := range tenants {
+		t.mu.Lock()
+		t.placed(orders, time.Now())
+		t.mu.Unlock()
 	}
 }
 

@@ -26,10 +26,10 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry      // that it polls; they stay until it has ended
-	counted  []*watcher    // those that Open has
-	unshared float64       // see Stats
-	since    time.Time     // a list that began before serves nobody
+	entries  []*entry        // that it polls; they stay until it has ended
+	counted  []*watcher      // those that Open has
+	unshared float64         // see Stats
+	since    time.Time       // a list that began before serves nobody
 	turn     *limiter.Permit // nil until its turn comes
 }
 
@@ -317,7 +317,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	// The entries are read singly, which shows whether the list alone fails.
 	p.failed(err, now)
 	t.list.failed(err, len(j.entries), t.cfg.MinInterval, p.random.Draw(), now)
-	t.subscribeChosen(now)
+	t.beginWithoutList(now)
 	for _, e := range j.entries {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}

@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -36,14 +38,9 @@ func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
 	t.watches++
 	w.subscribe(req.IDs, now)
-	if w.chosen != nil {
-		for _, id := range w.chosen.Unsettled() {
-			w.addOrdered(id, now)
-		}
-	}
 	if w.everything {
 		t.everything = append(t.everything, w)
-		if w.chosen != nil && t.list.carried != nil && now.Sub(t.list.answeredAt) <= t.cfg.MaxInterval {
+		if w.orders != nil && t.list.carried != nil && now.Sub(t.list.answeredAt) <= t.cfg.MaxInterval {
 			w.subscribeListed(now)
 		}
 		t.queue.wakeBy(now)
@@ -183,8 +180,8 @@ func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 // everything subscribe to it.
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
-		for _, w := range t.takers(e.id) {
-			if w.initialKnown && !w.watches(e) {
+		for _, w := range t.everything {
+			if w.orders == nil && w.initialKnown && !w.watches(e) {
 				w.add(e, now)
 			}
 		}
@@ -192,35 +189,33 @@ func (t *tenant) addListed(e *entry, now time.Time) {
 	e.listing.seenAt = now
 }
 
-// takers gives the watchers of everything that cover a listed generation.
-func (t *tenant) takers(id string) (all []*watcher) {
-	covered := map[Chosen]bool{}
-	for _, w := range t.everything {
-		covers, asked := covered[w.chosen]
-		if !asked {
-			covers = w.chosen == nil || w.chosen.Has(id)
-			covered[w.chosen] = covers
-		}
-		if covers {
-			all = append(all, w)
-		}
-	}
-	return all
+// coversList reports whether a watch covers all that the catalog lists.
+func (t *tenant) coversList() bool {
+	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// wantsListed reports whether a listed generation without an entry is to have one. Where all watch what is chosen, that is
-// asked when the list carries it first: what turns out later to be chosen is discovered by its id.
-func (t *tenant) wantsListed(id string) bool {
-	watchesAll := slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.chosen == nil })
-	return watchesAll || !t.list.carried[id] && len(t.takers(id)) > 0
-}
-
-// subscribeChosen lets those who watch what the book has chosen begin without the list.
-func (t *tenant) subscribeChosen(now time.Time) {
+// beginWithoutList ends the wait of the watches of orders for the list, which could not be read.
+func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
-		if w.chosen != nil {
+		if w.orders != nil {
 			w.subscribeListed(now)
 		}
+	}
+}
+
+// placed subscribes the watches of orders to orders that were placed.
+func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
+	ids := slices.Sorted(maps.Keys(orders)) // so that a run can be repeated
+	for _, w := range t.everything {
+		if w.orders == nil {
+			continue
+		}
+		for _, id := range ids {
+			if _, offered := w.offered[id]; !offered && w.orders.Covers(orders[id]) {
+				w.addOrdered(id, now)
+			}
+		}
+		w.offered = orders
 	}
 }
 
@@ -279,8 +274,9 @@ func (t *tenant) noteCut(cut bool) {
 // discover adds the listed generations to the watches of everything, and removes those that are settled
 // and no longer listed.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
+	all := t.coversList()
 	for i := range records {
-		if id := records[i].ID; t.entries[id] != nil || t.wantsListed(id) {
+		if id := records[i].ID; all || t.entries[id] != nil {
 			t.addListed(t.ensure(id, now), now)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // Upstream is the catalog of a poller. Each call is one request, which has its turn at the gate in its context: the
@@ -64,19 +65,16 @@ type Request struct {
 	// Ordered are those of the IDs and of the KnownEtags of which there is an order: one read that does not find one of
 	// them says nothing.
 	Ordered map[string]bool
-	// Chosen narrows a watch of everything down. Nil: it does not.
-	Chosen Chosen
+	// Orders selects the orders that a watch of everything covers instead of all that the catalog lists. Nil selects none.
+	Orders Orders
+	// Listed are generations of such orders. They are covered if the catalog lists them when the watch begins.
+	Listed []string
 }
 
-// Chosen says which generations a watch of everything is to cover. It is asked under a lock, and has the answer at hand.
-// Of what it has learnt since, it tells the hub: see [Hub.Discovered]. It is asked once for all watches that have the same.
-type Chosen interface {
-	// Has reports whether a generation is covered that the catalog lists.
-	Has(id string) bool
-	// Known are generations that may be covered, as far as is known now.
-	Known() (ids []string)
-	// Unsettled are those that are covered whether it lists them or not.
-	Unsettled() (ids []string)
+// Orders selects orders of the ledger.
+type Orders interface {
+	// Covers reports whether an order is selected. It must not wait.
+	Covers(order ledger.Attribution) bool
 }
 
 // Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a

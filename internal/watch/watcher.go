@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 const (
@@ -27,21 +28,23 @@ type watcher struct {
 	until       time.Time     // end of the watch; zero: never
 
 	goal       Goal
-	chosen     Chosen // of what the catalog lists it watches no more; nil: all
-	everything bool   // it watches all that the catalog lists
+	orders     Orders // selects the orders that it watches; nil if it watches all that the catalog lists
+	everything bool   // it watches no fixed set
 	named      bool   // it may watch generations that the list does not carry: its request names them
 
 	initialKnown bool // the initial set is known: the first list has come
 	caughtUp     bool
 
 	subscriptions []subscription
-	free          []int32           // empty places in subscriptions
-	dirty         []int32           // places whose entry has changed since its last delivery
-	unreached     int               // goals not reached
-	pending       int               // of the initial set, not delivered yet
-	known         map[string]string // etags that the caller has, of generations without a subscription yet
-	modelID       string            // of the generations that are wanted; "": of any model
-	ordered       map[string]bool   // generations of which there is an order, until they are subscribed to
+	free          []int32                       // empty places in subscriptions
+	dirty         []int32                       // places whose entry has changed since its last delivery
+	unreached     int                           // goals not reached
+	pending       int                           // of the initial set, not delivered yet
+	known         map[string]string             // etags that the caller has, of generations without a subscription yet
+	modelID       string                        // of the generations that are wanted; "": of any model
+	ordered       map[string]bool               // generations of which there is an order, until they are subscribed to
+	offered       map[string]ledger.Attribution // orders of the last [Hub.Placed], shared by all watchers
+	ifListed      []string                      // generations of its orders that it watches if the first list has them
 }
 
 // subscriber is a watcher of an entry, and the place of its subscription.
@@ -79,8 +82,8 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		stream: stream{notify: notify, trace: trace}, heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall),
 		until: req.Until, goal: req.Goal,
-		everything: req.Everything || len(req.IDs) == 0, chosen: req.Chosen, named: len(req.IDs)+len(req.KnownEtags) > 0 || req.Chosen != nil,
-		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered,
+		everything: req.Everything || len(req.IDs) == 0, orders: req.Orders, named: len(req.IDs)+len(req.KnownEtags) > 0 || req.Orders != nil,
+		known: maps.Clone(req.KnownEtags), modelID: req.ModelID, ordered: req.Ordered, ifListed: req.Listed,
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
@@ -154,15 +157,15 @@ func (w *watcher) subscribeListed(now time.Time) {
 		e.listing.readSinglyUntil = now.Add(listPause)
 		w.add(e, now)
 	}
-	w.initialKnown, w.known, w.ordered = true, nil, nil
+	w.initialKnown, w.known, w.ordered, w.ifListed = true, nil, nil, nil
 	w.notify()
 }
 
-// listed gives the listed generations that a watcher of everything covers. What is chosen is looked for by its own ids:
-// what others own costs it nothing.
+// listed returns the listed generations that a watcher of everything covers. A watcher of orders looks for its own ids:
+// the generations of other owners cost it nothing.
 func (w *watcher) listed(now time.Time) (all []*entry) {
 	a := w.agenda
-	if w.chosen == nil {
+	if w.orders == nil {
 		for _, e := range a.order {
 			if e.listing.seenAt.Equal(now) || e.notYetVisible(now) {
 				all = append(all, e)
@@ -170,8 +173,8 @@ func (w *watcher) listed(now time.Time) (all []*entry) {
 		}
 		return all
 	}
-	for _, id := range w.chosen.Known() {
-		if a.list.carried[id] && w.chosen.Has(id) {
+	for _, id := range w.ifListed {
+		if a.list.carried[id] {
 			e := a.ensure(id, now)
 			e.listing.seenAt = latest(e.listing.seenAt, a.list.answeredAt)
 			all = append(all, e)

@@ -1,0 +1,61 @@
+package ledger_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+func TestRecentlyPlacedOrdersIncludeLateNames(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		late := request("late")
+		late.Labels = map[string]string{"job": "7"}
+		named := write(t, l, late)
+		conclude(t, l, write(t, l, request("old")), lifecycle.Named, "g-old")
+		write(t, l, request("open"))
+		change(t, url, "UPDATE orders SET order_time = order_time - 3600000000, placed_time = placed_time - CASE WHEN placed_time = 0 THEN 0 ELSE 3600000000 END")
+		conclude(t, l, named, lifecycle.Named, "g-late")
+		placed, err := l.RecentlyPlaced(t.Context(), time.Minute)
+		if err != nil || len(placed) != 1 || placed["g-late"].Owner != "studio" || !maps.Equal(placed["g-late"].Labels, late.Labels) {
+			t.Errorf("placed within a minute are %+v, %v", placed, err)
+		}
+		if placed, err = l.RecentlyPlaced(t.Context(), 2*time.Hour); err != nil || len(placed) != 2 {
+			t.Errorf("placed within two hours are %+v, %v", placed, err)
+		}
+	})
+}
+
+func TestGenerationsOfAFilterAreTheNewest(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for _, key := range []string{"one", "two", "three"} {
+			conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+		}
+		observe(t, l, "g-two", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
+		observe(t, l, "g-three", lifecycle.Observation{Deleted: true})
+		for name, row := range map[string]struct {
+			filter ledger.Filter
+			most   int
+			want   []string
+		}{
+			"those that exist": {ledger.Filter{Owner: new("studio"), Existing: true}, 10, []string{"g-two", "g-one"}},
+			"the unsettled":    {ledger.Filter{Unsettled: true}, 10, []string{"g-one"}},
+			"the newest":       {ledger.Filter{}, 1, []string{"g-three"}},
+			"of another owner": {ledger.Filter{Owner: new("shop")}, 10, nil},
+			"of other labels":  {ledger.Filter{Labels: map[string]string{"job": "none"}}, 10, nil},
+		} {
+			if ids, err := l.Generations(t.Context(), row.filter, row.most); err != nil || !slices.Equal(ids, row.want) {
+				t.Errorf("%s are %q, want %q, %v", name, ids, row.want, err)
+			}
+		}
+		own, err := l.Attributions(t.Context(), nil, "g-two", "g-three")
+		if err != nil || own["g-two"].Gone || !own["g-three"].Gone {
+			t.Errorf("their attributions are %+v, %v", own, err)
+		}
+	})
+}

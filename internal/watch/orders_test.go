@@ -1,0 +1,166 @@
+package watch_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// ofOwner selects the orders of an owner, and counts the questions.
+type ofOwner struct {
+	owner string
+	asked atomic.Int64
+}
+
+func (o *ofOwner) Covers(order ledger.Attribution) bool {
+	o.asked.Add(1)
+	return order.Owner == o.owner
+}
+
+// placed returns orders of two owners.
+func placed(own, foreign []string) map[string]ledger.Attribution {
+	all := map[string]ledger.Attribution{}
+	for _, id := range own {
+		all[id] = ledger.Attribution{Owner: "studio"}
+	}
+	for _, id := range foreign {
+		all[id] = ledger.Attribution{Owner: "shop"}
+	}
+	return all
+}
+
+// updatesOf gives the generations of a watch's updates, in order.
+func updatesOf(s *seen) (ids []string) {
+	for _, u := range s.look().updates {
+		ids = append(ids, u.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"own": queued, "listed": succeeded, "foreign": queued, "known": succeeded}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{
+			Everything: true, Orders: &ofOwner{owner: "studio"}, IDs: []string{"own"}, Listed: []string{"listed", "known", "unlisted"},
+			KnownEtags: map[string]string{"known": "another", "own": "another"},
+		})
+		pass(time.Minute)
+		if got := updatesOf(s); !slices.Equal(got, []string{"known", "listed", "own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("at first it got %v", got)
+		}
+		for _, id := range []string{"later", "other"} {
+			b.up.set(id, queued)
+		}
+		pass(time.Minute)
+		if n := len(updatesOf(s)); n != 3 {
+			b.t.Errorf("it got %v", updatesOf(s))
+		}
+		for range 3 {
+			b.hub.Placed(placed([]string{"later"}, []string{"other"}))
+			pass(time.Minute)
+		}
+		b.up.set("later", running)
+		b.up.set("other", running)
+		pass(time.Minute)
+		if got := updatesOf(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
+			b.t.Errorf("then it got %v", got)
+		}
+		for _, u := range s.look().updates {
+			if u.ID == "later" && u.Initial {
+				b.t.Error("an order that was placed later is called initial")
+			}
+		}
+	})
+}
+
+func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
+		recent := placed([]string{"recent"}, nil)
+		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
+		pass(time.Millisecond)
+		b.hub.Placed(recent)
+		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // read the ledger before
+		pass(time.Millisecond)
+		b.hub.Placed(recent)
+		pass(10 * time.Second)
+		for name, s := range map[string]*seen{"early": early, "late": late} {
+			if got := updatesOf(s); !slices.Equal(got, []string{"recent"}) {
+				b.t.Errorf("the %s watch got %v", name, got)
+			}
+		}
+	})
+}
+
+func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"own": queued, "foreign": queued}, func(b *bench) {
+		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
+		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
+		pass(10 * time.Second)
+		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+			b.t.Errorf("it got %v, and has caught up at %v", got, s.look().caughtUp)
+		}
+	})
+}
+
+func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // D9
+	const others, watches = 500, 200
+	ids, states := manyIDs(others)
+	states["own"] = queued
+	inBubble(t, states, func(b *bench) {
+		none := &ofOwner{owner: "nobody"}
+		var all []*seen
+		for range watches {
+			all = append(all, b.watchWith(b.ctx, watch.Request{Everything: true, Orders: none}))
+			pass(10 * time.Millisecond)
+		}
+		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
+		foreign := placed(nil, ids)
+		for range 5 { // looks at the ledger
+			b.hub.Placed(foreign)
+			pass(time.Minute)
+		}
+		for _, s := range all {
+			if n := len(s.look().updates); n != 0 || len(s.look().caughtUp) != 1 {
+				b.t.Fatalf("a watch without an order got %d, and has caught up %d times", n, len(s.look().caughtUp))
+			}
+		}
+		if n := none.asked.Load(); n != watches*others {
+			b.t.Errorf("%d questions about %d orders, for %d watches", n, others, watches)
+		}
+		if got := updatesOf(own); !slices.Equal(got, []string{"own"}) {
+			b.t.Errorf("a watch of one order got %v", got)
+		}
+		if n := b.hub.Stats().Generations; n != 1 {
+			b.t.Errorf("the hub has %d generations, want the watched one", n)
+		}
+	})
+}
+
+func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // D9
+	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
+		request := watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
+		b.watchWith(b.ctx, request)
+		pass(time.Minute)
+		lists := 0
+		b.up.with(func(u *upstream) { lists = u.lists })
+		var late []*seen
+		for range 50 {
+			late = append(late, b.watchWith(b.ctx, request))
+			pass(100 * time.Millisecond)
+		}
+		b.up.with(func(u *upstream) { lists = u.lists - lists })
+		for _, s := range late {
+			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
+				b.t.Fatalf("it got %v, and has caught up %d times", got, len(s.look().caughtUp))
+			}
+		}
+		if lists > 3 {
+			b.t.Errorf("%d lists in five seconds", lists)
+		}
+	})
+}
