@@ -118,7 +118,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	})
 	<-q.held // the one that goes first after the pause, which keeps all others waiting
 	unlock := func() {}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a second of them is for the withdrawal
 	defer cancel()
 	placed := make(chan error, 1)
 	go func() {
