@@ -84,6 +84,12 @@ type modelCopy struct {
 	notBefore time.Time // earliest time of the next read
 }
 
+// serves reports whether a copy is returned without a read.
+func (c modelCopy) serves() bool {
+	now := time.Now()
+	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
+}
+
 // encodedModel is a model as the bytes of its message, so that no caller can change it.
 type encodedModel struct {
 	id   string
@@ -110,12 +116,16 @@ func (c *modelCache) close() { c.stop() }
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	old, known := c.find(k)
-	now := time.Now()
-	if known && (now.Sub(old.read) < copyFresh || now.Before(old.notBefore)) {
+	if known && old.serves() {
 		return old.models, nil
 	}
-	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) { return c.read(ctx, cred, k) })
-	if known && now.Sub(old.read) < copyGood {
+	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) {
+		if newer, known := c.find(k); known && newer.serves() { // another read has ended since
+			return newer.models, nil
+		}
+		return c.read(ctx, cred, k)
+	})
+	if known && time.Since(old.read) < copyGood {
 		return old.models, nil
 	}
 	wait, cancel := ctx, context.CancelFunc(func() {})
