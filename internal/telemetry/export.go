@@ -136,13 +136,17 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	), nil
 }
 
+// maxSeries is the maximum number of series of a metric, so that callers cannot create series without limit. Further ones
+// count in one series with the label otel_metric_overflow.
+const maxSeries = 2000
+
 // newMeterProvider measures for a registry, and for an exporter where the environment says so.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
-	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable())}
+	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable()), metric.WithCardinalityLimit(maxSeries)}
 	if metricSignal.exported() {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -28,8 +27,6 @@ import (
 // found the change. A span that nobody records costs one read of a context.
 type Observer struct {
 	tracer   trace.Tracer
-	models   capped
-	callers  capped
 	pushes   *rate.Limiter // of pushes that get a span
 	failures *Failures     // nil: polls that fail are not logged
 
@@ -51,19 +48,12 @@ var (
 // calls and of the poll that found it.
 const maxPushSpans = 1000
 
-// Most models and callers that have a series of their own.
-const (
-	maxModels    = 50
-	maxCallers   = 20
-	maxNameBytes = 128 // of a model's name, which comes from outside
-)
-
 // NewObserver makes an observer over the global providers.
 func NewObserver() (*Observer, error) {
 	var faults [7]error
 	meter := otel.Meter(scope)
 	o := &Observer{
-		tracer: otel.Tracer(scope), models: capped{most: maxModels}, callers: capped{most: maxCallers},
+		tracer: otel.Tracer(scope),
 		pushes: rate.NewLimiter(maxPushSpans, maxPushSpans),
 	}
 	o.delivered, faults[0] = meter.Int64Counter("easel.pushes")
@@ -213,8 +203,7 @@ func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Ge
 		if by == "" {
 			by = "forwarded"
 		}
-		o.spent.Add(ctx, max(0, *g.CostCents), labelled(
-			model.is(o.models.name(modelID)), caller.is(o.callers.name(by))))
+		o.spent.Add(ctx, max(0, *g.CostCents), labelled(model.is(modelID), caller.is(by)))
 	}
 }
 
@@ -232,29 +221,4 @@ func orderOutcome(g catalog.Generation, err error) string {
 		return name
 	}
 	return "failed"
-}
-
-// capped gives the first so many names unchanged, and "other" for all further ones: callers can't
-// make series without end.
-type capped struct {
-	most int
-
-	mu    sync.Mutex
-	known map[string]bool
-}
-
-func (c *capped) name(name string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known[name] {
-		return name
-	}
-	if len(c.known) >= c.most || name == "" || len(name) > maxNameBytes {
-		return "other"
-	}
-	if c.known == nil {
-		c.known = map[string]bool{}
-	}
-	c.known[name] = true
-	return name
 }

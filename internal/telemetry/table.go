@@ -51,8 +51,8 @@ var (
 	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
 	httpMethod = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller     = Label{Name: "easel.caller", Of: "names of callers, the first 20, then other; forwarded is whoever brings an API key"}
-	model      = Label{Name: "easel.model.id", Of: "model ids, the first 50, then other"}
+	caller     = Label{Name: "easel.caller", Of: "names of callers; forwarded is a caller with an API key of its own"}
+	model      = Label{Name: "easel.model.id", Of: "model ids"}
 	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	ordered    = Label{Name: "easel.order.outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
