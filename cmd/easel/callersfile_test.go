@@ -51,7 +51,7 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 
 func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		notifier := newNotifier(service.EventData{Catalog: "https://catalog.example"})
+		notifier := &notifier{data: service.EventData{Catalog: "https://catalog.example"}, count: func(string, string, int64) {}}
 		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: notifier.outbox()})
 		if err != nil {
 			t.Fatal(err)

@@ -120,7 +120,7 @@ func (f *facade) openTelemetry(ctx context.Context) error {
 }
 
 func (f *facade) openLedger(ctx context.Context) (err error) {
-	f.notifier = newNotifier(service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""})
+	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Observer.Notified}
 	if f.ledger, err = f.openBook(ctx, f.notifier.outbox(), f.logger); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (f *facade) openServices(context.Context) (err error) {
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
 	stop, err := telemetry.Measure(telemetry.Readings{
-		Hub: f.hub.Stats, Gates: f.limiters.States, Ledger: f.meter.Reading, Events: f.notifier.outcomes, Copies: countsOf(f.contents),
+		Hub: f.hub.Stats, Gates: f.limiters.States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),
 		Settings: func() map[string]int { return f.files.broken(f.known) },
 	})
 	if err == nil {
@@ -255,7 +255,7 @@ func (f *facade) openMetrics(ctx context.Context) error {
 
 // listen binds the addresses.
 func (f *facade) listen(context.Context) error {
-	if err := f.front.Listen(); err != nil {
+	if err := f.front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
 	}
 	f.logInForce(f.logger, f.known)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/auth"
@@ -15,13 +13,7 @@ import (
 type notifier struct {
 	teams events.Teams
 	data  service.EventData
-
-	mu     sync.Mutex
-	counts map[string]map[string]int64 // by team and outcome
-}
-
-func newNotifier(data service.EventData) *notifier {
-	return &notifier{data: data, counts: map[string]map[string]int64{}}
+	count func(team, outcome string, events int64)
 }
 
 // outbox tells the ledger who is told of what.
@@ -29,7 +21,7 @@ func (n *notifier) outbox() *ledger.Outbox {
 	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take takes over the owners of a callers file. Their counts begin at 0, so that a metric is seen before it grows.
+// take applies the owners of a callers file. Their counts start at 0, so that the metric exists before it grows.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers() {
@@ -39,30 +31,11 @@ func (n *notifier) take(list *auth.List) {
 		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
-			n.count(team.Name, events.OutcomeSent, 0)
+			for _, outcome := range []string{events.OutcomeSent, events.OutcomeFailed, events.OutcomeGivenUp} {
+				n.count(team.Name, outcome, 0)
+			}
 		}
 		teams[team.Name] = one
 	}
 	n.teams.Set(teams)
-}
-
-// count counts what has come of events.
-func (n *notifier) count(team, outcome string, more int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counts[team] == nil {
-		n.counts[team] = map[string]int64{events.OutcomeSent: 0, events.OutcomeFailed: 0, events.OutcomeGivenUp: 0}
-	}
-	n.counts[team][outcome] += more
-}
-
-// outcomes are the counts.
-func (n *notifier) outcomes() map[string]map[string]int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := map[string]map[string]int64{}
-	for team, outcomes := range n.counts {
-		all[team] = maps.Clone(outcomes)
-	}
-	return all
 }

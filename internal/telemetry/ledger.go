@@ -5,15 +5,6 @@ import "github.com/easel-grpc/easel/internal/ledger"
 // measuredOwners is how many owners have metrics of their own, at most.
 const measuredOwners = 200
 
-// readEvents reads the outcomes of attempts to send events.
-func readEvents(events map[string]map[string]int64, value observe) {
-	for name, outcomes := range events {
-		for outcome, n := range outcomes {
-			value("easel.events", float64(n), owner.is(name), eventOutcome.is(outcome))
-		}
-	}
-}
-
 func readLedger(l ledger.Reading, value observe) {
 	up := 0.0
 	if l.Up {

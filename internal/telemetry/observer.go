@@ -30,8 +30,8 @@ type Observer struct {
 	pushes   *rate.Limiter // of pushes that get a span
 	failures *Failures     // nil: polls that fail are not logged
 
-	delivered, pollsMade, changed, orders, spent metric.Int64Counter
-	heartbeatAge, delay                          metric.Float64Histogram
+	delivered, pollsMade, changed, orders, spent, notified metric.Int64Counter
+	heartbeatAge, delay                                    metric.Float64Histogram
 }
 
 var _ watch.Observer = (*Observer)(nil)
@@ -50,7 +50,7 @@ const maxPushSpans = 1000
 
 // NewObserver makes an observer over the global providers.
 func NewObserver() (*Observer, error) {
-	var faults [7]error
+	var faults [8]error
 	meter := otel.Meter(scope)
 	o := &Observer{
 		tracer: otel.Tracer(scope),
@@ -63,6 +63,7 @@ func NewObserver() (*Observer, error) {
 	o.spent, faults[4] = meter.Int64Counter("easel.order.charged")
 	o.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
 	o.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
+	o.notified, faults[7] = meter.Int64Counter("easel.events")
 	return o, errors.Join(faults[:]...)
 }
 
@@ -193,6 +194,11 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 	}
 	_, span := o.tracer.Start(ctx, "push", options...)
 	return func() { span.End() }
+}
+
+// Notified counts attempts to notify a team of events, by outcome. A count of 0 creates the series.
+func (o *Observer) Notified(team, outcome string, attempts int64) {
+	o.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
 // Ordered measures the outcome and the cost of an order. by is the name of the caller, "" for a caller

@@ -23,9 +23,8 @@ type Readings struct {
 	Hub      func() watch.Stats
 	Gates    func() map[string]limiter.State // of all API keys
 	Ledger   func() ledger.Reading
-	Events   func() map[string]map[string]int64 // attempts to send, by owner and outcome; with Ledger
-	Copies   func() CopyCounts                  // of results; with Ledger
-	Settings func() map[string]int              // how much can't be taken over, by setting
+	Copies   func() CopyCounts     // of results; with Ledger
+	Settings func() map[string]int // how much can't be taken over, by setting
 }
 
 // Measure has metrics read at each collection, until stop is called.
@@ -43,7 +42,7 @@ func Measure(r Readings) (stop func(), err error) {
 	}{
 		{Hub, r.Hub != nil, func(value observe) { readHub(r.Hub(), value) }},
 		{Gates, r.Gates != nil, func(value observe) { readGates(r.Gates(), time.Now()).observe(value) }},
-		{Book, r.Events != nil, func(value observe) { readLedger(r.Ledger(), value); readEvents(r.Events(), value) }},
+		{Book, r.Ledger != nil, func(value observe) { readLedger(r.Ledger(), value) }},
 		{Contents, r.Copies != nil, func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }},
 		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), value) }},
 	} {

@@ -241,7 +241,7 @@ var Table = []Metric{
 		Text: "Orders that have cost more than the catalog had quoted.",
 	},
 	{
-		Name: "easel.events", Kind: Counter, Unit: "{event}", From: Book, Labels: []Label{owner, eventOutcome},
+		Name: "easel.events", Kind: Counter, Unit: "{event}", Labels: []Label{owner, eventOutcome},
 		Text: "Attempts of this process to tell a team of an event. sent: its receiver has taken it; failed: it is sent again; given_up: nobody sends it any more, until easel events replay.",
 	},
 	{
