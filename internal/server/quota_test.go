@@ -208,6 +208,30 @@ func TestCallsWithoutCredentialCountAsOneCaller(t *testing.T) {
 	})
 }
 
+func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := servertest.NewStudio()
+		studio.Watch = watchUntilLeft
+		s := serve(t, studio, func(c *Config) { c.Limits.Streams = 2 })
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			if err := openWatch(ctx, s.Generations()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.ResourceExhausted, "OVERLOADED")
+		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
+			t.Errorf("over REST: %s, Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
+		}
+		cancel()
+		synctest.Wait()
+		if err := openWatch(t.Context(), s.Generations()); err != nil {
+			t.Errorf("after the streams have ended, one more: %v", err)
+		}
+	})
+}
+
 // getsUnderWay starts calls that end with over.
 func getsUnderWay(t *testing.T, s *site, n int) {
 	t.Helper()
