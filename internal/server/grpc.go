@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"math"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -70,13 +68,11 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 // server goes down: a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
-	draining atomic.Bool   // before the status turns to NOT_SERVING for good
-	age      time.Duration // at which a watch ends
+	draining atomic.Bool // before the status turns to NOT_SERVING for good
 }
 
-// newHealthServer serves watches that end well after the age at which a connection is replaced, and its watch with it.
-func newHealthServer(connAge time.Duration) *healthServer {
-	h := &healthServer{Server: health.NewServer(), age: 2 * connAge}
+func newHealthServer() *healthServer {
+	h := &healthServer{Server: health.NewServer()}
 	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
@@ -103,13 +99,9 @@ func (h *healthServer) serving(ctx context.Context) bool {
 
 // Watch implements the health service.
 func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
-	ctx, cancel := context.WithTimeout(stream.Context(), h.age)
+	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	err := h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && stream.Context().Err() == nil {
-		return service.Fail(easelv1.ErrorReason_STREAM_MAX_AGE, "a health watch has its highest age: watch again")
-	}
-	return err
+	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
 }
 
 type healthStream struct {

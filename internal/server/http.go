@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"time"
 )
 
@@ -36,19 +35,6 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	return server
-}
-
-// skipAbandoned does nothing for a request that was cancelled before its handler ran. So a client that
-// sends and cancels requests without a pause costs little: the standard library keeps thousands of such
-// requests for each connection while handlers are busy. The yield gives the frame that cancels the
-// request, which follows directly, time to be read; it halves the memory of such a flood.
-func skipAbandoned(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		runtime.Gosched()
-		if r.Context().Err() == nil {
-			next.ServeHTTP(w, r)
-		}
-	})
 }
 
 // limitReads gives every body its deadline from the beginning, also where the request is refused.

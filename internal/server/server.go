@@ -53,7 +53,7 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("server: %w", err)
 	}
 	s := &Server{
-		config: config, logger: config.logger(), chain: newChain(config, rules, tracing), health: newHealthServer(config.Limits.connAge()),
+		config: config, logger: config.logger(), chain: newChain(config, rules, tracing), health: newHealthServer(),
 	}
 	if config.TLS.enabled() {
 		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
@@ -189,7 +189,7 @@ func (s *Server) assemble() (*servers, error) {
 	run := &servers{
 		public: public,
 		rest:   restGRPC,
-		http:   newHTTPServer(s.config, skipAbandoned(limitReads(s.chain.certified(rest)))),
+		http:   newHTTPServer(s.config, limitReads(s.chain.certified(rest))),
 		admin:  newAdminServer(s.config, s.config.admin(s)),
 		pipe:   pipe,
 		local:  local,

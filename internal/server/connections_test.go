@@ -7,30 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
-
-func TestAHealthWatchEndsAtItsHighestAge(t *testing.T) { // D4
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio())
-		stream, err := grpc_health_v1.NewHealthClient(s.GRPC).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		for err == nil {
-			_, err = stream.Recv()
-		}
-		servertest.WantError(t, err, codes.Unavailable, "STREAM_MAX_AGE")
-		if age := time.Since(began); age != 2*(Limits{}).connAge() {
-			t.Errorf("it ends after %v", age)
-		}
-	})
-}
 
 func TestListenersHaveALimitOfConnections(t *testing.T) {
 	const limit = 3
