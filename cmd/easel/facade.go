@@ -18,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -210,7 +211,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)
-	f.start(ctx, stopOrders, f.placing.Tidy)
+	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, jobs.Prune(f.ledger), jobs.Retention(f.ledger)).Run)
 	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {

@@ -1,7 +1,6 @@
 package events_test
 
 import (
-	"database/sql"
 	"net/http"
 	"slices"
 	"testing"
@@ -139,25 +138,4 @@ func TestWhatIsLeftOfTheLastTeamIsGivenUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Old events go some at a time, and what is left does not wait for an hour.
-func TestAllOldEventsAreDeletedAtOnce(t *testing.T) {
-	inOffice(t, func(o *office) {
-		book, err := sql.Open("sqlite", "file:"+o.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer book.Close()
-		if _, err := book.ExecContext(o.Context(), `INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time)
-			WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 2500) SELECT 'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0, 0, 0 FROM s`); err != nil {
-			t.Fatal(err)
-		}
-		defer o.run(o.sender)()
-		time.Sleep(time.Second)
-		left := 0
-		if err := book.QueryRowContext(o.Context(), `SELECT COUNT(*) FROM events`).Scan(&left); err != nil || left != 0 {
-			t.Errorf("%d are left, %v", left, err)
-		}
-	})
 }

@@ -85,7 +85,6 @@ type office struct {
 	book    *ledger.Ledger
 	teams   *events.Teams
 	secrets string // the file
-	file    string // of the book, where it is not watched
 	sender  *events.Sender
 
 	mu     sync.Mutex
@@ -115,10 +114,7 @@ func (o *office) logged(text string) (n int) {
 
 func inOffice(t *testing.T, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "ledger.db")
-		o := newOffice(t, "sqlite:"+file, nil)
-		o.file = file
-		test(o)
+		test(newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), nil))
 	})
 }
 

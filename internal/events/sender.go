@@ -25,7 +25,6 @@ const (
 	lookEvery   = time.Second      // how often the ledger is asked what is due; what this process writes wakes it
 	sendTimeout = 10 * time.Second // of one attempt
 	stopTimeout = 2 * time.Second  // of the attempts that are under way at the end
-	forgetEvery = time.Hour
 	tidyEvery   = 10 * time.Minute
 	giveUpEvery = time.Minute // for those who are told no more
 	mostAnswer  = 64 << 10    // bytes of an answer that are read, to use the connection again
@@ -97,7 +96,6 @@ func (s *Sender) Run(ctx context.Context) {
 	defer stop()
 	defer s.work.Wait()
 	defer func() { time.AfterFunc(stopTimeout, stop) }()
-	s.work.Go(func() { s.forget(ctx) })
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
 	for {
@@ -162,19 +160,6 @@ func (s *Sender) tidy(ctx context.Context, now time.Time) {
 			s.gaveUp(ctx, owner, int64(given))
 		}
 		s.abandoned[owner], s.tidyAt = true, now.Add(giveUpEvery)
-	}
-}
-
-// forget deletes old events every hour until ctx is done. If the ledger is away, the next time continues.
-func (s *Sender) forget(ctx context.Context) {
-	ticks := time.NewTicker(forgetEvery)
-	defer ticks.Stop()
-	for ctx.Err() == nil {
-		_ = s.cfg.Ledger.ForgetEvents(ctx)
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-		}
 	}
 }
 

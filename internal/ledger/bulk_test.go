@@ -82,7 +82,7 @@ func forgetRefused(ctx context.Context, l *ledger.Ledger) error {
 }
 
 func retain(ctx context.Context, l *ledger.Ledger) error {
-	_, err := (&ledger.Retention{Ledger: l}).Run(ctx)
+	_, err := l.Retain(ctx)
 	return err
 }
 

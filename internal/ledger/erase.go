@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -145,102 +144,44 @@ func (o Order) asErased(eventType string) Order {
 	return o
 }
 
-// Retention erases what names content of old orders of owners who want that. It walks through the orders of an owner once.
-// Later walks read only the orders that are old enough since, and the orders that earlier walks had to leave.
-type Retention struct {
-	Ledger *Ledger
-	// Rest is the time between two walks through the orders of an owner.
-	Rest time.Duration
+// erasable chooses the orders of an owner of an age that are over and not erased, by the index of the same condition. An order
+// that can't be erased yet is not read.
+const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
-	walks map[string]*walk // the key is the owner
-}
-
-// walk is a walk through the orders of an owner.
-type walk struct {
-	at   Position  // position of the last order that was read
-	left []string  // ids of earlier orders that were not settled
-	next time.Time // when the next walk is due
-}
-
-// Run walks through the orders of all owners whose walk is due, and erases the settled orders that are older than their owners
-// want. It returns the number of orders that it has read.
-func (r *Retention) Run(ctx context.Context) (read int, err error) {
-	if r.walks == nil {
-		r.walks = map[string]*walk{}
-	}
-	for owner, team := range r.Ledger.teams() {
-		if r.walks[owner] == nil {
-			r.walks[owner] = &walk{}
+// Retain erases, in steps, the orders that are over and older than their owners want, of the owners that this process knows. It
+// returns the number of orders, after an error too.
+func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
+	for owner, team := range l.teams() {
+		for left := team.Retention > 0; left && err == nil; {
+			var some int64
+			some, left, err = l.retain(ctx, owner, team.Retention)
+			erased += some
 		}
-		if w := r.walks[owner]; team.Retention > 0 && err == nil && !time.Now().Before(w.next) {
-			some := 0
-			if some, err = r.walk(ctx, w, owner, team.Retention); err == nil {
-				w.next = time.Now().Add(r.Rest)
-			}
-			read += some
-		}
-	}
-	return read, err
-}
-
-// walk reads the orders that earlier walks had to leave, and then the orders that are old enough since.
-func (r *Retention) walk(ctx context.Context, w *walk, owner string, age time.Duration) (read int, err error) {
-	earlier := w.left
-	w.left = nil
-	for some := range slices.Chunk(earlier, stepRows) {
-		if _, failed := r.step(ctx, w, `id {in ids}`, asList(some)); failed != nil {
-			w.left, err = append(w.left, some...), failed
-		}
-	}
-	read = len(earlier)
-	for last := stepRows; last == stepRows && err == nil; read += last {
-		var all []Order
-		if all, err = r.step(ctx, w, `owner = $1 AND (order_time, id) > ($2, $3) AND order_time <= (SELECT {now}) - $4 ORDER BY order_time, id LIMIT $5`,
-			owner, micros(w.at.Time), w.at.ID, age.Microseconds(), stepRows); len(all) > 0 {
-			w.at = Position{all[len(all)-1].Time, all[len(all)-1].ID}
-		}
-		last = len(all)
 	}
 	if err == nil {
-		err = r.Ledger.clean(ctx)
+		err = l.clean(ctx)
 	}
-	if errors.Is(err, ErrStillRead) { // the next walk tries again
+	if errors.Is(err, ErrStillRead) { // the next run tries again
 		err = nil
 	}
-	return read, err
+	return erased, err
 }
 
-// step reads the orders that a condition chooses, and erases those that are over. The walk keeps the others.
-func (r *Retention) step(ctx context.Context, w *walk, condition string, args ...any) (all []Order, err error) {
-	err = r.Ledger.reading(ctx, func(tx *transaction) (err error) {
-		all, err = r.Ledger.orders(tx, "", condition, args...)
+// retain erases orders of an owner in one step, and reports whether more may be left.
+func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
+	var all []Order
+	err = l.reading(ctx, func(tx *transaction) (err error) {
+		all, err = l.orders(tx, "", erasable, owner, age.Microseconds(), stepRows)
 		return err
 	})
-	var over []Order
-	var left []string
-	for _, o := range all {
-		switch {
-		case !o.isOver():
-			left = append(left, o.ID)
-		case !o.Erased:
-			over = append(over, o)
-		}
-	}
 	if err == nil {
-		_, err = r.Ledger.erase(ctx, nil, over)
+		erased, err = l.erase(ctx, nil, all)
 	}
-	if err != nil {
-		return nil, err
-	}
-	w.left = append(w.left, left...)
-	return all, nil
+	return erased, len(all) == stepRows, err
 }
 
 // IsOpen reports whether it is not known yet what has become of the order.
 func (o Order) IsOpen() bool { return o.State == lifecycle.Open }
-
-// isOver reports whether the order has an outcome, and no money can move any more.
-func (o Order) isOver() bool { return !o.IsOpen() && !o.mayMove() }
 
 // mayMove reports whether the order has placed a generation whose money may still move.
 func (o Order) mayMove() bool { return o.State == lifecycle.Placed && !o.Settled }

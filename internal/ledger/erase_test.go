@@ -241,9 +241,8 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		unknown := write(t, l, request("unknown"))
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 172800000000")
 		prompted(t, l, "new", "new")
-		retention := ledger.Retention{Ledger: l}
 		pass := func() {
-			if _, err := retention.Run(t.Context()); err != nil {
+			if _, err := l.Retain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -266,7 +265,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 }
 
 // An order of unknown outcome stays so until an operator resolves it.
-func TestRetentionReadsASettledOrderOnce(t *testing.T) {
+func TestRetentionErasesEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(24*time.Hour))
 		unknown := write(t, l, request("unknown"))
@@ -274,22 +273,21 @@ func TestRetentionReadsASettledOrderOnce(t *testing.T) {
 		l.Exec(t, strings.ReplaceAll(ordersOf("'studio'", lifecycle.Placed, 24*time.Hour), "{numbers}", seriesOf(url, 250)))
 		stale(t, l)
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 86400000000")
-		retention := ledger.Retention{Ledger: l}
-		for _, walk := range []struct {
-			name string
-			read int
-			left string
-		}{{"first", 251, "1"}, {"second", 1, "1"}, {"third", 1, "1"}, {"resolved", 1, "0"}, {"last", 0, "0"}} {
-			if walk.name == "resolved" {
+		for _, run := range []struct {
+			name   string
+			erased int64
+			left   string
+		}{{"first", 250, "1"}, {"second", 0, "1"}, {"resolved", 1, "0"}, {"last", 0, "0"}} {
+			if run.name == "resolved" {
 				if _, possible, err := l.Resolve(t.Context(), unknown.ID, theAPIKey, ledger.Resolution{By: ada}); !possible || err != nil {
 					t.Fatal(possible, err)
 				}
 			}
-			if read, err := retention.Run(t.Context()); read != walk.read || err != nil {
-				t.Errorf("the %s walk reads %d orders, %v", walk.name, read, err)
+			if erased, err := l.Retain(t.Context()); erased != run.erased || err != nil {
+				t.Errorf("the %s run erases %d orders, %v", run.name, erased, err)
 			}
-			if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM orders WHERE erased = 0`); left != walk.left {
-				t.Errorf("the %s walk leaves %s orders", walk.name, left)
+			if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM orders WHERE erased = 0`); left != run.left {
+				t.Errorf("the %s run leaves %s orders", run.name, left)
 			}
 		}
 	})

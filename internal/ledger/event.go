@@ -90,7 +90,7 @@ func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err erro
 // deliveries.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
-		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2 {take}) RETURNING event_time`, KeepEvents.Microseconds())
+		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	for _, owner := range owners {
 		if err == nil { // each was never tried, so that it is due since it was written
 			_, err = l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
-				AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2 {take}) AND NOT EXISTS (SELECT 1 FROM duties WHERE name = $5) RETURNING next_time`,
+				AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2) AND NOT EXISTS (SELECT 1 FROM duties WHERE name = $5) RETURNING next_time`,
 				owner, SendWithin.Microseconds(), TellingDuty(owner))
 		}
 	}

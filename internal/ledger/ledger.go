@@ -60,6 +60,7 @@ type Ledger struct {
 	audited  func(context.Context, AuditLine) // see [Config]
 	written  chan struct{}                    // has a value after an event was written
 	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
+	jobAdded chan struct{}                    // has a value after a job was written
 	contents bool                             // are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
 
@@ -99,7 +100,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
-		contents: config.Contents, wanted: make(chan struct{}, 1),
+		contents: config.Contents, wanted: make(chan struct{}, 1), jobAdded: make(chan struct{}, 1),
 	}
 	l.statements, l.commits = at.operation("statements"), at.operation("commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))

@@ -19,7 +19,7 @@ const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	placedOrders  = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {placed} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
-		AND claims <= $5 ORDER BY order_time LIMIT $2 {take}`
+		AND claims <= $5 ORDER BY order_time LIMIT $2`
 )
 
 // Prune deletes from a ledger in memory, in steps, the orders that are older than a day, the refused orders that are older

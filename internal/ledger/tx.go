@@ -28,8 +28,8 @@ type transaction struct {
 	ctx  context.Context
 	l    *Ledger
 
-	eventWritten, contentWanted bool
-	audited                     []AuditLine
+	eventWritten, contentWanted, jobAdded bool
+	audited                               []AuditLine
 }
 
 // AnswerTime is the timeout of an operation of the ledger, all its retries included.
@@ -39,7 +39,7 @@ const AnswerTime = 5 * time.Second
 const maxAttempts = 5
 
 // tx commits the changes of do, unless do fails. Its errors are a closed set: a [*BudgetError], [ErrGenerationTaken],
-// [ErrKeyTaken], a [*Disagreed], a [*Contradiction], the error of a context that is done, an [*Unavailable], a [*Busy], and a
+// [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of a context that is done, an [*Unavailable], a [*Busy], and a
 // [*Doubt], the only one that leaves open whether anything was recorded. do may be called again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
@@ -97,7 +97,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish reports the lines of the audit, and wakes the goroutines that wait for events and copies.
+// publish reports the lines of the audit, and wakes the goroutines that wait for events, copies and jobs.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
@@ -109,6 +109,9 @@ func (t *transaction) publish() {
 	}
 	if t.contentWanted {
 		ring(t.l.wanted)
+	}
+	if t.jobAdded {
+		ring(t.l.jobAdded)
 	}
 }
 
@@ -163,7 +166,7 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, disagreed := errors.AsType[*Disagreed](err)
 	_, doubt := errors.AsType[*Doubt](err)
 	switch {
-	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken):
+	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken) || errors.Is(err, ErrLeaseLost):
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()

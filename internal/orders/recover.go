@@ -86,34 +86,6 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-const (
-	tidyEvery     = time.Minute
-	retentionRest = time.Hour // between two walks through the orders of a team
-	expireAtMost  = 8         // orders at once: they lock the budgets of their owners
-	keptOrders    = 100_000   // that were placed, by a ledger in memory
-)
-
-// Tidy moves what is reserved for orders that can't be sent again any more, forgets those that were refused, erases what teams want erased, and prunes a
-// ledger in memory, until ctx ends.
-func (o *Orders) Tidy(ctx context.Context) {
-	retention := ledger.Retention{Ledger: o.Ledger, Rest: retentionRest}
-	for sleep(ctx, tidyEvery) {
-		inPieces(ctx, expireAtMost, o.Ledger.Expire)
-		_, _ = o.Ledger.ForgetRefused(ctx) // the next time continues after a failure
-		_, _ = retention.Run(ctx)
-		_, _ = o.Ledger.Prune(ctx, keptOrders)
-	}
-}
-
-// inPieces does what a database does so many rows at a time, until there are fewer or it fails: the next time goes on.
-func inPieces(ctx context.Context, most int, do func(ctx context.Context, most int) (int, error)) {
-	for {
-		if done, err := do(ctx, most); err != nil || done < most {
-			return
-		}
-	}
-}
-
 // resend sends an order again whose claim was taken under an API key.
 func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner

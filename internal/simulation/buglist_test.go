@@ -7,6 +7,7 @@ const (
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
 	gateDir      = "internal/limiter"
+	jobsDir      = "internal/jobs"
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
 	ordersDir    = "internal/orders"

@@ -263,7 +263,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "an order that can't be sent any more reserves its price for ever",
-		edits:  []edit{{ordersDir, "Orders.Tidy", "sleep(c, tidyEvery)", "sleep(c, 10000*tidyEvery)"}},
+		edits:  []edit{{jobsDir, "expire", "moved == expireStep", "moved < 0"}},
 		jobs:   seeds("ledger-M8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is reserved past the window"},
 	},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/reload"
@@ -112,7 +113,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	var recording context.Context
 	recording, p.recorded = context.WithCancel(context.Background())
 	p.recording.Go(func() { recorder.Record(recording) })
-	p.followers.Go(func() { p.orders.Tidy(ctx) })
+	p.followers.Go(func() { jobs.New(p.book, w.logger(), jobs.Prune(p.book), jobs.Retention(p.book)).Run(ctx) })
 	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)

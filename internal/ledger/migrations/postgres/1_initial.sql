@@ -93,6 +93,7 @@ CREATE INDEX orders_owner_unsettled ON orders (owner, order_time, id) WHERE stat
 CREATE INDEX orders_model ON orders (owner, model_id, order_time, id);
 CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
 CREATE INDEX orders_deleted ON orders (owner, order_time, id) WHERE state = 2 AND deleted = 1;
+CREATE INDEX orders_erasable ON orders (owner, order_time, id) WHERE erased = 0 AND (state = 3 OR state = 2 AND settled = 1);
 CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
 CREATE INDEX orders_placed_time ON orders (placed_time) WHERE state = 2;
 CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
@@ -231,6 +232,28 @@ CREATE TABLE audit (
   became     TEXT NOT NULL,
   PRIMARY KEY (audit_time, id)
 );
+
+-- Background work. A row is deleted when its work is done.
+CREATE TABLE jobs (
+  id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind       TEXT NOT NULL,
+  -- Primary key of the row that the job is about; empty if the kind has one job.
+  ref        TEXT NOT NULL,
+  owner      TEXT COLLATE "C" NOT NULL,
+  -- Jobs of one line of an owner run in the order of their ids. An empty line has no order.
+  line       TEXT NOT NULL,
+  cursor     TEXT NOT NULL DEFAULT '',
+  -- Time from which the job is due, and time of the next run or end of the lease.
+  begin_time BIGINT NOT NULL,
+  run_time   BIGINT NOT NULL,
+  -- Number of times that the job was taken. Only its latest holder may finish it.
+  fence      BIGINT NOT NULL DEFAULT 0,
+  attempts   BIGINT NOT NULL DEFAULT 0,
+  problem    TEXT NOT NULL DEFAULT '',
+  CONSTRAINT jobs_ref UNIQUE (kind, ref)
+);
+CREATE INDEX jobs_due ON jobs (kind, owner, run_time, id);
+CREATE INDEX jobs_line ON jobs (owner, line, id) WHERE line <> '';
 
 -- Work that one process does for all.
 CREATE TABLE duties (

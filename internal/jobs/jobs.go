@@ -1,0 +1,224 @@
+// Package jobs runs background work that is a row of the ledger. It has the one loop of it.
+//
+// A job is written in the transaction that makes it necessary. A process takes it with a lease, and a process that dies is
+// replaced when its leases end. Only the latest holder of a job may finish it.
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	lookInterval = time.Second          // between two looks; a job of this process wakes the loop
+	lookPause    = 5 * time.Millisecond // before a look that was not awaited, so that it fills several places
+	stopTimeout  = 2 * time.Second      // for the jobs that run when the process stops
+)
+
+// Kind is a kind of jobs.
+type Kind struct {
+	Name string
+	// Interval is the time between two runs of a kind that has one job, which [Jobs.Run] writes. Zero means that the jobs of
+	// the kind are written where they become necessary.
+	Interval time.Duration
+	// Places is the maximum number of jobs that this process runs at once.
+	Places int
+	// Room returns the maximum number of jobs of an owner that this process runs at once now. Nil means half of the places.
+	Room func(owner string) int
+	// After a failure, a job runs again after a share of its age, 1/RetryShare, within bounds.
+	RetryShare         int
+	MinRetry, MaxRetry time.Duration
+	// MaxAge is the age after which a job that fails is given up. Zero means never.
+	MaxAge time.Duration
+	// Do runs a job once. After an error only the change of its outcome counts.
+	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
+	// GiveUp returns the change that is committed when a job is given up.
+	GiveUp func(context.Context, ledger.Job, error) ledger.Change
+}
+
+// Jobs runs the jobs of a ledger in this process.
+type Jobs struct {
+	ledger *ledger.Ledger
+	logger *slog.Logger
+	kinds  []*kind
+	wake   chan struct{}
+	work   sync.WaitGroup
+	mu     sync.Mutex // guards the counts of the kinds
+}
+
+// kind is a kind with its jobs that run in this process.
+type kind struct {
+	Kind
+
+	written bool   // the ledger has the one job of the kind
+	last    string // owner that was served last
+	all     int
+	owners  map[string]int
+}
+
+// New returns the jobs of some kinds. It starts nothing.
+func New(book *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
+	j := &Jobs{ledger: book, logger: logger, wake: make(chan struct{}, 1)}
+	for _, k := range kinds {
+		j.kinds = append(j.kinds, &kind{Kind: k, owners: map[string]int{}})
+	}
+	return j
+}
+
+// Run runs due jobs until ctx is done, and waits for those that have started.
+func (j *Jobs) Run(ctx context.Context) {
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer j.work.Wait()
+	defer func() { time.AfterFunc(stopTimeout, stop) }()
+	ticks := time.NewTicker(lookInterval)
+	defer ticks.Stop()
+	for ctx.Err() == nil {
+		for _, k := range j.kinds {
+			j.look(ctx, lasting, k)
+		}
+		select {
+		case <-j.wake:
+			time.Sleep(lookPause)
+		case <-j.ledger.JobAdded():
+			time.Sleep(lookPause)
+		case <-ticks.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look starts due jobs of a kind, the owner after the last one first. If the ledger fails, the next look tries again.
+func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
+	if k.Interval > 0 && !k.written {
+		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
+	}
+	if j.free(k) == 0 {
+		return
+	}
+	owners, _ := j.ledger.OwnersOfJobs(ctx, k.Name)
+	next, _ := slices.BinarySearchFunc(owners, k.last, func(owner, last string) int { return cmp.Or(strings.Compare(owner, last), -1) })
+	owners = slices.Concat(owners[next:], owners[:next])
+	for n, owner := range owners {
+		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the places are divided among the owners that are left
+			j.start(ctx, lasting, k, owner, min(share, j.room(k, owner)))
+		}
+	}
+}
+
+// free returns the number of jobs of a kind that may start.
+func (j *Jobs) free(k *kind) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return k.Places - k.all
+}
+
+// room returns the number of jobs of an owner that may start.
+func (j *Jobs) room(k *kind, owner string) int {
+	room := max(1, k.Places/2)
+	if k.Room != nil {
+		room = k.Room(owner)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return room - k.owners[owner]
+}
+
+// start starts due jobs of an owner, at most the given number.
+func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
+	if most <= 0 {
+		return
+	}
+	began := time.Now() // before the leases
+	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, most)
+	for _, job := range taken {
+		k.last = owner
+		j.count(k, owner, 1)
+		j.work.Go(func() {
+			j.run(lasting, k, job, began)
+			j.count(k, owner, -1)
+			j.again()
+		})
+	}
+}
+
+func (j *Jobs) count(k *kind, owner string, n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k.all += n
+	if k.owners[owner] += n; k.owners[owner] == 0 {
+		delete(k.owners, owner)
+	}
+}
+
+// again wakes the loop. It does not wait.
+func (j *Jobs) again() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run runs a job once while its lease lasts, and records the outcome.
+func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time) {
+	running, cancel := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { j.renew(running, job, began.Add(ledger.JobLease), cancel) })
+	outcome, failed := k.Do(running, job)
+	err, stopped := context.Cause(running), ctx.Err() != nil
+	cancel(nil)
+	renewing.Wait()
+	if !errors.Is(err, ledger.ErrLeaseLost) {
+		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
+	}
+	if err != nil { // the lease ends by itself
+		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
+	}
+}
+
+// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or may be.
+func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
+	ticks := time.NewTicker(ledger.JobLease / 3)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		asked := time.Now() // before the lease is renewed
+		err := j.ledger.RenewJob(ctx, job)
+		if err == nil {
+			until = asked.Add(ledger.JobLease)
+		}
+		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // no other renewal can be in time
+			cancel(ledger.ErrLeaseLost)
+			return
+		}
+	}
+}
+
+// finish records the outcome of a run.
+func (j *Jobs) finish(ctx context.Context, k *kind, job ledger.Job, outcome ledger.Outcome, failed error, stopped bool) error {
+	switch {
+	case failed != nil && stopped:
+		return j.ledger.ReleaseJob(ctx, job)
+	case failed != nil && k.MaxAge > 0 && job.Age >= k.MaxAge:
+		outcome = ledger.Outcome{Change: k.GiveUp(ctx, job, failed)}
+	case failed != nil:
+		j.logger.DebugContext(ctx, "job failed; retrying", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "attempt", job.Attempts+1, "error", failed)
+		outcome.Again, outcome.Problem = true, failed.Error()
+		outcome.After = min(max(job.Age/time.Duration(max(k.RetryShare, 1)), k.MinRetry), k.MaxRetry)
+	case k.Interval > 0 && !outcome.Again:
+		outcome.Again, outcome.After, outcome.Cursor = true, k.Interval, ""
+	}
+	return j.ledger.FinishJob(ctx, job, outcome)
+}

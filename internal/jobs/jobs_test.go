@@ -1,0 +1,325 @@
+package jobs_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/jobs"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
+
+// office is a ledger with jobs.
+type office struct {
+	*testing.T
+	*ledger.Ledger
+	url string
+
+	mu   sync.Mutex
+	runs []string // refs of the jobs that ran, in order
+	more chan struct{}
+}
+
+func onEach(t *testing.T, test func(o *office)) {
+	t.Helper()
+	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url)) })
+}
+
+func newOffice(t *testing.T, url string) *office {
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = book.Close() })
+	return &office{T: t, Ledger: book, url: url, more: make(chan struct{}, 10_000)}
+}
+
+// exec executes a statement in another connection.
+func (o *office) exec(statement string) {
+	o.Helper()
+	driver, source := "pgx", o.url
+	if file, ok := strings.CutPrefix(o.url, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+strings.ReplaceAll(file, "?", "%3f")+"?_pragma=busy_timeout(5000)"
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		o.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(o.Context(), statement); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// add writes jobs of an owner in a line.
+func (o *office) add(owner, line string, refs ...string) {
+	o.Helper()
+	for _, ref := range refs {
+		if err := o.AddJob(o.Context(), ledger.Job{Kind: "test", Ref: ref, Owner: owner, Line: line}); err != nil {
+			o.Fatal(err)
+		}
+	}
+}
+
+// note records that a job ran.
+func (o *office) note(ref string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.runs = append(o.runs, ref)
+	o.more <- struct{}{}
+}
+
+func (o *office) ran() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.runs)
+}
+
+// await waits for a number of runs.
+func (o *office) await(runs int) {
+	o.Helper()
+	for late := time.After(time.Minute); len(o.ran()) < runs; {
+		select {
+		case <-o.more:
+		case <-late:
+			o.Fatalf("only %q ran", o.ran())
+		}
+	}
+}
+
+// kind returns the kind of the jobs of a test.
+func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
+	return jobs.Kind{Name: "test", Places: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
+}
+
+// start runs jobs until stop is called.
+func (o *office) start(kinds ...jobs.Kind) (stop func()) {
+	ctx, cancel := context.WithCancel(o.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		jobs.New(o.Ledger, slog.New(slog.DiscardHandler), kinds...).Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// once returns a function that notes a run.
+func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+	o.note(job.Ref)
+	return ledger.Outcome{}, nil
+}
+
+func names(prefix string, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
+}
+
+func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
+	onEach(t, func(o *office) {
+		refs := names("job", 60)
+		for range 2 {
+			defer o.start(o.kind(o.once))()
+		}
+		o.add("studio", "", refs...)
+		o.add("studio", "", refs[0]) // it may have run, or not
+		o.await(len(refs))
+		got := o.ran()[:len(refs)]
+		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
+			o.Errorf("%q ran", got)
+		}
+	})
+}
+
+func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
+	onEach(t, func(o *office) {
+		o.add("studio", "g1", "a1", "a2", "a3")
+		o.add("studio", "g2", "b1")
+		o.add("print", "g1", "c1") // a line belongs to an owner
+		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+			if job.Ref == "a1" && job.Attempts < 2 {
+				return ledger.Outcome{}, errors.New("try again")
+			}
+			o.note(job.Ref)
+			return ledger.Outcome{}, nil
+		}))()
+		o.await(5)
+		got := o.ran()
+		line := slices.DeleteFunc(slices.Clone(got), func(ref string) bool { return ref[0] != 'a' })
+		if !slices.Equal(line, []string{"a1", "a2", "a3"}) || slices.Index(got, "b1") > slices.Index(got, "a1") || slices.Index(got, "c1") > slices.Index(got, "a1") {
+			o.Errorf("%q ran", got)
+		}
+	})
+}
+
+func TestOwnersTakeTurns(t *testing.T) {
+	onEach(t, func(o *office) {
+		o.add("studio", "", names("many", 200)...)
+		o.add("print", "", names("few", 5)...)
+		defer o.start(o.kind(o.once))()
+		o.await(30)
+		for _, ref := range names("few", 5) {
+			if !slices.Contains(o.ran()[:30], ref) {
+				o.Errorf("%s is not among the first 30 jobs", ref)
+			}
+		}
+	})
+}
+
+func TestJobOfADeadProcessRunsAfterItsLease(t *testing.T) {
+	onEach(t, func(o *office) {
+		o.add("studio", "", "left")
+		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
+		if err != nil || len(taken) != 1 {
+			t.Fatal(taken, err)
+		}
+		o.add("studio", "", "other")
+		defer o.start(o.kind(o.once))()
+		o.await(1)
+		if got := o.ran(); !slices.Equal(got, []string{"other"}) {
+			o.Errorf("while the lease lasts, %q ran", got)
+		}
+		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time - %d`, ledger.JobLease.Microseconds()))
+		o.await(2)
+	})
+}
+
+func TestLostLeaseCancelsTheJob(t *testing.T) {
+	onEach(t, func(o *office) {
+		defer o.start(o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+			if job.Fence == 1 {
+				o.exec(`UPDATE jobs SET fence = fence + 1`)
+				<-ctx.Done()
+				o.note("canceled")
+			}
+			return ledger.Outcome{}, nil
+		}))()
+		o.add("studio", "", "job")
+		o.await(1)
+		if owners, err := o.OwnersOfJobs(o.Context(), "test"); err != nil || len(owners) > 0 {
+			o.Errorf("the job is due at once, %v", err)
+		}
+	})
+}
+
+func TestFenceRejectsTheOutcomeOfALostLease(t *testing.T) {
+	onEach(t, func(o *office) {
+		o.add("studio", "", "job")
+		taken, err := o.TakeJobs(o.Context(), "test", "studio", 1)
+		if err != nil || len(taken) != 1 {
+			t.Fatal(taken, err)
+		}
+		o.exec(`UPDATE jobs SET run_time = 0`)
+		again, err := o.TakeJobs(o.Context(), "test", "studio", 1)
+		if err != nil || len(again) != 1 || again[0].Fence != 2 {
+			t.Fatal(again, err)
+		}
+		for name, finish := range map[string]func() error{
+			"done":     func() error { return o.FinishJob(o.Context(), taken[0], ledger.Outcome{}) },
+			"again":    func() error { return o.FinishJob(o.Context(), taken[0], ledger.Outcome{Again: true}) },
+			"failed":   func() error { return o.FinishJob(o.Context(), taken[0], ledger.Outcome{Again: true, Problem: "x"}) },
+			"released": func() error { return o.ReleaseJob(o.Context(), taken[0]) },
+			"renewed":  func() error { return o.RenewJob(o.Context(), taken[0]) },
+		} {
+			if err := finish(); !errors.Is(err, ledger.ErrLeaseLost) {
+				o.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := o.FinishJob(o.Context(), again[0], ledger.Outcome{}); err != nil {
+			o.Errorf("the holder can't finish the job: %v", err)
+		}
+	})
+}
+
+func TestJobDelayedByACorrectedClockIsDue(t *testing.T) {
+	onEach(t, func(o *office) {
+		o.add("studio", "", "job")
+		o.exec(fmt.Sprintf(`UPDATE jobs SET run_time = run_time + %d`, (48 * time.Hour).Microseconds()))
+		defer o.start(o.kind(o.once))()
+		o.await(1)
+	})
+}
+
+func inSimulatedTime(t *testing.T, test func(o *office)) {
+	synctest.Test(t, func(t *testing.T) { test(newOffice(t, "sqlite:"+t.TempDir()+"/book.db")) })
+}
+
+func TestFailedJobIsGivenUpAtItsMaxAge(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		k := o.kind(func(context.Context, ledger.Job) (ledger.Outcome, error) {
+			o.note("attempt")
+			return ledger.Outcome{}, errors.New("not delivered \x00")
+		})
+		k.MaxRetry, k.MaxAge = time.Hour, 10*time.Minute
+		k.GiveUp = func(_ context.Context, job ledger.Job, err error) ledger.Change {
+			o.note("given up: " + err.Error())
+			return nil
+		}
+		defer o.start(k)()
+		o.add("studio", "", "job")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		got := o.ran()
+		if len(got) < 10 || len(got) > 30 || !strings.HasPrefix(got[len(got)-1], "given up") || slices.Contains(got[:len(got)-1], got[len(got)-1]) {
+			o.Errorf("%q ran", got)
+		}
+	})
+}
+
+func TestKindWithAnIntervalRunsInSteps(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		begin, k := time.Now(), o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
+			o.note(job.Cursor)
+			return ledger.Outcome{Again: len(job.Cursor) < 2, Cursor: job.Cursor + "x"}, nil
+		})
+		k.Interval = time.Hour
+		for range 2 {
+			defer o.start(k)()
+		}
+		time.Sleep(3*time.Hour + time.Minute)
+		synctest.Wait()
+		want := slices.Repeat([]string{"", "x", "xx"}, 4)
+		if got := o.ran(); !slices.Equal(got, want) {
+			o.Errorf("%q ran in %v", got, time.Since(begin))
+		}
+	})
+}
+
+func TestStoppedProcessReleasesItsJobs(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+			<-ctx.Done()
+			return ledger.Outcome{}, ctx.Err()
+		}))
+		o.add("studio", "", "job")
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		stopped := time.Now()
+		stop()
+		if took := time.Since(stopped); took > 3*time.Second {
+			o.Errorf("the stop takes %v", took)
+		}
+		defer o.start(o.kind(o.once))()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := o.ran(); !slices.Equal(got, []string{"job"}) {
+			o.Errorf("%q ran", got)
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	pruneInterval     = time.Minute
+	retentionInterval = time.Hour
+	maxPlacedOrders   = 100_000 // orders that a ledger in memory keeps
+	expireStep        = 8       // orders, because they lock the budgets of their owners
+)
+
+// Prune returns the kind of the job that releases the reservations of orders that can no longer be sent, and deletes old rows.
+func Prune(book *ledger.Ledger) Kind {
+	return Kind{Name: "prune", Interval: pruneInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+		expired := expire(ctx, book)
+		_, refused := book.ForgetRefused(ctx)
+		_, pruned := book.Prune(ctx, maxPlacedOrders)
+		return ledger.Outcome{}, errors.Join(expired, refused, pruned, book.ForgetEvents(ctx))
+	}}
+}
+
+// expire releases reservations in steps.
+func expire(ctx context.Context, book *ledger.Ledger) (err error) {
+	for moved := expireStep; moved == expireStep && err == nil; {
+		moved, err = book.Expire(ctx, expireStep)
+	}
+	return err
+}
+
+// Retention returns the kind of the job that erases old orders of the teams that want it.
+func Retention(book *ledger.Ledger) Kind {
+	return Kind{Name: "retention", Interval: retentionInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+		_, err := book.Retain(ctx)
+		return ledger.Outcome{}, err
+	}}
+}

@@ -1,0 +1,160 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// JobLease is the length of the lease of a job, by the database's clock. A running job renews it.
+const JobLease = 20 * time.Second
+
+// maxJobDelay is longer than any delay of a job. A job that is due later was delayed by a clock that has been corrected since.
+const maxJobDelay = 25 * time.Hour
+
+// ErrLeaseLost is the error of a job that another process has taken since.
+var ErrLeaseLost = errors.New("lease of the job lost")
+
+// Job is background work that is a row of the ledger.
+type Job struct {
+	ID int64
+	// Fence is the number of times that the job was taken. Only its latest holder may finish it.
+	Fence int64
+	// Kind and Ref identify the job. Ref is empty if the kind has one job.
+	Kind, Ref string
+	Owner     string
+	// Line has the jobs of an owner that run one after the other, in the order in which they were written. Empty means no
+	// order.
+	Line string
+	// Cursor is the position after the last step, empty before the first one.
+	Cursor string
+	// Age is the time since the job was written, or since it last succeeded.
+	Age time.Duration
+	// Attempts is the number of failures in a row.
+	Attempts int64
+}
+
+// Change is a change of the ledger that is committed together with the end of a job.
+type Change func(*transaction) error
+
+// Outcome is the result of a run of a job. The zero value means that the job is done.
+type Outcome struct {
+	// Again means that the job runs again after a delay, from a cursor on.
+	Again  bool
+	After  time.Duration
+	Cursor string
+	// Problem is the reason of a failure. It is empty after a success, which makes the job as new.
+	Problem string
+	// Change is committed with the outcome. It may be nil.
+	Change Change
+}
+
+// addJob writes a job that is due after a delay, unless the ledger has a job of its kind and ref.
+func (t *transaction) addJob(j Job, delay time.Duration) error {
+	rows, err := t.exec(`INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) VALUES ($1, $2, $3, $4, {now}, {now} + $5) ON CONFLICT DO NOTHING`,
+		j.Kind, j.Ref, j.Owner, j.Line, delay.Microseconds())
+	t.jobAdded = t.jobAdded || rows > 0
+	return err
+}
+
+// AddJob writes a job that is due now, unless the ledger has a job of its kind and ref.
+func (l *Ledger) AddJob(ctx context.Context, j Job) error {
+	return l.tx(ctx, func(tx *transaction) error { return tx.addJob(j, 0) })
+}
+
+// JobAdded returns a channel that has a value after this process has written a job.
+func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
+
+// dueJobs returns the condition that a job of an owner is due. Its single bound lets an index search for it.
+func dueJobs(owner string) string {
+	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
+		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
+}
+
+var ownersOfJobs = eachOwner("jobs", "kind = $1") + ` AND EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = each_of.owner AND ` + dueJobs("each_of.owner") + `)`
+
+// OwnersOfJobs returns the owners with jobs of a kind that are due, sorted.
+func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error) {
+	return ask(ctx, l, scanText, ownersOfJobs, kind)
+}
+
+var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND (line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
+	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id)) ORDER BY run_time, id LIMIT $3 {take}`
+
+// TakeJobs leases due jobs of an owner, those that are due for longest first.
+func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
+	err = l.tx(ctx, func(tx *transaction) error {
+		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)
+		if jobs = nil; err != nil || len(ids) == 0 {
+			return err
+		}
+		jobs, err = collect(tx, scanJob, `UPDATE jobs SET fence = fence + 1, run_time = {now} + $1 WHERE id {in times}
+			RETURNING id, fence, kind, ref, owner, line, cursor, {now} - begin_time, attempts`, JobLease.Microseconds(), asList(ids))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+func scanJob(row scanner, j *Job) error {
+	age := int64(0)
+	err := row.Scan(&j.ID, &j.Fence, &j.Kind, &j.Ref, &j.Owner, &j.Line, &j.Cursor, &age, &j.Attempts)
+	j.Age = time.Duration(age) * time.Microsecond
+	return err
+}
+
+// RenewJob renews the lease of a job. Its error is [ErrLeaseLost] if another process has taken the job.
+func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
+	return l.tx(ctx, func(tx *transaction) error {
+		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
+	})
+}
+
+// FinishJob records the outcome of a job, and commits its change. If another process has taken the job, it records nothing,
+// and its error is [ErrLeaseLost].
+func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
+	return l.tx(ctx, func(tx *transaction) error {
+		if o.Change != nil { // its rows are locked before the job, as by the transactions that write jobs
+			if err := o.Change(tx); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !o.Again:
+			return tx.fenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
+		case o.Problem != "":
+			return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = attempts + 1, problem = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), storable(o.Problem))
+		}
+		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = 0, problem = '', begin_time = {now}, cursor = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), o.Cursor)
+	})
+}
+
+// maxProblem is the maximum length of the problem of a job in bytes.
+const maxProblem = 300
+
+// storable returns a text of others in a form that each database accepts, cut to [maxProblem].
+func storable(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be within a rune
+}
+
+// ReleaseJob ends the lease of a job, so that another process can take the job at once.
+func (l *Ledger) ReleaseJob(ctx context.Context, j Job) error {
+	return l.tx(ctx, func(tx *transaction) error {
+		return tx.fenced(`UPDATE jobs SET run_time = {now} WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
+	})
+}
+
+// fenced executes a statement that changes the row of a job. Its error is [ErrLeaseLost] if it changes none.
+func (t *transaction) fenced(text string, args ...any) error {
+	rows, err := t.exec(text, args...)
+	if err == nil && rows == 0 {
+		return ErrLeaseLost
+	}
+	return err
+}
