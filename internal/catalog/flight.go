@@ -8,12 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-const (
-	// listAge is how old a list may be that serves one more caller.
-	listAge = time.Second
-	// rememberTime is how long the records of a credential's last list are remembered.
-	rememberTime = 5 * time.Minute
-)
+// listAge is the maximum age of a list that serves another caller.
+const listAge = time.Second
 
 // lists has one list of each credential in flight at most, and shares it with all who ask within its second. No list is
 // read on the context of one caller; one that nobody waits for any more is given up.
@@ -22,12 +18,10 @@ type lists struct {
 	all map[Tenant]*shelf
 }
 
-// shelf has the last list of a credential.
+// shelf has the last list of a credential, in flight or in its second.
 type shelf struct {
-	flight  *flight    // the last list, in flight or in its second; nil: there is none
-	changed time.Time  // a list that began before serves nobody any more
-	last    remembered // of the last list that could be read
-	timer   *time.Timer
+	flight  *flight
+	changed time.Time // start of the oldest list that serves a caller
 }
 
 // flight is the read of one list.
@@ -94,7 +88,7 @@ func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time
 	defer l.mu.Unlock()
 	s := l.all[cred.Tenant]
 	if s == nil {
-		s = &shelf{timer: time.AfterFunc(rememberTime, func() { l.age(cred.Tenant) })}
+		s = &shelf{}
 		l.all[cred.Tenant] = s
 	}
 	if s.changed.After(since) {
@@ -106,7 +100,7 @@ func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time
 		f = nil
 	}
 	if isOwn = f == nil || f.hasLanded() && f.began.Before(since); isOwn {
-		f = l.begin(ctx, c, cred, s.last)
+		f = l.begin(ctx, c, cred)
 		s.flight = f
 	}
 	f.waiting++
@@ -127,20 +121,18 @@ func (l *lists) leave(ctx context.Context, tenant Tenant, f *flight) (again bool
 		return f.replaced
 	}
 	f.cancel()
-	if s := l.all[tenant]; s != nil && s.flight == f {
-		l.drop(tenant, s)
-	}
+	l.drop(tenant, f)
 	return f.replaced
 }
 
 // begin begins to read a list, which outlives the caller.
-func (l *lists) begin(ctx context.Context, c *Client, cred Credential, last remembered) *flight {
+func (l *lists) begin(ctx context.Context, c *Client, cred Credential) *flight {
 	f := &flight{began: time.Now(), landed: make(chan struct{})}
 	f.until, _ = ctx.Deadline()
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer f.cancel()
-		list, next, err := c.listForAll(ctx, f.until, cred, last, func() {
+		list, err := c.listForAll(ctx, f.until, cred, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			f.began, f.left = time.Now(), true
@@ -149,40 +141,24 @@ func (l *lists) begin(ctx context.Context, c *Client, cred Credential, last reme
 		defer l.mu.Unlock()
 		f.list, f.err = list, err
 		close(f.landed)
-		s := l.all[cred.Tenant]
-		switch {
-		case s == nil || s.flight != f: // it was given up
-		case err != nil:
-			l.drop(cred.Tenant, s)
-		default:
-			s.last = next
-			s.timer.Reset(time.Until(f.began.Add(listAge)))
+		if err != nil {
+			l.drop(cred.Tenant, f)
+			return
 		}
+		time.AfterFunc(time.Until(f.began.Add(listAge)), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.drop(cred.Tenant, f)
+		})
 	}()
 	return f
 }
 
-// age drops a list whose second is over, and later what is remembered of it.
-func (l *lists) age(tenant Tenant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch s := l.all[tenant]; {
-	case s == nil || s.flight != nil && !s.flight.hasLanded():
-	case s.flight != nil:
-		l.drop(tenant, s)
-	default:
+// drop forgets a list, unless another one has taken its place; mu is held.
+func (l *lists) drop(tenant Tenant, f *flight) {
+	if s := l.all[tenant]; s != nil && s.flight == f {
 		delete(l.all, tenant)
 	}
-}
-
-// drop drops a list. What is remembered of the last one stays for a while; mu is held.
-func (l *lists) drop(tenant Tenant, s *shelf) {
-	s.flight = nil
-	if s.timer.Stop(); len(s.last.records) == 0 {
-		delete(l.all, tenant)
-		return
-	}
-	s.timer.Reset(rememberTime)
 }
 
 // changed says that lists that began before now are too old.

@@ -17,9 +17,9 @@ func answerOf(op, body string) answer {
 	return answer{op: op, status: 200, body: []byte(body), time: observed, redactor: newRedactor(testKey)}
 }
 
-// readGenerations reads a list without the help of an earlier one.
+// readGenerations returns the generations of a list.
 func readGenerations(a answer) (all []Generation, err error) {
-	list, _, err := readList(a, remembered{})
+	list, err := readList(a)
 	if err != nil {
 		return nil, err
 	}

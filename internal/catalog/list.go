@@ -21,10 +21,6 @@ const (
 	maxEnvelope = 3
 )
 
-// maxRemembered is the largest list whose records are remembered, in bytes of its body. Its decoded records take a few
-// times as much.
-const maxRemembered = 1 << 20
-
 // List is what the catalog lists of an API key, in its order, each generation once. All callers of a second share it, so
 // nobody may change it.
 type List struct {
@@ -73,9 +69,9 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// listForAll makes the request of a list that serves all who wait for one, with the help of the last one. It waits at the
-// gate until a time, and calls leaves when it has a turn. It outlives the caller that began it.
-func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credential, last remembered, leaves func()) (list *List, next remembered, err error) {
+// listForAll requests a list that serves all callers that wait for one. It waits for a permit until the given time, and calls
+// leaves when it has one. It outlives the caller that began it.
+func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credential, leaves func()) (list *List, err error) {
 	cred.Owner, cred.Weight = "", 0
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if !until.IsZero() {
@@ -84,43 +80,30 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 	turn, err := c.upstream.enter(waiting, cred, opGenerations)
 	cancel()
 	if err != nil {
-		return nil, last, err
+		return nil, err
 	}
 	leaves()
 	a, err := c.upstream.attemptInTurn(ctx, turn, cred, &request{op: opGenerations})
 	if err != nil {
-		return nil, last, err
+		return nil, err
 	}
 	err = limiter.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
-		list, next, err = readList(a, last)
+		list, err = readList(a)
 		return err
 	})
-	return list, next, notEntered(opGenerations, err)
+	return list, notEntered(opGenerations, err)
 }
 
-// remembered are decoded records by their bytes, without an API key: a held one may be rotated.
-type remembered struct {
-	without string
-	records map[string]Version
-}
-
-// readList reads a list. It does not decode those records again that it has by their bytes, and returns those of this one. A
-// record without an id is passed over as long as others have one: one odd record must not hide the others.
-func readList(a answer, last remembered) (*List, remembered, error) {
+// readList reads a list. A record without an id is skipped as long as others have one: one odd record must not hide the others.
+func readList(a answer) (*List, error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
-		return nil, last, err
+		return nil, err
 	}
-	all, next := make([]Version, 0, len(items)), remembered{a.redactor.secret(), make(map[string]Version, len(items))}
-	if last.without != next.without {
-		last.records = nil
-	}
+	all := make([]Version, 0, len(items))
 	cut, room := false, maxKept
 	for _, item := range items {
-		one, ok := last.records[string(item)]
-		if !ok {
-			one, ok = readItem(a, item, room)
-		}
+		one, ok := readItem(a, item, room)
 		if !ok {
 			continue
 		}
@@ -128,18 +111,14 @@ func readList(a answer, last remembered) (*List, remembered, error) {
 			cut = true
 			break
 		}
-		one.ObserveTime = a.time
 		all = append(all, one)
-		if len(a.body) <= maxRemembered {
-			next.records[string(item)] = one
-		}
 	}
 	if len(all) == 0 && len(items) > 0 {
-		return nil, last, a.malformed("no record of the list has a readable identifier")
+		return nil, a.malformed("no record of the list has a readable identifier")
 	}
 	list := NewList(all)
 	list.Cut = cut
-	return list, next, nil
+	return list, nil
 }
 
 // readItem reads an item of a list, without what is too long for the room that is left.

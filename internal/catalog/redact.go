@@ -111,14 +111,6 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// secret is the API key that is redacted.
-func (r *redactor) secret() string {
-	if r == nil {
-		return ""
-	}
-	return r.key
-}
-
 // suspicious reports whether a redacted text held the API key of the call, or has a text that looks
 // like another one.
 func suspicious(text string) bool {

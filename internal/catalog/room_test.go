@@ -14,7 +14,7 @@ func listOf(t *testing.T, count int, members string) *List {
 	for n := range records {
 		records[n] = fmt.Sprintf(`{"id":"g%d",%s}`, n, members)
 	}
-	list, _, err := readList(answerOf(opGenerations, `{"generations":[`+strings.Join(records, ",")+`],"next":"c"}`), remembered{})
+	list, err := readList(answerOf(opGenerations, `{"generations":[`+strings.Join(records, ",")+`],"next":"c"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

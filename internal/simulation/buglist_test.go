@@ -86,8 +86,8 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	{
 		name: "an order that succeeded is posted again",
 		edits: []edit{{
-			ordersDir, "placing.answer", "return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil",
-			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey})",
+			ordersDir, "placing.place", "return p.answer(order, _)",
+			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.answer(order, step.Answer)",
 		}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
@@ -167,7 +167,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a watch of everything forgets its filter",
-		edits:  []edit{{serviceDir, "watchOfMany.wants", "!excludes(_, _, _)", "true"}, {watchDir, "newWatcher", "r.ModelID", "\"\""}},
+		edits:  []edit{{serviceDir, "watchOfMany.wants", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "r.ModelID", "\"\""}},
 		jobs:   seeds("busy", 1, 2, 3),
 		breaks: []string{"a watch of many that goes on tells what has changed, and nothing else"},
 	},
