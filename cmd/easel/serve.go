@@ -209,7 +209,7 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	list.Require(f.ResendWindow > 0, "EASEL_RESEND_WINDOW must be above 0")
 	list.Require(f.MaxStreamAge >= 0, "EASEL_MAX_STREAM_AGE must not be negative")
 	list.Require(f.DrainTimeout > 0, "EASEL_DRAIN_TIMEOUT must be above 0")
-	list.Require(f.MaxInputs > 0 && f.MaxInputs <= service.MaxMaxInputs, fmt.Sprintf("EASEL_MAX_INPUTS must be from 1 to %d", service.MaxMaxInputs))
+	list.Require(f.MaxInputs > 0 && f.MaxInputs <= service.LargestMaxInputs, fmt.Sprintf("EASEL_MAX_INPUTS must be from 1 to %d", service.LargestMaxInputs))
 	for _, limit := range []struct {
 		name  string
 		value int

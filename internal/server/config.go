@@ -162,6 +162,7 @@ func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 
 // message returns the maximum size of a request: of a gRPC message after decompression, or of the body of a REST request.
 func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
+
 func (l Limits) streamsPerConn() uint32 {
 	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
 }
@@ -218,7 +219,7 @@ func (l Limits) check(fault func(broken bool, format string, args ...any)) {
 	fault(l.Streams < 0, "the streams of all callers are negative: %d", l.Streams)
 	fault(l.Calls < 0, "the calls at once are negative: %d", l.Calls)
 	fault(l.CallerCalls < 0, "the calls of a caller are negative: %d", l.CallerCalls)
-	fault(l.MaxInputs < 0 || l.MaxInputs > service.MaxMaxInputs, "the maximum size of inputs is not from 1 to %d bytes: %d", service.MaxMaxInputs, l.MaxInputs)
+	fault(l.MaxInputs < 0 || l.MaxInputs > service.LargestMaxInputs, "the maximum size of inputs is not from 1 to %d bytes: %d", service.LargestMaxInputs, l.MaxInputs)
 	fault(l.Conns < 0, "the connections are negative: %d", l.Conns)
 	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
 		"a connection takes %d calls, so a caller with %d streams would wait in silence for its next", l.streamsPerConn(), l.callerStreams())

@@ -55,8 +55,10 @@ func probeInputs(t *testing.T, c caller, limit int) {
 	t.Helper()
 	long := strings.Repeat("x", limit-len(`{"prompt":""}`))
 	for n, order := range []*easelv1.CreateGenerationRequest{
-		{InputsJson: `{"prompt":"` + long + `"}`}, {Inputs: inputs(t, map[string]any{"prompt": long})},
-		{InputsJson: `{"prompt":"` + long + `x"}`}, {Inputs: inputs(t, map[string]any{"prompt": long + "x"})},
+		{InputsJson: `{"prompt":"` + long + `"}`},
+		{Inputs: inputs(t, map[string]any{"prompt": long})},
+		{InputsJson: `{"prompt":"` + long + `x"}`},
+		{Inputs: inputs(t, map[string]any{"prompt": long + "x"})},
 	} {
 		order.ModelId, order.IdempotencyKey = text, fmt.Sprint("key-", n)
 		resp := &easelv1.CreateGenerationResponse{}

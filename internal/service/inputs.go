@@ -27,8 +27,10 @@ const (
 
 	otherValues = 5_000 // of the largest request besides its inputs: the ids and etags of a watch
 
-	// DefaultMaxInputs and MaxMaxInputs are the default and the largest limit of the inputs of a request, in bytes.
-	DefaultMaxInputs, MaxMaxInputs = 1 << 20, 16 << 20
+	// DefaultMaxInputs is the default limit of the inputs of a request, in bytes.
+	DefaultMaxInputs = 1 << 20
+	// LargestMaxInputs is the largest limit of the inputs of a request, in bytes.
+	LargestMaxInputs = 16 << 20
 
 	// MaxValues is how many values a Struct may have that comes in. Decoded, each takes a hundred bytes and more.
 	MaxValues = 20_000

@@ -102,7 +102,8 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},
 		"connections at Envoy": {"Envoy", [][2]string{{"max_connections: 10000\n", "max_connections: 3\n"}}, 0, true},
 		"requests at Envoy": {
-			"Envoy", [][2]string{{"max_tokens: 2000, tokens_per_fill: 1000, fill_interval: 1s", "max_tokens: 3, tokens_per_fill: 1, fill_interval: 3600s"}},
+			"Envoy",
+			[][2]string{{"max_tokens: 2000, tokens_per_fill: 1000, fill_interval: 1s", "max_tokens: 3, tokens_per_fill: 1, fill_interval: 3600s"}},
 			http.StatusTooManyRequests, false,
 		},
 	} {
