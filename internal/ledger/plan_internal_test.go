@@ -259,3 +259,22 @@ func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 		t.Errorf("the plan is %s", plan)
 	}
 }
+
+// Otherwise each run of the retention reads every order that it can't erase, and every order that it has erased.
+func TestRetentionSeeksErasableOrdersInTheirIndex(t *testing.T) {
+	proctest.OnEach(t, func(t *testing.T, url string) {
+		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		explain := "EXPLAIN QUERY PLAN "
+		if l.IsShared() {
+			explain = "EXPLAIN "
+		}
+		condition := strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
+		if plan := explained(t, l, explain+`SELECT id FROM orders WHERE `+condition); !strings.Contains(plan, "orders_erasable") {
+			t.Errorf("the plan is %s", plan)
+		}
+	})
+}
