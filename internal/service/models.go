@@ -263,10 +263,10 @@ func (c *modelCache) makeRoom() {
 }
 
 // size returns about how much memory a copy takes, in bytes.
-func (m modelCopy) size() int {
+func (c modelCopy) size() int {
 	const copyCost, modelCost = 1 << 10, 64
 	size := copyCost
-	for _, model := range m.models {
+	for _, model := range c.models {
 		size += modelCost + len(model.wire)
 	}
 	return size
