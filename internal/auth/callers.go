@@ -1,4 +1,4 @@
-// Package callers reads the callers file, which says who may use a held API key: the name of each caller, how
+// Package auth reads the callers file, which lists the callers that may use a shared API key: the name of each, how
 // it proves that name, its team, and what the team may order and spend.
 package auth
 

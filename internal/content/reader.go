@@ -73,10 +73,10 @@ type copyReader struct {
 	sums    []byte
 
 	place  *limiter.Permit // among those who read copies
-	at     int64         // the next byte for the reader
-	run    []byte        // the blocks that were read last
-	left   []byte        // of the run
-	later  error         // of the block after it
+	at     int64           // the next byte for the reader
+	run    []byte          // the blocks that were read last
+	left   []byte          // of the run
+	later  error           // of the block after it
 	source io.ReadCloser
 	cancel context.CancelCauseFunc
 	timer  *time.Timer

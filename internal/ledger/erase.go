@@ -182,6 +182,3 @@ func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (e
 
 // IsOpen reports whether it is not known yet what has become of the order.
 func (o Order) IsOpen() bool { return o.State == lifecycle.Open }
-
-// mayMove reports whether the order has placed a generation whose money may still move.
-func (o Order) mayMove() bool { return o.State == lifecycle.Placed && !o.Settled }

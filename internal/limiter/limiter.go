@@ -1,11 +1,9 @@
-// Package gate decides who goes next where many owners want what only few can have at a time: the catalog under one API
-// key, its connections, the book, a server's calls.
+// Package limiter decides which request goes to the catalog next, for each API key.
 //
-// Whoever comes waits in the line of its owner and class. A free turn goes to the owner with the smallest share by
-// weight, and there to orders before reads before polls. A turn needs a place, where places are counted, and a token of
-// the pace, where the other side has shown how much it takes. The other side can close the gate: for a while for
-// everybody, after which one goes first and the others follow when it has passed; or by its daily cap for orders. Whoever
-// can't have a turn before its deadline is told so as soon as that is known.
+// A request waits in the queue of its owner and class. The next permit goes to the owner with the smallest share by weight,
+// and within an owner to orders before reads before polls. A 429 pauses the limiter for as long as the catalog asks; then one
+// request goes first, and the others follow when it has passed. The daily cap closes the limiter for orders. A request that
+// cannot have a permit before its deadline fails as soon as that is known.
 package limiter
 
 import (

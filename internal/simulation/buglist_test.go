@@ -309,7 +309,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "streams are not counted",
-		edits:  []edit{{serverDir, "places.take", "p.used[c] = u + n", "p.used[c] = 0"}},
+		edits:  []edit{{serverDir, "counts.acquire", "c.used[caller] += n", "c.used[caller] = 0"}},
 		jobs:   seeds("only-L5", 1, 2),
 		breaks: []string{"limits hold, and are reported at once"},
 	},

@@ -4,7 +4,7 @@ package simulation
 var gateBugs = []bug{
 	{
 		name:   "polls take nothing from their rate",
-		edits:  []edit{{gateDir, "Gate.begin", "g.polls.take(_, _)", ""}},
+		edits:  []edit{{gateDir, "Limiter.begin", "g.polls.take(_, _)", ""}},
 		jobs:   seeds("busy", 5, 9),
 		breaks: []string{"polls keep to their rate"},
 	},
@@ -28,7 +28,7 @@ var gateBugs = []bug{
 	},
 	{
 		name:   "who came first goes first, whoever it is",
-		edits:  []edit{{gateDir, "Gate.isBefore", "a.owner.share != b.owner.share", "false"}},
+		edits:  []edit{{gateDir, "Limiter.isBefore", "a.owner.share != b.owner.share", "false"}},
 		jobs:   seeds("gate-only-G1", 1, 2, 3, 4),
 		breaks: []string{"no owner starves"},
 	},
