@@ -142,7 +142,7 @@ func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
 	}
-	if text, ok := asText(v); ok && slices.Contains(listsOfFields, list) {
+	if text, ok := AsText(v); ok && slices.Contains(listsOfFields, list) {
 		e.violate(text, "")
 	}
 	items, _ := v.Items()
@@ -213,7 +213,7 @@ func fieldPath(v JSON) (string, bool) {
 	for _, step := range steps {
 		if step.isNumber() {
 			parts = append(parts, string(step))
-		} else if text, ok := asText(step); ok {
+		} else if text, ok := AsText(step); ok {
 			parts = append(parts, text)
 		}
 	}

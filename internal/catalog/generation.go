@@ -168,7 +168,7 @@ func (c candidate) partOf(whole candidate) bool {
 
 // hasKnownStatus reports whether a record has the status of a generation.
 func hasKnownStatus(r *Record) bool {
-	status, _, _ := find(r, statusNames, asText)
+	status, _, _ := find(r, statusNames, AsText)
 	return StateOf(status) != StateUnrecognized
 }
 
@@ -233,7 +233,7 @@ func takeID(r *Record, requestedID string) string {
 var statusStyle = strings.NewReplacer("-", "_", " ", "_")
 
 func takeStatus(r *Record) (string, State) {
-	status, ok := take(r, statusNames, asText)
+	status, ok := take(r, statusNames, AsText)
 	if !ok {
 		status, ok = take(r, statusNames, func(v JSON) (string, bool) { return string(v), v.isNumber() })
 	}
@@ -261,7 +261,7 @@ func StatusKey(status string) string {
 // no result. An empty text beside a file is no result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
-	answer, written := take(r, textOutputNames, asText)
+	answer, written := take(r, textOutputNames, AsText)
 	file, described := takeFile(r)
 	if !located && (written || !full && !described) {
 		file = nil

@@ -43,8 +43,8 @@ func parse(body []byte) (JSON, error) {
 	return "", errors.New("the body has more than one JSON value")
 }
 
-// kind returns the first byte of a value, or 0 if there is no value.
-func (v JSON) kind() byte {
+// Kind returns the first byte of a value, or 0 if there is no value.
+func (v JSON) Kind() byte {
 	if v == "" {
 		return 0
 	}
@@ -52,22 +52,24 @@ func (v JSON) kind() byte {
 }
 
 // IsNull reports whether there is no value, or null.
-func (v JSON) IsNull() bool { return v.kind() == 0 || v.kind() == 'n' }
+func (v JSON) IsNull() bool { return v.Kind() == 0 || v.Kind() == 'n' }
 
-func (v JSON) isNumber() bool { return v.kind() == '-' || v.kind() >= '0' && v.kind() <= '9' }
+func (v JSON) isNumber() bool { return v.Kind() == '-' || v.Kind() >= '0' && v.Kind() <= '9' }
 
-func (v JSON) isScalar() bool { return v.kind() != '{' && v.kind() != '[' }
+func (v JSON) isScalar() bool { return v.Kind() != '{' && v.Kind() != '[' }
 
 // Items returns the items of an array.
 func (v JSON) Items() (items []JSON, ok bool) {
-	if v.kind() != '[' {
+	if v.Kind() != '[' {
 		return nil, false
 	}
-	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool {
-		items = append(items, JSON(item.Raw))
-		return true
-	})
+	v.EachItem(func(item JSON) bool { items = append(items, item); return true })
 	return items, true
+}
+
+// EachItem calls do for each item of an array until it returns false.
+func (v JSON) EachItem(do func(JSON) bool) {
+	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool { return do(JSON(item.Raw)) })
 }
 
 // Member is a member of an object.
@@ -78,15 +80,15 @@ type Member struct {
 
 // Members returns the members of an object, sorted by name. Of two members with the same name, the last one counts.
 func (v JSON) Members() (members []Member) {
-	v.each(func(m Member) { members = append(members, m) })
+	v.Each(func(m Member) { members = append(members, m) })
 	slices.Reverse(members)
 	slices.SortStableFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// each calls do for each member of an object, in the order in which they were sent.
-func (v JSON) each(do func(Member)) {
-	if v.kind() != '{' {
+// Each calls do for each member of an object, in the order in which they were sent.
+func (v JSON) Each(do func(Member)) {
+	if v.Kind() != '{' {
 		return
 	}
 	gjson.Parse(string(v)).ForEach(func(name, value gjson.Result) bool {
@@ -109,9 +111,9 @@ func unescaped(quoted string) (text string) {
 	return text
 }
 
-// asText reads a text. The text is a copy: it does not keep the body in memory.
-func asText(v JSON) (string, bool) {
-	if v.kind() != '"' {
+// AsText reads a text. The text is a copy: it does not keep the body in memory.
+func AsText(v JSON) (string, bool) {
+	if v.Kind() != '"' {
 		return "", false
 	}
 	return strings.Clone(unquoted(string(v))), true
@@ -119,7 +121,7 @@ func asText(v JSON) (string, bool) {
 
 // AsWord reads a text that is not blank.
 func AsWord(v JSON) (string, bool) {
-	s, _ := asText(v)
+	s, _ := AsText(v)
 	s = strings.TrimSpace(s)
 	return s, s != ""
 }
@@ -129,7 +131,7 @@ func asID(v JSON) (string, bool) {
 	if v.isNumber() {
 		return strings.Clone(string(v)), !strings.ContainsAny(string(v), ".eE")
 	}
-	s, _ := asText(v)
+	s, _ := AsText(v)
 	return s, strings.TrimSpace(s) != ""
 }
 
@@ -145,20 +147,19 @@ func asFloat(v JSON) (float64, bool) {
 	return f, err == nil && v.isNumber()
 }
 
-func asBool(v JSON) (is, ok bool) { return v.kind() == 't', v.kind() == 't' || v.kind() == 'f' }
+func asBool(v JSON) (is, ok bool) { return v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f' }
 
 // asValue takes a value as it is.
 func asValue(v JSON) (Value, bool) {
-	value := v.decoded()
-	if value == nil || !isShallow(value, maxDepth-1) {
+	if v.IsNull() {
 		return nil, false
 	}
-	return encoded(value), true
+	return writer{}.value(nil, v, false, maxDepth-1)
 }
 
 // asObject takes an object as it is.
 func asObject(v JSON) (Value, bool) {
-	if v.kind() != '{' {
+	if v.Kind() != '{' {
 		return nil, false
 	}
 	return asValue(v)

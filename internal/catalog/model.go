@@ -74,7 +74,7 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 // outputKind reads the kind of output from a word, a list of one, or an object that has
 // the word.
 func outputKind(v JSON) (OutputKind, bool) {
-	switch v.kind() {
+	switch v.Kind() {
 	case '[':
 		if items, _ := v.Items(); len(items) == 1 {
 			return outputKind(items[0])
@@ -90,7 +90,7 @@ func outputKind(v JSON) (OutputKind, bool) {
 // outputWord reads the last known word, since the first ones name the input. Of a media
 // type it reads the first half.
 func outputWord(v JSON) (OutputKind, bool) {
-	s, _ := asText(v)
+	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
 	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("_- 2>", r) })
 	for _, word := range slices.Backward(words) {
@@ -119,7 +119,7 @@ func readFields(v JSON) ([]InputField, bool) {
 }
 
 // plainObject gives an object as it was sent.
-func plainObject(v JSON) (JSON, bool) { return v, v.kind() == '{' }
+func plainObject(v JSON) (JSON, bool) { return v, v.Kind() == '{' }
 
 func fieldList(items []JSON) ([]InputField, bool) {
 	fields := make([]InputField, 0, len(items))
@@ -155,7 +155,7 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 		}
 		field := newField(r, m.Name)
 		if saysRequired && field.Required == nil {
-			field.Required = new(slices.ContainsFunc(required, func(v JSON) bool { name, ok := asText(v); return ok && name == m.Name }))
+			field.Required = new(slices.ContainsFunc(required, func(v JSON) bool { name, ok := AsText(v); return ok && name == m.Name }))
 		}
 		fields = append(fields, field)
 	}
@@ -200,7 +200,7 @@ func takeFieldType(r *Record) FieldType {
 	if !ok {
 		return FieldUnknown
 	}
-	if word, _ := asText(by.value); word == plainTypes[kind] {
+	if word, _ := AsText(by.value); word == plainTypes[kind] {
 		by.taken = true
 	}
 	return kind
@@ -209,13 +209,13 @@ func takeFieldType(r *Record) FieldType {
 // fieldType reads a word, or the one in a list that is not null.
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
-		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := asText(v); return word == "null" })
+		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })
 		if len(list) != 1 {
 			return FieldUnknown, false
 		}
 		v = list[0]
 	}
-	word, _ := asText(v)
+	word, _ := AsText(v)
 	kind, ok := fieldTypes[strings.ToLower(strings.TrimSpace(word))]
 	return kind, ok
 }

@@ -87,7 +87,7 @@ func Rules() RuleSet {
 		ModelOf:      Rule{"modelOfNames", modelOfNames, readable(asID)},
 		Cost:         Rule{"costNames", costNames, readable(asInteger)},
 		CreateTime:   Rule{"createTimeNames", createTimeNames, readable(asTime)},
-		Inputs:       Rule{"inputsNames", inputsNames, func(v JSON) bool { return v.kind() == '{' }},
+		Inputs:       Rule{"inputsNames", inputsNames, func(v JSON) bool { return v.Kind() == '{' }},
 		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(AsWord)},
 	}
 	rules.Generation.find = func(v JSON) (*Record, bool) {

@@ -22,11 +22,11 @@ type picked struct {
 
 // NewRecord reads an object.
 func NewRecord(v JSON) (*Record, bool) {
-	if v.kind() != '{' {
+	if v.Kind() != '{' {
 		return nil, false
 	}
 	r := &Record{sent: v, picked: make([]picked, 0, 12)}
-	v.each(r.pick)
+	v.Each(r.pick)
 	return r, true
 }
 
@@ -130,7 +130,7 @@ type weight struct {
 
 func (r *Record) score(weights []weight) (sum int) {
 	for _, w := range weights {
-		telling := func(v JSON) (bool, bool) { return true, !v.IsNull() && (w.nested || v.kind() != '{') }
+		telling := func(v JSON) (bool, bool) { return true, !v.IsNull() && (w.nested || v.Kind() != '{') }
 		if _, _, ok := find(r, w.names, telling); ok {
 			sum += w.score
 		}

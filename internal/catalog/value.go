@@ -3,7 +3,7 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -13,11 +13,14 @@ type Value = json.RawMessage
 
 // Canonical returns JSON as encoding/json writes it after decoding: without space, members sorted by name, of two members
 // with the same name the last one, and numbers digit for digit. Equal values have equal bytes. The text must be valid.
-func Canonical(text []byte) Value { return encoded(JSON(text).decoded()) }
+func Canonical(text []byte) Value {
+	canonical, _ := writer{}.value(nil, JSON(text), false, math.MaxInt)
+	return canonical
+}
 
 // decoded returns a value as encoding/json decodes it, with each number as a [json.Number].
 func (v JSON) decoded() (value any) {
-	switch kind := v.kind(); {
+	switch kind := v.Kind(); {
 	case kind == '"':
 		return unquoted(string(v))
 	case v.isNumber():
@@ -40,68 +43,95 @@ func encoded(value any) Value {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
-// isShallow reports whether arrays and objects are nested at most to a depth.
-func isShallow(value any, depth int) bool {
-	isDeep := func(inner any) bool { return !isShallow(inner, depth-1) }
-	switch value := value.(type) {
-	case []any:
-		return depth > 0 && !slices.ContainsFunc(value, isDeep)
-	case map[string]any:
-		return depth > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(value)), isDeep)
-	}
-	return true
-}
-
 // extraOf returns the remaining members of a record: those that were not taken, without secrets, and nested up
 // to maxDepth.
 func extraOf(r *Record) Value {
-	extra := map[string]any{}
-	for _, m := range r.sent.Members() {
-		if r.hasTaken(m.Name) {
-			continue
-		}
-		if kept, ok := keptMember(m.Name, m.Value.decoded(), false, maxDepth); ok {
-			extra[m.Name] = kept
-		}
-	}
-	if len(extra) == 0 {
+	members := slices.DeleteFunc(r.sent.Members(), func(m Member) bool { return r.hasTaken(m.Name) })
+	extra, _ := writer{keep: true}.object(nil, members, false, maxDepth+1)
+	if len(extra) == len("{}") {
 		return nil
 	}
-	return encoded(extra)
+	return extra
 }
 
-// keptMember returns a member without secrets, unless it is one. An object that describes an API key, which may have its
-// daily cap, is kept without the members that may be the API key itself: ofKey is true inside such an object.
-func keptMember(name string, value any, ofKey bool, depth int) (kept any, ok bool) {
-	_, isObject := value.(map[string]any)
-	switch key := keyOf(name); {
-	case isObject && keyNames[key]:
-		ofKey = true
-	case secretNames[key] || ofKey && keySecretNames[key] || suspicious(name):
-		return nil, false
+// writer writes values in their canonical form. With keep it leaves out members that are secrets, hold one, or are nested
+// too deeply; an array with a secret is one.
+type writer struct{ keep bool }
+
+// value appends a value that is nested at most to a depth. If it can't be written, nothing is appended. An object that describes
+// an API key, which may have its daily cap, is kept without the members that may be the API key itself: ofKey is true inside
+// such an object.
+func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
+	switch v.Kind() {
+	case '"':
+		text := unquoted(string(v))
+		if w.keep && suspicious(text) {
+			return to, false
+		}
+		return appendText(to, text), true
+	case '[':
+		return w.array(to, v, ofKey, depth)
+	case '{':
+		return w.object(to, v.Members(), ofKey, depth)
 	}
-	return keptValue(value, ofKey, depth)
+	return append(to, v...), true
 }
 
-// keptValue returns a value without secrets. An array with a secret is not kept.
-func keptValue(value any, ofKey bool, depth int) (kept any, ok bool) {
-	switch value := value.(type) {
-	case string:
-		return value, !suspicious(value)
-	case []any:
-		for n := range value {
-			if value[n], ok = keptValue(value[n], ofKey, depth-1); !ok {
-				return nil, false
-			}
+func (w writer) array(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
+	begin, items := len(to), 0
+	to, ok = append(to, '['), depth > 0
+	v.EachItem(func(item JSON) bool {
+		if items++; items > 1 {
+			to = append(to, ',')
 		}
-		return value, depth > 0
-	case map[string]any:
-		for name, inner := range value {
-			if value[name], ok = keptMember(name, inner, ofKey, depth-1); !ok {
-				delete(value, name)
-			}
+		if ok {
+			to, ok = w.value(to, item, ofKey, depth-1)
 		}
-		return value, depth > 0
+		return ok
+	})
+	if !ok {
+		return to[:begin], false
 	}
-	return value, true
+	return append(to, ']'), true
+}
+
+func (w writer) object(to []byte, members []Member, ofKey bool, depth int) (_ []byte, ok bool) {
+	begin := len(to)
+	to = append(to, '{')
+	for _, m := range members {
+		end := len(to)
+		if end > begin+1 {
+			to = append(to, ',')
+		}
+		if to, ok = w.member(to, m, ofKey, depth-1); !ok {
+			to = to[:end]
+		}
+		if !ok && !w.keep {
+			return to[:begin], false
+		}
+	}
+	if depth <= 0 {
+		return to[:begin], false
+	}
+	return append(to, '}'), true
+}
+
+func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok bool) {
+	if w.keep {
+		switch key := keyOf(m.Name); {
+		case m.Value.Kind() == '{' && keyNames[key]:
+			ofKey = true
+		case secretNames[key] || ofKey && keySecretNames[key] || suspicious(m.Name):
+			return to, false
+		}
+	}
+	return w.value(append(appendText(to, m.Name), ':'), m.Value, ofKey, depth)
+}
+
+// appendText appends a text as encoding/json writes it.
+func appendText(to []byte, text string) []byte {
+	if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) {
+		return append(to, encoded(text)...)
+	}
+	return append(append(append(to, '"'), text...), '"')
 }

@@ -1,8 +1,6 @@
 package service
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -47,7 +45,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 		}
 		value := &structpb.Value{}
 		if count(text) <= maxDecoded {
-			value = protoValue(decoded(text))
+			value = protoValue(catalog.JSON(text))
 		}
 		if size += proto.Size(value) + fieldCost; size > r.left || value.GetKind() == nil {
 			r.omit(path)
@@ -72,40 +70,29 @@ func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
 
-// decoded returns JSON decoded, with each number as a [json.Number].
-func decoded(text catalog.Value) (value any) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	_ = decoder.Decode(&value) // it was read from JSON
-	return value
-}
-
-// protoValue returns a decoded value as a Value. A number that no double holds becomes a text rather than another number.
-func protoValue(value any) *structpb.Value {
-	switch value := value.(type) {
-	case bool:
-		return structpb.NewBoolValue(value)
-	case string:
-		return structpb.NewStringValue(value)
-	case json.Number:
-		if f, err := value.Float64(); err == nil && exact(value.String(), f) {
-			return structpb.NewNumberValue(f)
-		}
-		return structpb.NewStringValue(value.String())
-	case []any:
-		list := &structpb.ListValue{Values: make([]*structpb.Value, len(value))}
-		for n, item := range value {
-			list.Values[n] = protoValue(item)
-		}
-		return structpb.NewListValue(list)
-	case map[string]any:
-		object := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(value))}
-		for name, member := range value {
-			object.Fields[name] = protoValue(member)
-		}
+// protoValue returns a value of JSON as a Value. A number that no double holds becomes a text rather than another number.
+func protoValue(v catalog.JSON) *structpb.Value {
+	switch v.Kind() {
+	case '{':
+		object := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		v.Each(func(m catalog.Member) { object.Fields[m.Name] = protoValue(m.Value) })
 		return structpb.NewStructValue(object)
+	case '[':
+		list := &structpb.ListValue{}
+		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
+		return structpb.NewListValue(list)
+	case '"':
+		text, _ := catalog.AsText(v)
+		return structpb.NewStringValue(text)
+	case 't', 'f':
+		return structpb.NewBoolValue(v.Kind() == 't')
+	case 'n', 0:
+		return structpb.NewNullValue()
 	}
-	return structpb.NewNullValue()
+	if f, err := strconv.ParseFloat(string(v), 64); err == nil && exact(string(v), f) {
+		return structpb.NewNumberValue(f)
+	}
+	return structpb.NewStringValue(string(v))
 }
 
 // count returns how many values a text has, arrays and objects included, or a few more. The text may be no JSON at all.
