@@ -20,6 +20,7 @@ func (o Order) Attribution() Attribution {
 
 // Generations are sought by their ids: the index of owners would read all orders of an owner.
 const (
+	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
 	whoseOwner    = `owner || '' = %s`
 )
@@ -77,6 +78,9 @@ func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []str
 func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
 	for some := range slices.Chunk(generations, ownAtOnce) {
 		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
+		if len(some) == 1 {
+			c = &clauses{all: []string{ofGeneration}, args: []any{some[0]}}
+		}
 		if owner != nil {
 			c.add(whoseOwner, *owner)
 		}
