@@ -53,7 +53,7 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 }
 
 // recentlyPlaced selects orders by the time when their generations were recorded: a recovered order is found by it, too.
-const recentlyPlaced = `state = {placed} AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
+const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecentlyPlaced bounds the orders that [Ledger.RecentlyPlaced] returns.
 const maxRecentlyPlaced = 10_000

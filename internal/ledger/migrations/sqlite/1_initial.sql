@@ -95,8 +95,8 @@ CREATE INDEX orders_model ON orders (owner, model_id, order_time, id);
 CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time <> 0;
 CREATE INDEX orders_deleted ON orders (owner, order_time, id) WHERE state = 2 AND deleted = 1;
 CREATE INDEX orders_erasable ON orders (owner, order_time, id) WHERE erased = 0 AND (state = 3 OR state = 2 AND settled = 1);
+CREATE INDEX orders_placed_time ON orders (placed_time) WHERE state = 2 AND placed_time <> 0;
 CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
-CREATE INDEX orders_placed_time ON orders (placed_time) WHERE state = 2;
 CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
 
 -- The columns order_owner and label_time repeat those of the order, so that a page of a label reads one index.
