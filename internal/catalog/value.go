@@ -14,7 +14,7 @@ type Value = json.RawMessage
 // Canonical returns JSON as encoding/json writes it after decoding: without space, members sorted by name, of two members
 // with the same name the last one, and numbers digit for digit. Equal values have equal bytes. The text must be valid.
 func Canonical(text []byte) Value {
-	canonical, _ := writer{}.value(nil, JSON(text), false, math.MaxInt)
+	canonical, _ := writer{}.value(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
 	return canonical
 }
 

@@ -1,0 +1,26 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// FuzzCanonical compares a canonical value with the text that encoding/json writes after decoding.
+func FuzzCanonical(f *testing.F) {
+	for _, text := range []string{
+		` { "b" : [ 1 , 2.50e+3 , -0 ] , "a" : null } `, "\t[\n true ,false\r] ", `{"a":1,"a":{"b":2},"a":3}`, `"h\u0061rbour"`,
+		`{"\u0061":1,"a":2}`, `"<&>\u2028` + "\u2028" + `\ud83d\ude00\ud800 é \"\\ \/"`, "\"\xff\"", "{\"\xff\":{\"\\ufffd\":[]}}", `[[],{},"",0,1e400]`, "\"\x7f\"",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !json.Valid(text) {
+			t.Skip()
+		}
+		want := encoded(JSON(bytes.TrimSpace(text)).decoded())
+		if got := Canonical(text); !bytes.Equal(got, want) {
+			t.Errorf("%q is written as %q, want %q", text, got, want)
+		}
+	})
+}
