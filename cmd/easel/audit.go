@@ -104,7 +104,7 @@ func logged(text json.RawMessage) any {
 	return text
 }
 
-// thisHost returns the name of this machine, or of the pod. It is empty if there is none.
+// thisHost returns the name of this machine or pod. It is empty if the name is unknown.
 func thisHost() string {
 	name, err := os.Hostname()
 	if err != nil {

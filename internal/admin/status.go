@@ -17,7 +17,7 @@ type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Gates             func() map[string]limiter.State // by tenant
+	Gates             func() map[string]limiter.State // by API key
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
 	Copies            bool                       // results, into a store
@@ -49,7 +49,7 @@ type report struct {
 	Revision    string       `json:"revision"`
 	Began       time.Time    `json:"began"`
 	Serving     bool         `json:"serving"`
-	Concerns    []concern    `json:"concerns"` // none: all is well
+	Concerns    []concern    `json:"concerns"` // empty if all is well
 	Usage       []Usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
 	Gates       gates        `json:"gates"`

@@ -50,7 +50,7 @@ func (s State) Terminal() bool {
 // one, and addresses of results are left out.
 type Account struct {
 	ID           string // "" where the catalog does not name it
-	BalanceCents *int64 // nil where it was not readable
+	BalanceCents *int64 // nil if it could not be read
 	ObserveTime  time.Time
 	Extra        Value `json:",omitempty"`
 }

@@ -121,7 +121,7 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *limiter.Permit, cre
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
 // here, each in its turn, and the function of [Client.Reporting] hears of each.
 func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
-	defer turn.End(limiter.Answer{Outcome: limiter.Unused}) // where it was not used
+	defer turn.End(limiter.Answer{Outcome: limiter.Unused}) // without effect if it was used
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
 	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Value is one JSON value in its canonical form, see [Canonical]. Nil is no value.
+// Value is one JSON value in its canonical form, see [Canonical]. Nil means that there is no value.
 type Value = json.RawMessage
 
 // Canonical returns JSON as encoding/json writes it after decoding: without space, members sorted by name, of two members

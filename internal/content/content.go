@@ -66,8 +66,8 @@ type Results struct {
 	// Counts is what this process has done since its start.
 	Counts Counts
 
-	failed  atomic.Int64     // when the store has failed last, by the clock; 0 where it has not since it last did well
-	readers *limiter.Limiter // of copies
+	failed  atomic.Int64     // time of the last failure of the store; 0 after a success
+	readers *limiter.Limiter // limits the readers of copies
 	work    sync.WaitGroup
 	freed   chan struct{} // has a value after a place was given back
 

@@ -72,11 +72,11 @@ type copyReader struct {
 	row     ledger.Content
 	sums    []byte
 
-	place  *limiter.Permit // among those who read copies
+	place  *limiter.Permit // permit to read copies
 	at     int64           // the next byte for the reader
 	run    []byte          // the blocks that were read last
-	left   []byte          // of the run
-	later  error           // of the block after it
+	left   []byte          // unread bytes of the run
+	later  error           // error of the block after the run
 	source io.ReadCloser
 	cancel context.CancelCauseFunc
 	timer  *time.Timer

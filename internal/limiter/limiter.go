@@ -80,7 +80,7 @@ const (
 	holdWeight   = 8   // one turn in so many is what the time of a turn is known by
 )
 
-// Limiter gives turns. Its methods may be called at the same time.
+// Limiter grants permits. Its methods may be called concurrently.
 type Limiter struct {
 	cfg Config
 

@@ -203,7 +203,7 @@ func TestARequestWaitsForItsPatienceAndUntilItsDeadline(t *testing.T) {
 				defer cancel()
 			}
 			paused := limiter.New(limiter.Config{})
-			enter(t, paused, limiter.Request{}).End(limiter.Answer{Outcome: limiter.Paused, RetryAfter: 2 * time.Second}) // which is too long
+			enter(t, paused, limiter.Request{}).End(limiter.Answer{Outcome: limiter.Paused, RetryAfter: 2 * time.Second}) // longer than any deadline of the table
 			if _, err := paused.Enter(ctx, limiter.Request{Patience: row.patience}); !errors.As(err, new(*limiter.Refused)) || time.Since(began) != 0 {
 				t.Errorf("%+v: in a pause %v after %v", row, err, time.Since(began))
 			}

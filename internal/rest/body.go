@@ -118,8 +118,8 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// checkMediaType accepts JSON, a body without a media type, and the media type that "curl -d" sends unless it is told
-// another: such a body is read as JSON too.
+// checkMediaType accepts JSON, a body without a media type, and the media type that "curl -d" sends by
+// default. Such a body is read as JSON, too.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil
