@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
@@ -29,10 +30,14 @@ func originOfPeer(ctx context.Context) origin {
 	}
 	from.peer = p.Addr.String()
 	if info, ok := p.AuthInfo.(closable); ok {
-		from.tls, from.disconnect = &info.State, func() { _ = info.raw.Close() }
+		from.tls = &info.State
+		from.disconnect = func() { time.AfterFunc(refusalTime, func() { _ = info.raw.Close() }) }
 	}
 	return from
 }
+
+// refusalTime is the time that the refusal of a call has to reach its caller before the connection is closed.
+const refusalTime = time.Second
 
 // handshakes are transport credentials that log clients of the wrong protocol, and whose TLS connections can be closed by
 // their calls.
