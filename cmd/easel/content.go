@@ -38,7 +38,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: which results are copied has to outlive this process")
 }
 
-// openResults opens the results, with their copies if there is a store.
+// openResults creates the reader of results, with a store of copies if one is set.
 func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (*content.Results, error) {
 	cfg := content.Config{Catalog: client, Ledger: book, Held: held, Logger: logger}
 	if c.ContentURL == "" {

@@ -44,7 +44,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes that change something were refused to %d that are nobody", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and REST; what operators do
+	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and over REST; five operator routes
 		t.Errorf("%d routes that change something were tried, and there are %d", changing, want)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newBackground returns the background work of a facade with a drain timeout, and its log.
+// newBackground creates background work with a drain timeout, and returns it with its log.
 func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
 	var log bytes.Buffer
 	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
@@ -94,7 +94,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// The server has an open watch of a render that does not end. The client is notified, and then the parts stop.
+// The server has an open watch of a render that does not end. The client is notified before the server stops.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "0.001")

@@ -208,7 +208,7 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// Fold returns a name without its style.
+// Fold returns a name in lower case without underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
 // known are the names of all tables, by themselves.

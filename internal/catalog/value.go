@@ -54,8 +54,8 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in their canonical form. With keep it leaves out members that are secrets, hold one, or are nested
-// too deeply; an array with a secret is one.
+// writer writes values in canonical form. If keep is set, it omits members that are secrets, contain a secret, or are nested
+// too deeply. An array that contains a secret counts as a secret.
 type writer struct{ keep bool }
 
 // value appends a value that is nested at most to a depth. If it can't be written, nothing is appended. An object that describes

@@ -144,7 +144,7 @@ func (c watchedConn) Prepare(statement string) (driver.Stmt, error) {
 	return watchedStatement{prepared, c.watched}, err
 }
 
-// watchedStatement counts each execution, because the ledger keeps statements prepared.
+// watchedStatement counts each execution, because the ledger reuses prepared statements.
 type watchedStatement struct {
 	driver.Stmt
 	*watched

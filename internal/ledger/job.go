@@ -46,7 +46,7 @@ type Outcome struct {
 	Again  bool
 	After  time.Duration
 	Cursor string
-	// Problem is the reason of a failure. It is empty after a success, which makes the job as new.
+	// Problem is the reason for a failure. Empty means success, which resets the job.
 	Problem string
 	// Change is committed with the outcome. It may be nil.
 	Change Change
@@ -137,7 +137,7 @@ func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 // maxProblem is the maximum length of the problem of a job in bytes.
 const maxProblem = 300
 
-// storable returns a text of others in a form that each database accepts, cut to [maxProblem].
+// storable returns foreign text in a form that each database accepts, cut to [maxProblem] bytes.
 func storable(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be within a rune

@@ -50,7 +50,7 @@ type Config struct {
 type Ledger struct {
 	dialect  dialect
 	writes   *pool
-	reads    *pool         // executes queries outside of transactions; the same as writes, except for a file of SQLite
+	reads    *pool         // pool for queries outside transactions; equal to writes, except for a SQLite file
 	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
 	window   time.Duration // in which an order may be sent again
 	refunds  time.Duration // after a failure

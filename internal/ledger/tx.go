@@ -45,7 +45,7 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside of a transaction. do may be called again.
+// reading runs queries outside a transaction. Retries call do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
@@ -142,7 +142,7 @@ func mayRetry(err error) bool {
 	return notCommitted(err) || pgconn.SafeToRetry(err)
 }
 
-// notCommitted reports whether the database has certainly recorded nothing, although it may have been asked to commit.
+// notCommitted reports whether err proves that the transaction was not committed, even if the commit was sent.
 func notCommitted(err error) bool {
 	file, ok := errors.AsType[*modernc.Error](err)
 	return hasCode(err, serializationFailure) || hasCode(err, deadlockDetected) || errors.Is(err, pgx.ErrTxCommitRollback) || ok && file.Code()&0xff == sqliteBusy

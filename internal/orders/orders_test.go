@@ -325,7 +325,7 @@ func (s *shop) price() int64 {
 	return quote.PriceCents
 }
 
-func TestNoOrderIsAnsweredWhileTheLedgerIsAway(t *testing.T) {
+func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		if _, err := r.place("studio", "k", "a harbour"); err != nil {

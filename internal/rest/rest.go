@@ -33,7 +33,7 @@ type Calls interface {
 	Admit(r *http.Request, method string) error
 	// ReadBody reads the body of a request, within its time.
 	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
-	// Metadata returns the metadata of the call that a request becomes.
+	// Metadata returns the gRPC metadata of a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
 	// Call makes a call whose answer does not go through the connection: handle takes the place of the
 	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Values of the table of limits.
+// Default values for the table of limits.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()

@@ -123,7 +123,7 @@ func TestForgedTokensKeepNoCallerOut(t *testing.T) {
 			}
 		}
 		if got := reasonFor(issuer.token(issuer.keys, time.Now().Add(time.Hour))); got != 0 {
-			t.Errorf("a new token from the same address is answered %v", got)
+			t.Errorf("new token from the same address: reason %v, want none", got)
 		}
 	})
 }

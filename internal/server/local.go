@@ -26,7 +26,7 @@ import (
 
 // Sizes of the connection in memory.
 const (
-	// localPipe is the number of bytes under way in memory, for all REST calls together.
+	// localPipe is the buffer size in bytes of the in-memory connection, which all REST calls share.
 	localPipe = 256 << 10
 	// localStreamWindow is the number of bytes that the server may send ahead of one slow REST client.
 	// A window that the library sizes by itself grows to megabytes here.
@@ -145,7 +145,7 @@ func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 // unreadableBody is the error of a body that could not be read.
 func unreadableBody(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes", large.Limit))
+		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send a smaller one", large.Limit))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))

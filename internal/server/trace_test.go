@@ -194,7 +194,7 @@ func TestWaitIsASpanAtEachEndAndOneForEachPush(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			spans := servertest.RecordSpans(t)
-			s := newStack(t) // made while spans are recorded
+			s := newStack(t) // created after span recording has started
 			var renders []*sandbox.Injected
 			for _, route := range []string{"GET /generations", "GET /generations/{id}"} {
 				renders = append(renders, s.sandbox.Inject(sandbox.Fault{Route: route, Set: map[string]any{"status": "running"}}))

@@ -285,10 +285,10 @@ var ErrUncertified = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the certificate o
 
 var (
 	errNoAPIKey           = Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header")
-	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "the service token is not known here")
+	errTokenUnknown       = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "unknown service token; send the token that the operator of this server issued")
 	errSubjectUnknown     = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has the subject (sub) of the token")
 	errKeysUnknown        = Fail(easelv1.ErrorReason_ISSUER_UNAVAILABLE, auth.ErrNoKeys.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(keysDelay)})
-	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "no caller here has a name of the client certificate")
+	errCertificateUnknown = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "unknown client certificate; have its DNS name or URI listed in the callers file")
 	errCallerChanged      = Fail(easelv1.ErrorReason_CALLER_UNKNOWN, "this caller, its team or what it may see has changed since the call began")
 )
 

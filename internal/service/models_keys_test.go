@@ -140,7 +140,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if n := len(c.copies); n < 20 || n > 60 {
-			t.Errorf("%d copies are kept", n)
+			t.Errorf("%d copies kept, want 1", n)
 		}
 		s.count()
 		for _, i := range []int{0, 299} {

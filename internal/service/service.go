@@ -84,7 +84,7 @@ func (c *closing) Error() string {
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
 		return "the server is going down"
 	}
-	return "the stream has reached its maximum age, or the token of its caller has expired"
+	return "the stream has reached its maximum age, or the token or client certificate of its caller has expired"
 }
 
 // below draws from 0 up to limit.

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies are the proxies below deploy, each in front of the server that env names.
+// proxies maps each proxy of deploy to the function that starts it in front of the server in env.
 var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server that env names. Envoy listens on a loopback

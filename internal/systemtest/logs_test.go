@@ -202,7 +202,7 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 		}
 	}
 	if len(kinds) != 2 || kinds["unavailable"] == "" || kinds["rate limited"] == "" {
-		t.Errorf("the catalog is said to have failed in %v", kinds)
+		t.Errorf("logged kinds of catalog failures: %v", kinds)
 	}
 	if calls["CreateGeneration OK"] != 1 || calls["WatchGeneration OK"] != 1 || calls["DownloadGeneration OK"] != 2 || calls["DownloadGeneration Unavailable"] != 2 || len(spans) != measured {
 		t.Errorf("the calls %v are logged, and %d were measured\n%s", calls, measured, text)

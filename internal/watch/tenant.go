@@ -205,7 +205,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 
 // placed subscribes the watches of orders to orders that were placed.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
-	ids := slices.Sorted(maps.Keys(orders)) // so that a run can be repeated
+	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {
 		if w.orders == nil {
 			continue
