@@ -56,8 +56,8 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	if err != nil || got.exit != exitOK {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 	}
-	if caller, _ := list.ByToken(token); caller.Name != "poster-service" {
-		t.Errorf("the token is of %q", caller.Name)
+	if caller := list.ByToken(token); caller == nil || caller.Name != "poster-service" {
+		t.Errorf("the token is of %v", caller)
 	}
 	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
 	list, err = auth.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))

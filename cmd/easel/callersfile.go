@@ -11,15 +11,14 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // askLedger is how long a changed callers file waits for the ledger.
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file, and follows its changes.
-func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*service.Callers, error) {
-	known, err := service.LoadCallers(path, logger, func(inForce, next *auth.List) error {
+func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
+	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
 		if faults := fileFaults(next, inForce); len(faults) > 0 {
 			return faults
 		}
@@ -85,7 +84,7 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 
 // checkCallers says what is wrong with a callers file, and with the files that it names.
 func checkCallers(path string) error {
-	known, err := service.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
+	known, err := auth.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/content"
@@ -46,7 +47,7 @@ type facade struct {
 	files     settingFiles
 	held      *catalog.Credential         // nil if callers bring their API keys
 	account   func(context.Context) error // checks the account of the held API key in the background; nil if it is known
-	known     *service.Callers            // nil without a callers file
+	known     *auth.Callers               // nil without a callers file
 	meter     *ledger.Meter
 	placing   *orders.Orders
 	contents  *content.Results
@@ -207,7 +208,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
 		Ordered: func(ctx context.Context, _ catalog.Credential, modelID string, g catalog.Generation, err error) {
-			f.telemetry.Observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
+			f.telemetry.Observer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)
@@ -232,8 +233,11 @@ func (f *facade) openContents(ctx context.Context) (err error) {
 
 func (f *facade) openServices(context.Context) (err error) {
 	f.services, err = service.New(service.Config{
-		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, Held: f.held, Callers: f.known, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs, Certificates: f.TLSClientCAFile != "",
-		AllowAnonymous: f.AllowAnonymous || f.unguarded(), // every caller on this machine may use an unguarded server: see guard
+		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
+		Auth: auth.Config{
+			Held: f.held, Callers: f.known, Certificates: f.TLSClientCAFile != "",
+			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // every caller on this machine may use an unguarded server: see guard
+		},
 	})
 	if err == nil {
 		f.closeAt(stopOrders, func(context.Context) error { f.services.Close(); return nil })

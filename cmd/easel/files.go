@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // settingFile is what one setting names: it is read again when it changes.
@@ -55,7 +55,7 @@ func (f settingFiles) problems() (all []string) {
 }
 
 // broken counts, by setting, those that can't be read or taken over, and the issuers whose keys can't be read.
-func (f settingFiles) broken(known *service.Callers) map[string]int {
+func (f settingFiles) broken(known *auth.Callers) map[string]int {
 	counts := map[string]int{}
 	for _, one := range f {
 		counts[one.setting] = 0

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 // logInForce logs the configuration in one line without secrets, and warns of unsafe settings. known may be nil.
-func (c *serveCmd) logInForce(logger *slog.Logger, known *service.Callers) {
+func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", hostOf(c.UpstreamURL),

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/proctest"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
@@ -82,14 +82,14 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 }
 
 func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
-	known, err := service.LoadCallers(write(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
+	known, err := auth.LoadCallers(write(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	everywhere, here := listenFlags{GRPCAddr: ":1", HTTPAddr: "127.0.0.1:2"}, listenFlags{GRPCAddr: "localhost:1", HTTPAddr: "127.0.0.1:2"}
 	for name, row := range map[string]struct {
 		settings serveCmd
-		known    *service.Callers
+		known    *auth.Callers
 		want     string
 	}{
 		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "API keys of callers travel in the clear"},

@@ -12,7 +12,7 @@ import (
 )
 
 // sending are the packages whose errors reach callers.
-var sending = []string{"service", "server", "rest", "crossorigin"}
+var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
 // inspectSending visits each node of the packages whose errors reach callers, with the node around it.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {

@@ -106,29 +106,36 @@ func (l *List) Total() Team {
 	return l.total
 }
 
-// ByToken gives the caller with this token. It is looked up by its hash, so the time that this takes tells nothing of the
-// tokens that there are.
-func (l *List) ByToken(token string) (caller Caller, found bool) {
-	n, found := l.tokens[sha256.Sum256([]byte(token))]
-	if !found {
-		return Caller{}, false
+// ByToken returns the caller with this token, or nil.
+func (l *List) ByToken(token string) *Caller { return l.byHash(hashOf(token)) }
+
+// byHash returns the caller with the token of a hash, or nil. The time of a look-up by a hash reveals nothing about other tokens.
+func (l *List) byHash(hash tokenHash) *Caller { return at(l.all, l.tokens, hash) }
+
+// ByCertificate returns the caller with a certificate that has these DNS names and URIs, or nil. If they name two callers, they
+// name none.
+func (l *List) ByCertificate(names []string) (found *Caller) {
+	for _, name := range names {
+		caller := at(l.all, l.certificates, certificateKey(name))
+		if caller != nil && found != nil && caller.Name != found.Name {
+			return nil
+		}
+		if caller != nil {
+			found = caller
+		}
 	}
-	return l.all[n], true
+	return found
 }
 
-// ByCertificate gives the caller with a certificate that has these DNS names and URIs. Names of two callers
-// are nobody's.
-func (l *List) ByCertificate(names []string) (caller Caller, found bool) {
-	for _, name := range names {
-		n, listed := l.certificates[certificateKey(name)]
-		if listed && found && l.all[n].Name != caller.Name {
-			return Caller{}, false
-		}
-		if listed {
-			caller, found = l.all[n], true
-		}
+// BySubject returns the caller that is a subject of an issuer, or nil.
+func (l *List) BySubject(subject Subject) *Caller { return at(l.all, l.subjects, subject) }
+
+// at returns the caller that an index has under a key, or nil.
+func at[K comparable](all []Caller, index map[K]int, key K) *Caller {
+	if n, found := index[key]; found {
+		return &all[n]
 	}
-	return caller, found
+	return nil
 }
 
 // Issuers are those in the file, in its order.
@@ -150,21 +157,6 @@ func (l *List) HasSecretFile(name string) bool {
 
 // HasIssuers reports whether there are any.
 func (l *List) HasIssuers() bool { return len(l.issuers) > 0 }
-
-// BySubject gives the caller that a subject of an issuer is.
-func (l *List) BySubject(subject Subject) (caller Caller, found bool) {
-	n, found := l.subjects[subject]
-	if !found {
-		return Caller{}, false
-	}
-	return l.all[n], true
-}
-
-// HasSubject reports whether a subject of an issuer is a caller.
-func (l *List) HasSubject(subject Subject) bool {
-	_, found := l.subjects[subject]
-	return found
-}
 
 // certificateKey is a name as it is compared: a DNS name in any case, a URI as it is.
 func certificateKey(name string) string {

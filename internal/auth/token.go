@@ -16,6 +16,8 @@ func NewToken() string {
 
 // Hash is how a token stands in a callers file.
 func Hash(token string) string {
-	sum := sha256.Sum256([]byte(token))
+	sum := hashOf(token)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }

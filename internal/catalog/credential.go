@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -93,6 +94,18 @@ func hexOf(sum []byte) string {
 // one; the tenant stays the same when the API key is rotated.
 func Held(key func() Secret) Credential {
 	return Credential{Tenant: "held", Held: true, key: key}
+}
+
+// IdempotencyKey returns the idempotency key that the catalog gets for an order of the credential's owner. A forwarded API key
+// separates its owner already. Under a shared one it is derived from the owner, so that two owners with the same idempotency key
+// have two orders. It never changes, because another one would buy the order again.
+func (c Credential) IdempotencyKey(key string) string {
+	if !c.Held {
+		return key
+	}
+	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(c.Owner)))
+	sum := sha256.Sum256(append(append(text, c.Owner...), key...))
+	return hexOf(sum[:])
 }
 
 // Sharer is who a call is counted for where the owners behind all API keys share something.

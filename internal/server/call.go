@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -115,7 +116,7 @@ func (c *call) log(err error) {
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.origin.peer),
 	)
-	for _, who := range [][2]string{{"caller", service.Caller(c.ctx)}, {"api_key", service.APIKey(c.ctx)}} {
+	for _, who := range [][2]string{{"caller", auth.Of(c.ctx).Caller}, {"api_key", auth.Of(c.ctx).APIKey.Tenant.Fingerprint()}} {
 		if who[1] != "" {
 			attrs = append(attrs, slog.String(who[0], who[1]))
 		}

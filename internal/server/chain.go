@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -112,7 +113,7 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
-		return nil, service.ErrUncertified
+		return nil, auth.ErrUncertified
 	}
 	ctx, err := c.service.Authenticate(context.WithValue(ctx, service.AddressKey{}, c.origin.peer), c.certificate(c.origin.tls))
 	if err != nil {
@@ -128,9 +129,9 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 // count counts a call until release. All calls without a credential count as those of one caller.
 func (c *call) count() (release func(), err error) {
 	if c.methods[c.method].IsServerStream || longLived[c.method] {
-		return c.streams.acquire(service.Subject(c.ctx), 1)
+		return c.streams.acquire(auth.Of(c.ctx).Subject(), 1)
 	}
-	return c.calls.acquire(service.Subject(c.ctx), 1)
+	return c.calls.acquire(auth.Of(c.ctx).Subject(), 1)
 }
 
 // check checks a request against the rules of the contract.
@@ -171,7 +172,7 @@ func (c *call) watch(request any) error {
 	if !ok {
 		return nil
 	}
-	release, err := c.watched.acquire(service.Subject(c.ctx), len(many.GetGenerationIds()))
+	release, err := c.watched.acquire(auth.Of(c.ctx).Subject(), len(many.GetGenerationIds()))
 	if err == nil {
 		stream := c.release
 		c.release = func() { release(); stream() }

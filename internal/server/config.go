@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -23,10 +24,10 @@ type Service interface {
 	Register(grpc.ServiceRegistrar)
 	// Admit refuses a call without a credential that may be one. It only looks at maps. The metadata of ctx and certificate
 	// are as in Authenticate.
-	Admit(ctx context.Context, certificate *service.Certificate) error
+	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate returns the context of a call with its caller, or refuses the call. It reads the metadata
 	// "authorization"; certificate is the caller's verified one.
-	Authenticate(ctx context.Context, certificate *service.Certificate) (context.Context, error)
+	Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error)
 	// Drain tells every open watch and wait that the server goes down. Downloads go on
 	// until the time of the drain is over.
 	Drain()

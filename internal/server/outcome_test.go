@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // outcomeOf is what an error says of the order, "" where it says nothing.
@@ -162,7 +162,7 @@ func writeCallers(t *testing.T, file string, names ...string) {
 // heldStackFrom is a stack with a held API key for the callers of a file.
 func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
-	callers, err := service.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
+	callers, err := auth.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	callers.Issuers.Ready(t.Context())
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, append(change, func(o *options) { o.service.Held, o.service.Callers = &held, callers })...)
+	s = newStack(t, append(change, func(o *options) { o.service.Auth.Held, o.service.Auth.Callers = &held, callers })...)
 	return s
 }
 
@@ -210,7 +210,7 @@ func TestAnonymousCallersAreOneOwner(t *testing.T) { // T1
 	t.Parallel()
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
+	s = newStack(t, func(o *options) { o.service.Auth.Held, o.service.Auth.AllowAnonymous = &held, true })
 	one := create(t, grpcCaller{s, ""}, order(t, text, "k", "a lake"))
 	if other := create(t, restCaller{s, ""}, order(t, text, "k", "a lake")); other.GetGenerationId() != one.GetGenerationId() {
 		t.Errorf("one key gave %s and %s", one.GetGenerationId(), other.GetGenerationId())

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
@@ -115,11 +116,11 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	unmeasure, err := telemetry.Measure(telemetry.Readings{Gates: o.hub.Gates.States, Hub: s.hub.Stats})
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
-	s.teams = o.service.Callers != nil
+	s.teams = o.service.Auth.Callers != nil
 	o.service.Orders = orders.New(orders.Config{
 		Recorder: recorder, Catalog: client, Hub: s.hub,
 		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
-			observer.Ordered(ctx, service.Caller(ctx), modelID, g, err)
+			observer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
 		},
 	})
 	record, stopRecording := context.WithCancel(context.Background())

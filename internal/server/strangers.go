@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -34,7 +35,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if public(method) {
 		return nil
 	}
-	err := service.ErrUncertified
+	err := auth.ErrUncertified
 	if c.stillVerified(from.tls) {
 		err = c.service.Admit(ctx, c.certificate(from.tls))
 	} else {

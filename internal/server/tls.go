@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // TLS names PEM files. They are read again when they change, and the old ones stay
@@ -133,11 +133,11 @@ func nameOfCertificate(one *x509.Certificate) string {
 }
 
 // certificate is that of the verified client. A connection without a verified certificate has none.
-func (c *chain) certificate(state *tls.ConnectionState) *service.Certificate {
+func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	client := &service.Certificate{Counts: c.counts(state)}
+	client := &auth.Certificate{Counts: c.counts(state)}
 	leaf := state.PeerCertificates[0]
 	for _, uri := range leaf.URIs {
 		client.Names = append(client.Names, uri.String())

@@ -26,9 +26,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/server/servertest"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 // authority signs the certificates of a test.
@@ -147,13 +147,13 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		template *x509.Certificate
-		want     *service.Certificate
+		want     *auth.Certificate
 	}{
 		{"URIs before DNS names", &x509.Certificate{
 			URIs: []*url.URL{parseURL(t, "spiffe://house/shop")}, DNSNames: []string{"shop.test", "www.shop.test"}, Subject: pkix.Name{CommonName: "shop"},
-		}, &service.Certificate{Names: []string{"spiffe://house/shop", "shop.test", "www.shop.test"}, CommonName: "shop"}},
-		{"a DNS name", &x509.Certificate{DNSNames: []string{"shop.test"}}, &service.Certificate{Names: []string{"shop.test"}}},
-		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, &service.Certificate{CommonName: "lädchen"}},
+		}, &auth.Certificate{Names: []string{"spiffe://house/shop", "shop.test", "www.shop.test"}, CommonName: "shop"}},
+		{"a DNS name", &x509.Certificate{DNSNames: []string{"shop.test"}}, &auth.Certificate{Names: []string{"shop.test"}}},
+		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, &auth.Certificate{CommonName: "lädchen"}},
 		{"no certificate", nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,9 +171,9 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*service.Certificate // a stranger's call does not reach the service
+			var want []*auth.Certificate // a stranger's call does not reach the service
 			if test.want.Name() != "" {
-				want = []*service.Certificate{test.want, test.want}
+				want = []*auth.Certificate{test.want, test.want}
 			}
 			seen := s.Certificates()
 			for n, one := range seen {
@@ -183,7 +183,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 				if one.Name() == "" || one.Until.IsZero() || !one.Counts() {
 					t.Errorf("certificate %q is good until %v", one.Names, one.Until)
 				}
-				seen[n] = &service.Certificate{Names: one.Names, CommonName: one.CommonName}
+				seen[n] = &auth.Certificate{Names: one.Names, CommonName: one.CommonName}
 			}
 			if !reflect.DeepEqual(seen, want) {
 				t.Errorf("the certificates are %+v, want %+v", seen, want)

@@ -61,7 +61,7 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
 	t.Parallel()
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
-	s := newStack(t, func(o *options) { o.service.Held, o.service.AllowAnonymous = &held, true })
+	s := newStack(t, func(o *options) { o.service.Auth.Held, o.service.Auth.AllowAnonymous = &held, true })
 	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
 		t.Run(name, func(t *testing.T) {
 			err := c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
@@ -123,7 +123,7 @@ func TestTheCallLineNamesTheCallerOfAHeldKey(t *testing.T) {
 	var logs lockedText
 	s := newStack(t, func(o *options) {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") })
-		o.service.Held, o.service.AllowAnonymous = &held, true
+		o.service.Auth.Held, o.service.Auth.AllowAnonymous = &held, true
 		o.server.Logger = slog.New(slog.NewJSONHandler(&logs, nil))
 	})
 	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
@@ -16,13 +17,13 @@ type accounts struct {
 // GetAccount reads the balance, where the caller may see it, and the owner's budgets: these take no catalog.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account := catalog.Account{ObserveTime: time.Now()}
-	if who(ctx).seesAccount() {
+	if auth.Of(ctx).SeesAccount {
 		var err error
-		if account, err = s.cfg.Catalog.Account(ctx, credential(ctx)); err != nil {
+		if account, err = s.cfg.Catalog.Account(ctx, auth.Of(ctx).APIKey); err != nil {
 			return nil, err
 		}
 	}
-	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(who(ctx).team()))
+	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(auth.Of(ctx).Limits))
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
@@ -130,7 +131,7 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	got, asked := 0, 0
 	c := &Content{Body: io.NopCloser(bytes.NewReader(picture)), known: func() error {
 		if asked++; asked > 2 {
-			return errCallerChanged
+			return auth.ErrUncertified
 		}
 		return nil
 	}}
@@ -138,7 +139,7 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 		got += len(chunk.GetData())
 		return nil
 	})
-	if !errors.Is(err, errCallerChanged) || got != 2*chunkSize {
+	if !errors.Is(err, auth.ErrUncertified) || got != 2*chunkSize {
 		t.Errorf("after %d bytes it ends with %v", got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -106,7 +107,7 @@ var states = map[catalog.State]easelv1.State{
 // caller leaves meanwhile.
 func messageFor(ctx context.Context, g *catalog.Generation, etag string) *easelv1.Generation {
 	out := &easelv1.Generation{}
-	_ = limiter.Work(ctx, Sharer(ctx), len(g.Inputs)+len(g.Extra), func() error {
+	_ = limiter.Work(ctx, auth.Of(ctx).APIKey.Sharer(), len(g.Inputs)+len(g.Extra), func() error {
 		out = generationMessage(*g, etag)
 		return nil
 	})
@@ -161,7 +162,7 @@ var conditions = map[watch.Condition]easelv1.UpstreamCondition{
 	watch.ConditionCredentialRejected: easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED,
 }
 
-func heartbeatMessage(c *call, h watch.Heartbeat) *easelv1.Heartbeat {
+func heartbeatMessage(c *auth.Identity, h watch.Heartbeat) *easelv1.Heartbeat {
 	out := &easelv1.Heartbeat{
 		ObserveTime:             timestamp(h.ObserveTime),
 		NextPollTime:            timestamp(h.NextPoll),
@@ -184,9 +185,9 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 
 // lastError is what a caller may know of the last error: its kind alone, where it may be of another owner's
 // generation.
-func lastError(c *call, h watch.Heartbeat) string {
+func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
-	if h.LastError == "" || h.Own || c.seesAccount() {
+	if h.LastError == "" || h.Own || c.SeesAccount {
 		return h.LastError
 	}
 	if !failing {

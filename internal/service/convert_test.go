@@ -172,21 +172,20 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 
 func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
 	const secret = "GET /generations/{id}: unavailable (HTTP 500): generation g of another"
-	behind := &auth.List{}
 	for _, row := range []struct {
 		name string
-		call call
+		call auth.Identity
 		beat watch.Heartbeat
 		want string
 	}{
-		{"without a callers file", call{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
-		{"to an operator", call{listed: behind, operator: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
-		{"of the own generation", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
-		{"unreachable", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, "unavailable"},
-		{"throttled", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionThrottled, LastError: secret}, "rate limited"},
-		{"rejected", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionCredentialRejected, LastError: secret}, "credential rejected"},
-		{"healthy again", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy, LastError: secret}, ""},
-		{"healthy", call{listed: behind}, watch.Heartbeat{Condition: watch.ConditionHealthy}, ""},
+		{"without a callers file", auth.Identity{SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
+		{"to an operator", auth.Identity{Operator: true, SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
+		{"of the own generation", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
+		{"unreachable", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, "unavailable"},
+		{"throttled", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionThrottled, LastError: secret}, "rate limited"},
+		{"rejected", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionCredentialRejected, LastError: secret}, "credential rejected"},
+		{"healthy again", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionHealthy, LastError: secret}, ""},
+		{"healthy", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionHealthy}, ""},
 	} {
 		if got := heartbeatMessage(&row.call, row.beat).GetLastError(); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -46,7 +47,7 @@ type Content struct {
 	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
 
 	id    string       // of the generation
-	known func() error // see [Service.stillKnown]; nil where nobody is asked
+	known func() error // see [auth.Authenticator.StillKnown]; nil if the caller may always continue
 }
 
 // Content opens a result, and waits for it first where the request says so. The result is open for as
@@ -74,11 +75,11 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	if ended || s.cfg.Orders.Records(id) {
 		s.cfg.Contents.AwaitEnd(ctx, id)
 	}
-	content, err := s.cfg.Contents.Open(ctx, credential(ctx), id, req.GetReadOffset(), quoted(req.GetEtag()))
+	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
 	if err != nil {
 		return nil, s.noContent(ctx, id, err)
 	}
-	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.stillKnown(ctx)}, nil
+	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
 // Copy passes the bytes to sink, at most so many of a copy at once, in chunks that are valid until sink returns. The first chunk describes

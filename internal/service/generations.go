@@ -8,7 +8,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -21,7 +23,7 @@ type generations struct {
 
 // QuoteGeneration prices inputs, and checks whether the balance covers them.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
-	if !who(ctx).mayUse(req.GetModelId()) {
+	if !auth.Of(ctx).MayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
 	}
 	inputs, err := s.inputs(ctx, req)
@@ -29,7 +31,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 		return nil, err
 	}
 	balance := s.balance(ctx)
-	quote, err := s.cfg.Catalog.Quote(ctx, credential(ctx), req.GetModelId(), inputs)
+	quote, err := s.cfg.Catalog.Quote(ctx, auth.Of(ctx).APIKey, req.GetModelId(), inputs)
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
@@ -48,12 +50,12 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 // balance reads the balance meanwhile; nil where it can't be read, or is not the caller's business.
 func (s *generations) balance(ctx context.Context) <-chan *int64 {
 	out := make(chan *int64, 1)
-	if !who(ctx).seesAccount() {
+	if !auth.Of(ctx).SeesAccount {
 		out <- nil
 		return out
 	}
 	go func() {
-		account, err := s.cfg.Catalog.Account(ctx, credential(ctx))
+		account, err := s.cfg.Catalog.Account(ctx, auth.Of(ctx).APIKey)
 		if err != nil {
 			account.BalanceCents = nil
 		}
@@ -83,15 +85,15 @@ func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRe
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}
 	}
-	return s.cfg.Hub.Created(ctx, credential(ctx), receipt.Generation, req.GetModelId(), receipt.Placed)
+	return s.cfg.Hub.Created(ctx, auth.Of(ctx).APIKey, receipt.Generation, req.GetModelId(), receipt.Placed)
 }
 
 // place places an order.
 func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (orders.Receipt, error) {
-	caller := who(ctx)
-	return s.cfg.Orders.Place(ctx, caller.credential, orders.Request{
-		Caller: caller.caller, ModelID: req.GetModelId(), Inputs: inputs,
-		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: upstreamIdempotencyKey(ctx, req.GetIdempotencyKey()),
+	caller := auth.Of(ctx)
+	return s.cfg.Orders.Place(ctx, caller.APIKey, orders.Request{
+		Caller: caller.Caller, ModelID: req.GetModelId(), Inputs: inputs,
+		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: auth.Of(ctx).APIKey.IdempotencyKey(req.GetIdempotencyKey()),
 		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()),
 		OrderID: orderID(ctx),
 	})
@@ -103,7 +105,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if err != nil {
 		return nil, err
 	}
-	update, ok := s.cfg.Hub.Peek(credential(ctx), req.GetGenerationId())
+	update, ok := s.cfg.Hub.Peek(auth.Of(ctx).APIKey, req.GetGenerationId())
 	if !ok || stale(update, req.GetMaxStaleness()) {
 		if update, err = s.read(ctx, req.GetGenerationId()); err != nil {
 			return nil, err
@@ -122,17 +124,17 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 
 // read reads the catalog, and shares the answer with the watchers.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
-	read, err := s.cfg.Catalog.Generation(ctx, credential(ctx), id)
+	read, err := s.cfg.Catalog.Generation(ctx, auth.Of(ctx).APIKey, id)
 	if err != nil {
 		return s.unread(ctx, id, err)
 	}
-	return s.cfg.Hub.Observe(ctx, credential(ctx), read), nil
+	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read), nil
 }
 
 // unread is what is known of a generation that could not be read.
 func (s *Service) unread(ctx context.Context, id string, err error) (watch.Update, error) {
 	if missing(err) {
-		if update, ok := s.cfg.Hub.NotYetVisible(credential(ctx), id); ok {
+		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
 			return update, nil
 		}
 		if recorded, ok := s.recorded(ctx, id, err); ok {
@@ -144,7 +146,7 @@ func (s *Service) unread(ctx context.Context, id string, err error) (watch.Updat
 
 // recorded is what the ledger has of a generation that a read has not found.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
-	return s.cfg.Orders.NotFound(ctx, credential(ctx), viewer(ctx), id, err)
+	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
 // DeleteGeneration deletes a generation. Whether it is finished is read from the catalog and not from a
@@ -175,7 +177,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 	if err == nil {
 		err = s.deleteInCatalog(ctx, id)
 	}
-	if missing(err) && credential(ctx).Held { // forwarded API keys have no copies
+	if missing(err) && auth.Of(ctx).SharesAPIKey() { // forwarded API keys have no copies
 		if failed := s.cfg.Orders.Ledger.DiscardContent(ctx, viewer(ctx), id); failed != nil {
 			return failed
 		}
@@ -185,15 +187,15 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 
 // deleteInCatalog deletes a generation in the catalog, and notes that.
 func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
-	err := s.cfg.Catalog.Delete(ctx, credential(ctx), id)
+	err := s.cfg.Catalog.Delete(ctx, auth.Of(ctx).APIKey, id)
 	if missing(err) {
 		s.recorded(ctx, id, err) // which may be the second time
 	}
 	if err != nil {
 		return aboutGeneration(err, id)
 	}
-	s.cfg.Hub.Deleted(ctx, credential(ctx), id)
-	s.cfg.Orders.Deleted(ctx, credential(ctx), id)
+	s.cfg.Hub.Deleted(ctx, auth.Of(ctx).APIKey, id)
+	s.cfg.Orders.Deleted(ctx, auth.Of(ctx).APIKey, id)
 	return nil
 }
 
@@ -219,3 +221,20 @@ func (s *generations) finished(ctx context.Context, id string) error {
 
 // missing reports whether err says that the catalog has no such record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
+
+// LimitsOf returns the budgets of a team.
+func LimitsOf(team auth.Team) ledger.Limits {
+	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
+}
+
+// terms returns a function that returns the limits on an order from a model by the callers file in effect.
+func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
+	caller := auth.Of(ctx)
+	return func() (orders.Terms, error) {
+		newer, err := s.Renewed(caller)
+		if err != nil {
+			return orders.Terms{}, err
+		}
+		return orders.Terms{Limits: LimitsOf(newer.Limits), Total: LimitsOf(newer.Total), Refused: !newer.MayUse(model)}, nil
+	}
+}

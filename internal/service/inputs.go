@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
@@ -77,7 +78,7 @@ func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (jso
 		}
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	err := limiter.Work(ctx, Sharer(ctx), len(text), func() error { return checkInputsJSON(text) })
+	err := limiter.Work(ctx, auth.Of(ctx).APIKey.Sharer(), len(text), func() error { return checkInputsJSON(text) })
 	if left := ctx.Err(); err != nil && left != nil {
 		return nil, left
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -62,7 +63,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 
 // listUnordered lists what the catalog lists and the ledger does not know, after a generation or from the beginning.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
-	listed, err := s.cfg.Catalog.List(ctx, credential(ctx), time.Time{})
+	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ var recordedStates = map[easelv1.State][]lifecycle.Status{
 func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
-		if !who(ctx).operator {
+		if !auth.Of(ctx).Operator {
 			return f, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may choose an owner: without it the list has your own"})
 		}
 		f.Owner = &owner
@@ -139,7 +140,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
-			s.cfg.Orders.ListedLater(credential(ctx), r, newest)
+			s.cfg.Orders.ListedLater(auth.Of(ctx).APIKey, r, newest)
 			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // all else is as it was recorded
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
@@ -161,7 +162,7 @@ func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
-	listed, err := s.cfg.Catalog.List(ctx, credential(ctx), time.Time{})
+	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
 	if err != nil {
 		return nil
 	}

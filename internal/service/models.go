@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/orders"
 )
@@ -23,11 +24,11 @@ type models struct {
 
 // ListModels lists the models that the caller may use.
 func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest) (*easelv1.ListModelsResponse, error) {
-	all, err := s.copies.get(ctx, credential(ctx), "")
+	all, err := s.copies.get(ctx, auth.Of(ctx).APIKey, "")
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(m encodedModel) bool { return !who(ctx).mayUse(m.id) })
+	all = slices.DeleteFunc(slices.Clone(all), func(m encodedModel) bool { return !auth.Of(ctx).MayUse(m.id) })
 	items, next, err := page(all, everything, encodedModel.name, encodedModel.message, "models", req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
@@ -37,10 +38,10 @@ func (s *models) ListModels(ctx context.Context, req *easelv1.ListModelsRequest)
 
 // GetModel returns one model.
 func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
-	if !who(ctx).mayUse(req.GetModelId()) {
+	if !auth.Of(ctx).MayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
 	}
-	one, err := s.copies.get(ctx, credential(ctx), req.GetModelId())
+	one, err := s.copies.get(ctx, auth.Of(ctx).APIKey, req.GetModelId())
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -103,7 +104,7 @@ func (s *shop) count() int {
 
 // as is the context of a call with a key.
 func (s *shop) as(key string) context.Context {
-	return with(s.Context(), call{credential: catalog.Forwarded(catalog.NewSecret(key))})
+	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
 // model asks for a model with a key.

@@ -6,6 +6,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/easel-grpc/easel/internal/auth"
 )
 
 var errNoOperator = status.Error(codes.PermissionDenied, "this caller is no operator: operator: true in the callers file makes it one")
@@ -17,8 +19,8 @@ func (s *Service) Operator(ctx context.Context, authorization []string) (name st
 	if err != nil {
 		return "", Status(err).Err()
 	}
-	if c := who(ctx); c.operator {
-		return c.caller, nil
+	if c := auth.Of(ctx); c.Operator {
+		return c.Caller, nil
 	}
 	return "", errNoOperator
 }

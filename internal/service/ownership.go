@@ -5,15 +5,15 @@ import (
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // viewer is whose generations a call sees; nil is everybody's.
 func viewer(ctx context.Context) *string {
-	if c := who(ctx); c.operator || c.everybody {
+	if auth.Of(ctx).SeesAll() {
 		return nil
 	}
 	return orderer(ctx)
@@ -21,7 +21,7 @@ func viewer(ctx context.Context) *string {
 
 // orderer is whom the orders of a call belong to, which are all that it may change.
 func orderer(ctx context.Context) *string {
-	owner := orders.Owner(credential(ctx))
+	owner := auth.Of(ctx).Owner
 	return &owner
 }
 
@@ -50,7 +50,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 // mayDelete rejects a generation that is not the caller's own, or does not exist, unless the caller is an operator.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
-	if who(ctx).operator || !hides(ctx, owner) {
+	if auth.Of(ctx).Operator || !hides(ctx, owner) {
 		return nil
 	}
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -62,8 +62,8 @@ func (s *Service) mayDelete(ctx context.Context, id string) error {
 
 // auditDeletion writes down that an operator is about to delete a generation that is not its own.
 func (s *Service) auditDeletion(ctx context.Context, id string) error {
-	c := who(ctx)
-	if !c.operator {
+	c := auth.Of(ctx)
+	if !c.Operator {
 		return nil
 	}
 	found, err := s.cfg.Orders.Ledger.Own(ctx, nil, id)
@@ -71,17 +71,22 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	if err != nil || known && whose.Owner == *orderer(ctx) {
 		return err
 	}
-	act := ledger.Deletion(ledger.By{Actor: c.caller, Origin: addressOf(ctx)}, id, "", "")
+	act := ledger.Deletion(ledger.By{Actor: c.Caller, Origin: addressOf(ctx)}, id, "", "")
 	if known {
 		act = ledger.Deletion(act.By, id, whose.Owner, whose.Status.String())
 	}
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether a call sees none but the generations that the ledger calls its own. With a forwarded API
-// key the catalog says who sees what, and where callers have no names nobody is kept apart.
-func hides(ctx context.Context, owner *string) bool {
-	return credential(ctx).Held && owner != nil && !who(ctx).everybody
+// hides reports whether only the orders of an owner in the ledger are visible to a call. A nil owner means all owners.
+func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
+
+// AddressKey is the key of a context for the network address of a caller, as a string.
+type AddressKey struct{}
+
+func addressOf(ctx context.Context) string {
+	address, _ := ctx.Value(AddressKey{}).(string)
+	return address
 }
 
 const (
@@ -96,7 +101,7 @@ func (s *Service) attribution(ctx context.Context, id string) ledger.Attribution
 		return ledger.Attribution{}
 	}
 	var owner *string
-	if !credential(ctx).Held {
+	if !auth.Of(ctx).SharesAPIKey() {
 		owner = orderer(ctx)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // other watches use the result

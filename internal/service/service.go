@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -39,15 +40,8 @@ type Config struct {
 	// Contents are the results. Nil reads them from the catalog alone.
 	Contents *content.Results
 
-	// Held is the credential of a server with an API key of its own. Nil forwards the API key of
-	// each caller.
-	Held *catalog.Credential
-	// Callers knows who may use a held API key. Nil knows nobody.
-	Callers *Callers
-	// Certificates means that callers without a file of theirs may have names: those of their client certificates.
-	Certificates bool
-	// AllowAnonymous lets a caller without any proof of its name use a held API key.
-	AllowAnonymous bool
+	// Auth has the ways in which callers may authenticate. New sets its Catalog.
+	Auth auth.Config
 
 	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].
 	MaxInputs int
@@ -66,6 +60,8 @@ type Config struct {
 
 // Service is the three services of the contract.
 type Service struct {
+	*auth.Authenticator
+
 	cfg    Config
 	copies *modelCache
 	askAt  atomic.Int64 // time before which no open watch asks the ledger, in Unix nanoseconds
@@ -111,7 +107,8 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	s := &Service{cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	cfg.Auth.Catalog = cfg.Catalog
+	s := &Service{Authenticator: auth.New(cfg.Auth), cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	return s, nil
 }
@@ -137,7 +134,7 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
 	}
-	if proved := who(ctx).proved(); end.IsZero() || !proved.IsZero() && proved.Before(end) {
+	if proved := auth.Of(ctx).Until(); end.IsZero() || !proved.IsZero() && proved.Before(end) {
 		end = proved
 	}
 	return end

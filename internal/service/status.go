@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
@@ -118,7 +119,7 @@ func Status(err error) *status.Status { return statusOf(err, true) }
 // StatusFor is the status of an error for the caller of a call. The catalog's words about the balance may have figures:
 // they are for those who may see the account.
 func StatusFor(ctx context.Context, err error) *status.Status {
-	return statusOf(err, who(ctx).seesAccount())
+	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
 
 // statusOf is the one place where an error becomes a status.
@@ -150,6 +151,9 @@ func ofReason(err error, seesAccount bool) *status.Status {
 		retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(max(retryDelay, refused.After))}
 		return NewStatus(easelv1.ErrorReason_OVERLOADED, rules[catalog.KindBusy].text, nil, retry)
 	}
+	if denied, ok := errors.AsType[*auth.Error](err); ok {
+		return notAuthenticated(denied)
+	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed", nil)
@@ -157,6 +161,14 @@ func ofReason(err error, seesAccount bool) *status.Status {
 		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller went away", nil)
 	}
 	return unforeseen()
+}
+
+// notAuthenticated returns the status of a caller that is not authenticated.
+func notAuthenticated(denied *auth.Error) *status.Status {
+	if denied.Delay == 0 {
+		return NewStatus(denied.Reason, denied.Text, nil)
+	}
+	return NewStatus(denied.Reason, denied.Text, nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(denied.Delay)})
 }
 
 // fromLedger is the status of an error of the ledger, or nil. The database's own words are for the log.

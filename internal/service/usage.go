@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -33,7 +34,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 		out.NextPageToken = writeToken(kind, string(last))
 	}
 	for _, row := range rows {
-		out.Rows = append(out.Rows, usageRow(row, query.By, credential(ctx).Held))
+		out.Rows = append(out.Rows, usageRow(row, query.By, auth.Of(ctx).SharesAPIKey()))
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -46,7 +47,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		return err
 	}
 	return w.finish(s.cfg.Hub.Watch(ctx, &watch.Request{
-		Credential: credential(ctx),
+		Credential: auth.Of(ctx).APIKey,
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
 		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists},
@@ -82,7 +83,7 @@ type watchOfOne struct {
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
-		service: s, out: out, known: s.stillKnown(ctx), id: req.GetGenerationId(), seen: seen, content: req.GetIncludeContent(),
+		service: s, out: out, known: s.StillKnown(ctx), id: req.GetGenerationId(), seen: seen, content: req.GetIncludeContent(),
 	}, err
 }
 
@@ -102,7 +103,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 			w.file = event.Known.File != nil
 		}
 		err = w.out.stream.SendMsg(&easelv1.WatchGenerationResponse{
-			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(who(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
+			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(auth.Of(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
 		return nil // a stream of one generation has no caught_up
@@ -182,7 +183,7 @@ func (s *Service) await(ctx context.Context, id string, ordered bool, until watc
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
 	}
-	if end := who(ctx).proved(); !end.IsZero() {
+	if end := auth.Of(ctx).Until(); !end.IsZero() {
 		timeout = min(timeout, time.Until(end))
 	}
 	if timeout <= 0 {
@@ -191,9 +192,9 @@ func (s *Service) await(ctx context.Context, id string, ordered bool, until watc
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var newest *watch.Update
-	known := s.stillKnown(ctx)
+	known := s.StillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, &watch.Request{
-		Credential: credential(ctx), IDs: []string{id}, Ordered: map[string]bool{id: ordered}, Goal: until, Heartbeat: waitHeartbeat,
+		Credential: auth.Of(ctx).APIKey, IDs: []string{id}, Ordered: map[string]bool{id: ordered}, Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -20,7 +21,7 @@ import (
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfMany{
-		service: s, stream: stream, known: s.stillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
+		service: s, stream: stream, known: s.StillKnown(ctx), filter: req.GetFilter(), named: len(req.GetGenerationIds()) > 0,
 		covered: map[string]bool{},
 	}
 	request, err := w.request(ctx, req)
@@ -60,7 +61,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	}
 	w.owner, w.must = filter.Owner, hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
 	request = watch.Request{
-		Credential: credential(ctx),
+		Credential: auth.Of(ctx).APIKey,
 		Everything: !w.named,
 		Goal:       goal(req.GetUntil()),
 		KnownEtags: req.GetKnownEtags(),
@@ -128,7 +129,7 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 
 // everything adds the generations to a request that a watch of everything covers in addition to the listed ones, or instead of them.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
-	if !w.must && !credential(ctx).Held {
+	if !w.must && !auth.Of(ctx).SharesAPIKey() {
 		return nil
 	}
 	if request.IDs, err = w.service.cfg.Orders.Unsettled(ctx, filter); err != nil || !w.must {
@@ -173,7 +174,7 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 		return w.sendCaughtUp()
 	}
 	return w.stream.SendMsg(&easelv1.WatchGenerationsResponse{
-		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(who(w.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
+		Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeatMessage(auth.Of(w.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
 	})
 }
 

@@ -132,7 +132,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 	}
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
-		cfg.Held, cfg.AllowAnonymous = &held, true
+		cfg.Auth.Held, cfg.Auth.AllowAnonymous = &held, true
 	}
 	if w.plan.Ledger {
 		if err := p.withCallers(ctx, w, &cfg); err != nil {

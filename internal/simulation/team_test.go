@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -133,8 +134,8 @@ func (w *world) count(p *process) {
 
 // withCallers completes the configuration of the services.
 func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {
-	callers, err := service.LoadCallers(w.callersFile, w.logger(), nil)
-	cfg.Callers, cfg.AllowAnonymous = callers, false
+	callers, err := auth.LoadCallers(w.callersFile, w.logger(), nil)
+	cfg.Auth.Callers, cfg.Auth.AllowAnonymous = callers, false
 	if err == nil {
 		p.followers.Go(func() { follow(ctx, callers) })
 	}
@@ -142,7 +143,7 @@ func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config
 }
 
 // follow reads the callers file again once in a while, as easel serve does.
-func follow(ctx context.Context, callers *service.Callers) {
+func follow(ctx context.Context, callers *auth.Callers) {
 	ticks := time.NewTicker(reload.Interval)
 	defer ticks.Stop()
 	for {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -44,7 +45,7 @@ type Studio struct {
 	Draining chan struct{}
 
 	mu           sync.Mutex
-	certificates []*service.Certificate
+	certificates []*auth.Certificate
 	seen         []metadata.MD
 }
 
@@ -59,7 +60,7 @@ func (s *Studio) Register(r grpc.ServiceRegistrar) {
 }
 
 // Authenticate implements the server's Service.
-func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certificate) (context.Context, error) {
+func (s *Studio) Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +70,7 @@ func (s *Studio) Authenticate(ctx context.Context, certificate *service.Certific
 }
 
 // Admit implements the server's Service.
-func (s *Studio) Admit(ctx context.Context, certificate *service.Certificate) error {
+func (s *Studio) Admit(ctx context.Context, certificate *auth.Certificate) error {
 	given := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
 		return service.Fail(easelv1.ErrorReason_CREDENTIAL_MISSING, "no key")
@@ -78,7 +79,7 @@ func (s *Studio) Admit(ctx context.Context, certificate *service.Certificate) er
 }
 
 // Certificates are those that calls came with.
-func (s *Studio) Certificates() []*service.Certificate {
+func (s *Studio) Certificates() []*auth.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.certificates

@@ -1,7 +1,6 @@
-package service
+package catalog_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -18,16 +17,14 @@ func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
 		{"shop", "2", "e931de3d06e753a8e87c21a6525579491f5960936896503494fe7a4ba659e78e"},
 	} {
 		held.Owner = row.owner
-		ctx := with(context.Background(), call{credential: held, caller: "anybody"})
-		if got := upstreamIdempotencyKey(ctx, row.key); got != row.want {
+		if got := held.IdempotencyKey(row.key); got != row.want {
 			t.Errorf("%q of %q is sent as %s, want %s", row.key, row.owner, got, row.want)
 		}
 	}
 }
 
 func TestAForwardedAPIKeyLeavesTheKeyOfAnOrderAsItIs(t *testing.T) {
-	ctx := with(context.Background(), call{credential: catalog.Forwarded(catalog.NewSecret("any"))})
-	if got := upstreamIdempotencyKey(ctx, "monday 7"); got != "monday 7" {
+	if got := catalog.Forwarded(catalog.NewSecret("any")).IdempotencyKey("monday 7"); got != "monday 7" {
 		t.Errorf("it is sent as %q", got)
 	}
 }

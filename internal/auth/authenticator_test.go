@@ -1,0 +1,312 @@
+package auth
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func callersFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "callers")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// callersText is a callers file of callers without teams, each with the token of its place in the list.
+func callersText(callers ...[2]string) string {
+	lines := []string{"callers:"}
+	for _, c := range callers {
+		lines = append(lines, fmt.Sprintf("  - {name: %s, tokens: [%s], certificates: [%s.internal]}", c[0], Hash(c[1]), c[0]))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// hasToken returns the name of the caller with a token.
+func hasToken(callers *Callers, token string) string {
+	callers.Reload() // as a process does every second
+	return nameOf(callers.List().ByToken(token))
+}
+
+func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
+	_, err := LoadCallers(callersFile(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
+	if err == nil || !strings.Contains(err.Error(), "names no caller") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
+		var logs strings.Builder
+		unsettled := true
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *List) error {
+			if dropped := inForce.Dropped(next); unsettled && len(dropped) > 0 {
+				return fmt.Errorf("%v have orders", dropped)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(callersText([2]string{"blog", "two"})), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			if hasToken(callers, "one") != "shop" {
+				t.Error("a file that was refused is in force")
+			}
+		}
+		if n := strings.Count(logs.String(), "[shop] have orders"); n != 1 {
+			t.Errorf("the refusal is logged %d times", n)
+		}
+		unsettled = false
+		time.Sleep(time.Second)
+		if got := hasToken(callers, "one"); got != "" {
+			t.Errorf("later the token is %q's", got)
+		}
+	})
+}
+
+func TestNoCallReadsTheCallersFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, callersText([2]string{"shop", "one"}))
+		var logs strings.Builder
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+		s := New(Config{Held: &held, Callers: callers})
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
+		if _, err := s.Authenticate(ctx, nil); err != nil || callers.Problem() != nil || logs.Len() > 0 {
+			t.Errorf("a call is answered %v; the file is told as %v; logged %q", err, callers.Problem(), logs.String())
+		}
+	})
+}
+
+func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) { // T8
+	synctest.Test(t, func(t *testing.T) {
+		path := callersFile(t, callersText([2]string{"billing", "one"}))
+		var logs strings.Builder
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		change(callersText([2]string{"billing-new", "two"}))
+		if hasToken(callers, "one") != "" {
+			t.Error("a token that was taken out is still let in")
+		}
+		if name := hasToken(callers, "two"); name != "billing-new" {
+			t.Errorf("the new token is of %q", name)
+		}
+		change("broken")
+		if hasToken(callers, "two") == "" {
+			t.Error("a file that can't be read took the callers away")
+		}
+		time.Sleep(5 * time.Second)
+		hasToken(callers, "two")
+		if n := strings.Count(logs.String(), "can't be read"); n != 1 {
+			t.Errorf("one broken file is logged %d times", n)
+		}
+		change("callers: [] # nobody any more\n")
+		if hasToken(callers, "two") != "" {
+			t.Error("a file that names nobody lets somebody in")
+		}
+	})
+}
+
+func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
+	callers, err := LoadCallers(callersFile(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
+		"  - {name: poster, team: studio, tokens: ["+Hash("of-poster")+"]}\n"), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	client, err := catalog.New(catalog.Config{BaseURL: "https://catalog.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward, hold := Config{Catalog: client}, Config{Held: &held}
+	known, anybody := Config{Held: &held, Callers: callers}, Config{Held: &held, Callers: callers, AllowAnonymous: true}
+	for _, row := range []struct {
+		name   string
+		cfg    Config
+		auth   []string
+		cert   string
+		caller string // of a call that is let in, and its owner after a slash
+		reason string // of one that is not
+	}{
+		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
+		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
+		{"forwarded: no key", forward, nil, "", "", "CREDENTIAL_MISSING"},
+		{"forwarded: a certificate is no key", forward, nil, "shop", "", "CREDENTIAL_MISSING"},
+		{"forwarded: another scheme", forward, []string{"Basic key"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: an empty key", forward, []string{"Bearer "}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: a key with a blank", forward, []string{"Bearer a b"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: two keys", forward, []string{"Bearer a", "Bearer b"}, "", "", "CREDENTIAL_MALFORMED"},
+		{"forwarded: a key of 5 KB", forward, []string{"Bearer " + strings.Repeat("k", 5000)}, "", "", "CREDENTIAL_MALFORMED"},
+		{"held: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"held: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
+		{"held: a known token", known, []string{"Bearer token"}, "", "shop/shop", ""},
+		{"held: a known token of a team", known, []string{"Bearer of-poster"}, "", "poster/studio", ""},
+		{"held: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
+		{"held: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"held: a certificate", known, nil, "shop.internal", "shop/shop", ""},
+		{"held: a certificate that nobody lists", known, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"held: a token before a certificate", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
+		{"held: a certificate without a callers file", hold, nil, "billing", "billing/billing", ""},
+		{"held: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
+		{"anonymous: no proof", anybody, nil, "", "anonymous/", ""},
+		{"anonymous: a certificate that nobody lists", anybody, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"anonymous: a wrong token", anybody, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"authorization": row.auth})
+			ctx, err := New(row.cfg).Authenticate(ctx, certificateOf(row.cert))
+			if row.reason != "" {
+				if got := reasonOf(err); got != row.reason {
+					t.Errorf("got %v with reason %q, want %q", err, got, row.reason)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := Of(ctx)
+			owner := id.Owner
+			if row.cfg.Held == nil {
+				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // it owns its orders itself
+			}
+			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.Held != nil) {
+				t.Errorf("let in as %q, under a shared API key: %v", got, id.SharesAPIKey())
+			}
+		})
+	}
+}
+
+func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "one"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + callersFile(t, string(keys)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
+	file := callersFile(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+Hash("of-ops")+"]}]\n")
+	known, err := LoadCallers(file, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); known.Issuers.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	known.Issuers.Ready(t.Context())
+	if problems := known.Issuers.Problems(); len(problems) != 1 || problems["away"] == nil {
+		t.Errorf("the problems are %v", problems)
+	}
+	kid := "one"
+	token := func(issuer, subject string) string {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", kid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: issuer, Subject: subject, Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute))}).Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	s := New(Config{Held: &held, Callers: known})
+	kid = "two"
+	unknownKey := token("i", "s")
+	kid = "one"
+	for bearer, want := range map[string]string{
+		unknownKey: "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
+		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
+	} {
+		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)
+		if err == nil && Of(ctx).Caller != want || err != nil && reasonOf(err) != want {
+			t.Errorf("%.40q is let in as %v, %v; want %s", bearer, ctx, err, want)
+		}
+	}
+
+	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	still := s.StillKnown(ctx)
+	for text, want := range map[string]bool{
+		issuers + "callers: [{name: other}, {name: poster, issuer: i, subjects: [s]}]": true, issuers + "callers: [{name: poster, issuer: i, subjects: [t]}]": false,
+		issuers + "callers: [{name: poster, issuer: away, subjects: [s]}]": false, issuers + "callers: [{name: other, issuer: i, subjects: [s]}]": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		known.Reload()
+		if err := still(); (err == nil) != want || known.Problem() != nil {
+			t.Errorf("with %s an open stream has %v; the file has %v", text, err, known.Problem())
+		}
+	}
+}
+
+// certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.
+func certificateOf(name string) *Certificate {
+	if strings.Contains(name, ".") {
+		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}
+	}
+	return &Certificate{CommonName: name}
+}
+
+// reasonOf returns the reason why a caller is not authenticated.
+func reasonOf(err error) string {
+	denied, ok := errors.AsType[*Error](err)
+	if !ok {
+		return "no reason"
+	}
+	return denied.Reason.String()
+}
+
+func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
+	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
+	a := New(Config{Held: &held, AllowAnonymous: true})
+	list := mustParse(t, "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]")
+	for token, want := range map[string]float64{"one": 2.5, "two": 1, "three": 1, "": 1} {
+		if i, err := a.find(list, token, nil); err != nil || i.APIKey.Weight != want {
+			t.Errorf("%q has the weight %v, %v", token, i.APIKey.Weight, err)
+		}
+	}
+}

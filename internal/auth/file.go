@@ -1,0 +1,55 @@
+package auth
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/easel-grpc/easel/internal/reload"
+)
+
+// Callers are the callers of a callers file. Reload reads the file again; no call does. A file without callers lets no caller in.
+type Callers struct {
+	*reload.Value[*List]
+	// Issuers verifies the JWTs of the issuers in the file.
+	Issuers *Verifier
+}
+
+// List returns the callers in effect.
+func (c *Callers) List() *List { return c.Known() }
+
+// Weight returns the weight of an owner's requests. It returns 0, which means the usual weight, if c is nil.
+func (c *Callers) Weight(owner string) float64 {
+	if c == nil {
+		return 0
+	}
+	return c.List().Team(owner).Weight
+}
+
+// LoadCallers reads the callers file. It logs later changes, and files that are not applied because they are faulty or because
+// accept, which may be nil, rejects them. Its errors never repeat the file.
+func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
+	var inForce *List
+	verifier := NewVerifier(logger)
+	parse := func(contents ...[]byte) (*List, error) {
+		next, err := Parse(contents[0])
+		if err == nil && inForce != nil && accept != nil {
+			err = accept(inForce, next)
+		}
+		if err == nil {
+			inForce = next
+			verifier.Take(next)
+		}
+		return next, err
+	}
+	file, err := reload.Open("callers file", logger, parse, path)
+	if err != nil {
+		return nil, err
+	}
+	file.Describe = func(before, after *List) []any {
+		return []any{"changes", before.Changes(after), "digest", after.Digest()}
+	}
+	if len(file.Known().Callers()) == 0 {
+		return nil, fmt.Errorf("%s: names no caller", path)
+	}
+	return &Callers{file, verifier}, nil
+}

@@ -1,0 +1,103 @@
+package auth
+
+import (
+	"context"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// Identity is the authenticated caller of a call. [Authenticator.Authenticate] creates it, and nothing changes it.
+type Identity struct {
+	// Caller is the name of the caller. It is empty if the caller forwards an API key.
+	Caller string
+	// Owner is the owner of the caller's orders: its team, the caller itself or its forwarded API key. It is empty for all
+	// anonymous callers together.
+	Owner string
+	// Operator means that the caller may see and change the orders of every owner.
+	Operator bool
+	// APIKey is the API key that the call runs under.
+	APIKey catalog.Credential
+	// SeesAccount means that the caller may see the account's money. If there is a callers file, only operators may.
+	SeesAccount bool
+	// Limits are the limits on the owner's orders, and Total those on the orders of all owners. The zero value has none.
+	Limits, Total Team
+
+	list        *List        // the callers file in force; nil without one
+	token       *tokenHash   // hash of the service token; nil without one
+	certificate *Certificate // of the connection; nil without one
+	proof       *Proof       // of a verified JWT; nil without one
+	nameless    bool         // no caller of this server has a name
+}
+
+// nobody is the identity of a call without an API key. The catalog rejects it.
+var nobody = &Identity{}
+
+type identityKey struct{}
+
+// WithIdentity returns a context with the caller of a call.
+func WithIdentity(ctx context.Context, i *Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, i)
+}
+
+// Of returns the caller of a call. Before authentication it returns an identity without an API key.
+func Of(ctx context.Context) *Identity {
+	if i, ok := ctx.Value(identityKey{}).(*Identity); ok {
+		return i
+	}
+	return nobody
+}
+
+// Subject returns the name under which the limits of the server count the caller: its own name or that of its API key.
+func (i *Identity) Subject() string {
+	if i.Caller != "" {
+		return i.Caller
+	}
+	return string(i.APIKey.Tenant)
+}
+
+// SeesAll reports whether the caller sees the orders of every owner. Operators do, and callers of a server where no caller has a name.
+func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
+
+// IsIsolated reports whether only the ledger separates the owner from other owners. The catalog separates forwarded API keys.
+func (i *Identity) IsIsolated() bool { return i.APIKey.Held && !i.nameless }
+
+// SharesAPIKey reports whether other owners may use the same API key.
+func (i *Identity) SharesAPIKey() bool { return i.APIKey.Held }
+
+// MayUse reports whether the caller may list, read, quote and order a model.
+func (i *Identity) MayUse(model string) bool { return i.Operator || i.Limits.Allows(model) }
+
+// Until returns the time at which the caller's JWT or certificate expires. Zero means that the caller has neither.
+func (i *Identity) Until() (end time.Time) {
+	if i.certificate != nil {
+		end = i.certificate.Until
+	}
+	if i.proof != nil && (end.IsZero() || i.proof.Until.Before(end)) {
+		end = i.proof.Until
+	}
+	return end
+}
+
+// Certificate is the verified client certificate of a connection.
+type Certificate struct {
+	// Names are its URIs, then its DNS names.
+	Names []string
+	// CommonName is that of its subject.
+	CommonName string
+	// Until is the time at which it expires, or another certificate of its chain does.
+	Until time.Time
+	// Counts reports whether a handshake would accept it now. Its authority may have been removed.
+	Counts func() bool
+}
+
+// Name returns the first URI (as in SPIFFE), otherwise the first DNS name, otherwise the common name. It returns "" if c is nil.
+func (c *Certificate) Name() string {
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Names) > 0:
+		return c.Names[0]
+	}
+	return c.CommonName
+}
