@@ -33,7 +33,7 @@ func gravity(keys []apiKey, condition string) (grave bool, names string) {
 		if k.Condition != condition {
 			continue
 		}
-		grave = grave || condition == "unreachable" && k.Failures >= persistent || condition == "credential_rejected" && k.Held
+		grave = grave || condition == "unreachable" && k.Failures >= persistent || condition == "credential_rejected" && k.IsShared
 		if len(all) < most {
 			all = append(all, k.Key)
 		} else if len(all) == most {

@@ -85,7 +85,7 @@ type watching struct {
 
 type apiKey struct {
 	Key        string     `json:"key"` // its fingerprint
-	Held       bool       `json:"held"`
+	IsShared   bool       `json:"shared"`
 	Condition  string     `json:"condition"`
 	Failures   int        `json:"failures"`
 	LastError  string     `json:"lastError"`
@@ -154,7 +154,7 @@ func watchingOf(s watch.Stats) watching {
 
 func apiKeyOf(k watch.PolledCredential, now time.Time) apiKey {
 	shown := apiKey{
-		Key: k.Tenant.Fingerprint(), Held: k.Held, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
+		Key: k.Tenant.Fingerprint(), IsShared: k.IsShared, Condition: conditions[k.Condition], Failures: k.Failures, LastError: k.LastError,
 		Answered: when(k.Answered), Ready: k.Ready, Rate: k.Rate, Limit: k.Limit, Active: k.Active, Watches: k.Watches, Swept: when(k.Swept),
 	}
 	if k.Paused.After(now) {

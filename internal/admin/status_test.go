@@ -64,7 +64,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})
 		}, "rejects", false},
 		"our own key that is rejected": {func(h *watch.Snapshot, _ *Status) {
-			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, Held: true, Tenant: "held"})
+			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected, IsShared: true, Tenant: "held"})
 		}, "rejects an API key (held)", true},
 		"more than can be polled": {func(h *watch.Snapshot, _ *Status) { h.Stats.Stalest = 90 * time.Second }, "1m30s", false},
 		"a limit that is near": {func(_ *watch.Snapshot, s *Status) {

@@ -30,8 +30,9 @@ type Identity struct {
 	nameless    bool         // no caller of this server has a name
 }
 
-// nobody is the identity of a call without an API key. The catalog rejects it.
-var nobody = &Identity{}
+// nobody is the identity of a call without an API key. The catalog rejects it. Its owner has no orders, unlike the owner of
+// anonymous callers.
+var nobody = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
 

@@ -108,6 +108,25 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
+// IsShared reports whether the API key is the server's own, which several owners use and which outlives every call.
+func (c Credential) IsShared() bool { return c.Held }
+
+// OrderOwner returns the owner of the orders under the credential: the owner of the call, or the SHA-256 of a forwarded API key.
+func (c Credential) OrderOwner() string {
+	if c.Held {
+		return c.Owner
+	}
+	return c.APIKeySum()
+}
+
+// ForwardedSum returns the SHA-256 of a forwarded API key, in hex. It is empty for a shared API key.
+func (c Credential) ForwardedSum() string {
+	if c.Held {
+		return ""
+	}
+	return c.APIKeySum()
+}
+
 // Sharer is who a call is counted for where the owners behind all API keys share something.
 func (c Credential) Sharer() string { return cmp.Or(c.Owner, string(c.Tenant)) }
 

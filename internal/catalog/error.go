@@ -81,6 +81,9 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// IsOperatorFault reports whether the catalog rejected the server's own API key.
+func (e *Error) IsOperatorFault() bool { return e.Kind == KindCredentialRejected && e.Held }
+
 // IsAbsent reports whether err says, in the catalog's own words, that there is no such record.
 func IsAbsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)

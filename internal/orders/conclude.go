@@ -79,7 +79,7 @@ func (s *submission) outcome() Outcome {
 // knowsAll reports whether the ledger knows of every order of an owner. A copy of a ledger lacks those that were placed after
 // the copy.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
-	return cred.Held && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
+	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
 // keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog

@@ -37,7 +37,7 @@ func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {
 		return
 	}
-	if cred.Held && !recorded.settled && leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner)) {
+	if cred.IsShared() && !recorded.settled && leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner)) {
 		return
 	}
 	o.Sighted(watch.Sighting{Credential: cred, Version: v})

@@ -86,7 +86,7 @@ func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generat
 
 // absent records that a read has not found a generation, and lets its watchers know when it counts as gone.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (gone bool, err error) {
-	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: forwardedSum(cred)}
+	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)
 	if effect.Gone {
 		o.recorded.forget(sight{seen.APIKey, generationID})

@@ -81,7 +81,7 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	}
 	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
 	defer cancel()
-	if cred.Held && !o.awaitAccount(ctx) {
+	if cred.IsShared() && !o.awaitAccount(ctx) {
 		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
 	}
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
@@ -314,10 +314,10 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
-		Namespace: Owner(cred), Owner: Owner(cred), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
+		Namespace: cred.OrderOwner(), Owner: cred.OrderOwner(), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
 		APIKey: cred.APIKeySum(), ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), InputsDigest: hex.EncodeToString(sum[:]), Labels: r.Labels,
 	}
-	if cred.Held || !o.Ledger.IsDurable() {
+	if cred.IsShared() || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)
 	}
 	return request

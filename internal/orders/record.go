@@ -62,12 +62,3 @@ func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attrib
 
 // placedTime is when an order was written down, by the clock of this process.
 func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }
-
-// Owner is whom the orders of a credential belong to in the ledger: the owner behind a held API key, else the
-// API key itself.
-func Owner(cred catalog.Credential) string {
-	if cred.Held {
-		return cred.Owner
-	}
-	return cred.APIKeySum()
-}

@@ -21,23 +21,15 @@ const mostText = 64 << 10
 // so for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.Held              // of a forwarded API key's orders nobody asks for more
+	seen.Whole = !cred.IsShared()        // of a forwarded API key's orders nobody asks for more
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}
 	if v.Text != nil && len(*v.Text) <= mostText && len(r.Ledger.Subscribers()) > 0 {
 		seen.Text = v.Text
 	}
-	seen.APIKey = forwardedSum(cred)
+	seen.APIKey = cred.ForwardedSum()
 	return seen
-}
-
-// forwardedSum is the sum of a forwarded API key, and empty for a held one.
-func forwardedSum(cred catalog.Credential) string {
-	if cred.Held {
-		return ""
-	}
-	return cred.APIKeySum()
 }
 
 const (
@@ -223,7 +215,7 @@ func (r *Recorder) postpone(key sight, locked bool) {
 
 // Sighted notes a state that this process has seen, for [Recorder.Record]. It does not wait.
 func (r *Recorder) Sighted(s watch.Sighting) {
-	v, key := s.Version, sight{forwardedSum(s.Credential), s.ID}
+	v, key := s.Version, sight{s.Credential.ForwardedSum(), s.ID}
 	if last, ok := r.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // about is what a line of the log names of an order. The owner of an order under a forwarded API key is that API key.
 func about(order ledger.Order, cred catalog.Credential) []any {
 	all := []any{"order", order.ID, "model", order.ModelID, "idempotency_key", order.IdempotencyKey}
-	if cred.Held {
+	if cred.IsShared() {
 		all = append(all, "owner", order.Owner, "caller", order.Caller)
 	}
 	return all

@@ -276,7 +276,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	}
 	code, text := codesOf[r.reason], r.text
 	switch {
-	case e.Kind == catalog.KindCredentialRejected && e.Held:
+	case e.IsOperatorFault():
 		code, text = codes.Internal, heldRejected
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)

@@ -291,7 +291,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a rejected held API key ends watches",
-		edits:  []edit{{watchDir, "poller.failed", "!t.cred.Held", "true"}},
+		edits:  []edit{{watchDir, "poller.failed", "!t.cred.IsShared()", "true"}},
 		jobs:   seeds("only-U7", 1, 2, 3),
 		breaks: []string{"trouble of the catalog ends no watch"},
 	},

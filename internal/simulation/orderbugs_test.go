@@ -4,13 +4,13 @@ package simulation
 var orderBugs = []bug{
 	{
 		name:   "two teams with one idempotency key have one order",
-		edits:  []edit{{serviceDir, "upstreamIdempotencyKey", "append(append(t, c.credential.Owner...), k...)", "append(t, k...)"}},
+		edits:  []edit{{catalogDir, "Credential.IdempotencyKey", "append(append(t, c.Owner...), k...)", "append(t, k...)"}},
 		jobs:   seeds("ledger-T1", 1, 2, 3),
 		breaks: []string{"one idempotency key is one charge", "nobody sees a foreign generation or a secret", "every cent of the account has one owner"},
 	},
 	{
 		name:   "a generation of another team is shown",
-		edits:  []edit{{serviceDir, "hides", "credential(c).Held && o != nil && !who(c).everybody", "false"}},
+		edits:  []edit{{serviceDir, "hides", "o != nil && auth.Of(c).IsIsolated()", "false"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},

@@ -355,8 +355,8 @@ func (p *poller) succeeded(now time.Time) {
 // failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
-	t.health.failed(err, t.cred.Held, now)
-	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.Held {
+	t.health.failed(err, t.cred.IsShared(), now)
+	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.IsShared() {
 		t.endAll(err)
 	}
 }

@@ -22,7 +22,7 @@ type Snapshot struct {
 // PolledCredential is a credential with a poller.
 type PolledCredential struct {
 	Tenant      catalog.Tenant
-	Held        bool
+	IsShared    bool // see [catalog.Credential.IsShared]
 	Condition   Condition
 	Failures    int    // polls in a row
 	LastError   string // "" when healthy
@@ -53,7 +53,7 @@ type PolledGeneration struct {
 func newPolledCredential(t *tenant) PolledCredential {
 	beat, state := t.newHeartbeat(t.health.answered), t.gate().State()
 	return PolledCredential{
-		Tenant: t.cred.Tenant, Held: t.cred.Held, Condition: beat.Condition, Failures: beat.Failures, LastError: beat.LastError,
+		Tenant: t.cred.Tenant, IsShared: t.cred.IsShared(), Condition: beat.Condition, Failures: beat.Failures, LastError: beat.LastError,
 		Answered: t.health.answered, Rate: state.PollRate, Limit: t.cfg.Rate, Ready: state.Polls, Paused: t.paused(), Watches: t.watches, Swept: t.list.sweptAt,
 	}
 }

@@ -196,7 +196,7 @@ func (s *viewer) reached(one *story) bool {
 func (s *viewer) checkEnd() {
 	switch {
 	case errors.Is(s.err, context.Canceled):
-	case s.err != nil && (s.world.cred.Held || catalog.KindOf(s.err) != catalog.KindCredentialRejected):
+	case s.err != nil && (s.world.cred.IsShared() || catalog.KindOf(s.err) != catalog.KindCredentialRejected):
 		s.t.Errorf("%s: ended with %v", s.name, s.err)
 	case s.err != nil:
 	case len(s.req.IDs) == 0:
