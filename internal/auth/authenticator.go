@@ -160,7 +160,7 @@ func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	if caller != nil || !list.HasIssuers() {
 		return a.listed(list, caller, errTokenUnknown, Identity{token: &hash})
 	}
-	proof, err := a.cfg.Callers.Issuers.Verify(token, func(s Subject) bool { return list.BySubject(s) != nil })
+	proof, err := a.cfg.Callers.Issuers.Verify(token)
 	switch {
 	case errors.Is(err, ErrNoKeys):
 		return nil, errNoKeysYet

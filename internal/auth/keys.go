@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -35,14 +34,11 @@ const (
 )
 
 // key is a public key of an issuer.
-type key struct {
-	jose.JSONWebKey
-	text []byte // as the issuer has it
-}
+type key struct{ jose.JSONWebKey }
 
-// parseKeys reads the keys that verify signatures from a JSON Web Key Set, and returns the number of other keys. Keys that an
-// older set has too stay the same.
-func parseKeys(text []byte, older []*key) (keys []*key, unusable int, err error) {
+// parseKeys returns the keys of a JSON Web Key Set that verify signatures, and the number of other keys. One key that go-jose
+// does not know must not make the others unusable.
+func parseKeys(text []byte) (keys []*key, unusable int, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
@@ -50,9 +46,7 @@ func parseKeys(text []byte, older []*key) (keys []*key, unusable int, err error)
 		return nil, 0, fmt.Errorf("invalid JSON Web Key Set, or more than %d keys", mostKeys)
 	}
 	for _, text := range set.Keys {
-		if n := slices.IndexFunc(older, func(k *key) bool { return bytes.Equal(k.text, text) }); n >= 0 {
-			keys = append(keys, older[n])
-		} else if one := (&key{text: text}); one.UnmarshalJSON(text) == nil && one.verifies() {
+		if one := new(key); one.UnmarshalJSON(text) == nil && one.verifies() {
 			keys = append(keys, one)
 		}
 	}
@@ -126,7 +120,7 @@ func (i Issuer) Check() error {
 }
 
 func checkKeys(text []byte) error {
-	keys, unusable, err := parseKeys(text, nil)
+	keys, unusable, err := parseKeys(text)
 	if err == nil && len(keys) == 0 && unusable > 0 {
 		err = errors.New("no public key that verifies signatures: RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519")
 	}

@@ -72,7 +72,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		defer cancel()
 		text, err := issuer.keys(ctx)
 		if err == nil {
-			_, _, err = parseKeys(text, nil)
+			_, _, err = parseKeys(text)
 		}
 		return err
 	}
@@ -156,7 +156,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	server := startKeysServer(t, answerWith(keySet(t, old)))
 	v, _ := startVerifier(t, server.issuer(t))
 	for range 100 {
-		if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody); !errors.Is(err, errUnknownKey) {
+		if _, err := v.Verify(next.sign(t, claims(nil), nil)); !errors.Is(err, errUnknownKey) {
 			t.Fatalf("a token that may be newer than the keys: %v", err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	answer := answerWith(keySet(t, old, next))
 	server.answer.Store(&answer)
 	signer.read(t.Context()) // as Run does then
-	if _, err := v.Verify(next.sign(t, claims(nil), nil), anybody); err != nil {
+	if _, err := v.Verify(next.sign(t, claims(nil), nil)); err != nil {
 		t.Errorf("when its key is there: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
@@ -187,14 +187,14 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 		issuer := server.issuer(t)
 		v, logs := startVerifier(t, issuer)
 		token := key.sign(t, claims(nil), nil)
-		if _, err := v.Verify(token, anybody); err != nil {
+		if _, err := v.Verify(token); err != nil {
 			t.Fatal(err)
 		}
 		answer := answerWith(emptied)
 		server.answer.Store(&answer)
 		(*v.signers.Load())[issuer.Name].read(t.Context())
 		for _, sent := range []string{token, key.sign(t, claims(map[string]any{"sub": "other"}), nil)} {
-			if _, err := v.Verify(sent, anybody); !errors.Is(err, errUnknownKey) {
+			if _, err := v.Verify(sent); !errors.Is(err, errUnknownKey) {
 				t.Errorf("%s: a token of the revoked key: %v", name, err)
 			}
 		}
@@ -210,7 +210,7 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	issuer := server.issuer(t)
 	v, _ := startVerifier(t, issuer)
 	verify := func(audience string) error {
-		_, err := v.Verify(key.sign(t, claims(map[string]any{"aud": audience}), nil), anybody)
+		_, err := v.Verify(key.sign(t, claims(map[string]any{"aud": audience}), nil))
 		return err
 	}
 	if err := verify("easel"); err != nil {
@@ -254,10 +254,10 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	<-began
 	signers := *v.signers.Load()
 	<-signers[second.Name].asked
-	if _, err := v.Verify(key.sign(t, claims(nil), nil), anybody); err != nil {
+	if _, err := v.Verify(key.sign(t, claims(nil), nil)); err != nil {
 		t.Errorf("a token of the other issuer: %v", err)
 	}
-	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil), anybody); !errors.Is(err, ErrNoKeys) {
+	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, ErrNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}
 	if signers[first.Name].due(time.Now().Add(time.Hour)) {

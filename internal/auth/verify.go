@@ -2,11 +2,8 @@ package auth
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
-	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,8 +22,6 @@ const (
 	keysAge = 24 * time.Hour
 	// leeway is how far clocks may differ.
 	leeway = 30 * time.Second
-	// mostVerified is how many verified tokens are remembered.
-	mostVerified = 10_000
 )
 
 // ErrNoKeys is the error of a token of an issuer whose keys were never read.
@@ -62,28 +57,15 @@ type Proof struct {
 	Until   time.Time
 }
 
-// Verifier verifies tokens of issuers. It waits for nobody's answer: keys are read beside, by Run. Signatures have half of
-// the processors at most, whoever sends forged ones.
+// Verifier verifies tokens of issuers by the keys that Run reads. It waits for no response.
 type Verifier struct {
 	logger  *slog.Logger
 	signers atomic.Pointer[map[string]*signer] // by name
-	turns   chan struct{}                      // of signatures that are verified now
-
-	mu       sync.Mutex
-	verified map[[sha256.Size]byte]verified // by the hash of the token
 }
 
-// verified is what is known of a token.
-type verified struct {
-	from   *signer
-	key    *key
-	proof  Proof
-	listed bool // is its subject
-}
-
-// NewVerifier makes a verifier without issuers.
+// NewVerifier creates a verifier without issuers.
 func NewVerifier(logger *slog.Logger) *Verifier {
-	v := &Verifier{logger: logger, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), verified: map[[sha256.Size]byte]verified{}}
+	v := &Verifier{logger: logger}
 	v.signers.Store(&map[string]*signer{})
 	return v
 }
@@ -156,13 +138,9 @@ func (v *Verifier) Problems() map[string]error {
 }
 
 // Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, or the
-// reason why the token proves nothing. Tokens of unlisted subjects, which an issuer may issue to any client,
-// take no room from tokens of listed subjects.
-func (v *Verifier) Verify(token string, listed func(Subject) bool) (Proof, error) {
-	sum, now := sha256.Sum256([]byte(token)), time.Now()
-	if proof, ok := v.known(sum, now); ok {
-		return proof, nil
-	}
+// reason why the token proves nothing.
+func (v *Verifier) Verify(token string) (Proof, error) {
+	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
 		return Proof{}, errNoToken
@@ -183,55 +161,10 @@ func (v *Verifier) Verify(token string, listed func(Subject) bool) (Proof, error
 	if err != nil {
 		return Proof{}, err
 	}
-	if err := v.verify(parsed, key); err != nil {
-		return Proof{}, err
+	if parsed.Claims(key.Key) != nil {
+		return Proof{}, errWrongSigned
 	}
-	subject := Subject{said.Issuer, said.Subject}
-	proof := Proof{subject, said.Expiry.Time().Add(leeway)}
-	v.remember(sum, verified{from, key, proof, listed(subject)}, now)
-	return proof, nil
-}
-
-// verify verifies the signature of a token.
-func (v *Verifier) verify(token *jwt.JSONWebToken, by *key) error {
-	v.turns <- struct{}{}
-	defer func() { <-v.turns }()
-	if token.Claims(by.Key) != nil {
-		return errWrongSigned
-	}
-	return nil
-}
-
-// known is what a token proves that has been verified, by an issuer and a key that are still in force.
-func (v *Verifier) known(sum [sha256.Size]byte, now time.Time) (Proof, bool) {
-	v.mu.Lock()
-	one, ok := v.verified[sum]
-	v.mu.Unlock()
-	if !ok || now.After(one.proof.Until) || (*v.signers.Load())[one.from.issuer.Name] != one.from || !one.from.vouches(one.key, now) {
-		return Proof{}, false
-	}
-	return one.proof, true
-}
-
-// remember remembers a verified token until it ends. Where there are too many, those go that have ended and those of
-// nobody here, and for one that is listed any of a quarter.
-func (v *Verifier) remember(sum [sha256.Size]byte, one verified, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.verified) >= mostVerified {
-		maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, old verified) bool { return now.After(old.proof.Until) || !old.listed })
-	}
-	if len(v.verified) >= mostVerified && one.listed {
-		for any := range v.verified {
-			if len(v.verified) < mostVerified*3/4 {
-				break
-			}
-			delete(v.verified, any)
-		}
-	}
-	if len(v.verified) < mostVerified {
-		v.verified[sum] = one
-	}
+	return Proof{Subject{said.Issuer, said.Subject}, said.Expiry.Time().Add(leeway)}, nil
 }
 
 // signer is an issuer with its keys.
@@ -298,13 +231,6 @@ func (s *signer) key(id, algorithm string, issued *jwt.NumericDate, now time.Tim
 	return nil, errUnknownKey
 }
 
-// vouches reports whether a key is in force.
-func (s *signer) vouches(one *key, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.keys, one) && now.Sub(s.inForce) <= keysAge
-}
-
 func (s *signer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,14 +273,14 @@ func (s *signer) took(text []byte, err error) (note func()) {
 	defer s.mu.Unlock()
 	var keys []*key
 	if err == nil {
-		keys, _, err = parseKeys(text, s.keys)
+		keys, _, err = parseKeys(text)
 	}
 	switch {
 	case err != nil && (s.problem == nil || s.problem.Error() != err.Error()):
 		note = func() {
 			s.logger.Error("the keys of an issuer can't be read; the old ones stay for a day", "issuer", s.issuer.Name, "error", err)
 		}
-	case err == nil && !slices.Equal(keys, s.keys):
+	case err == nil && !slices.Equal(keyNames(keys), keyNames(s.keys)):
 		before := s.keys
 		note = func() {
 			s.logger.Info("an issuer has new keys", "issuer", s.issuer.Name, "keys", len(keys), "before", keyNames(before), "after", keyNames(keys))

@@ -9,7 +9,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -102,9 +101,6 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
-// anybody lists every subject.
-func anybody(Subject) bool { return true }
-
 // issuerWith writes keys into a file, for an issuer that has it.
 func issuerWith(t testing.TB, keys []byte) Issuer {
 	t.Helper()
@@ -158,7 +154,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 			said := claims(changes)
 			token := key.sign(t, said, nil)
 			for range 2 { // the second time it is known
-				got, err := v.Verify(token, anybody)
+				got, err := v.Verify(token)
 				until := time.Unix(said["exp"].(int64), 0).Add(leeway)
 				if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
 					t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
@@ -229,11 +225,11 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
 		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
-		if subject, err := v.Verify(row.token, anybody); subject != (Proof{}) || !errors.Is(err, row.want) {
+		if subject, err := v.Verify(row.token); subject != (Proof{}) || !errors.Is(err, row.want) {
 			t.Errorf("%s names %v, with %v", what, subject, err)
 		}
 	}
-	if _, err := v.Verify(good, anybody); err != nil {
+	if _, err := v.Verify(good); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -243,16 +239,16 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
 	v, _ := startVerifier(t, first, second)
-	if _, err := v.Verify(there.sign(t, claims(nil), nil), anybody); !errors.Is(err, errWrongSigned) {
+	if _, err := v.Verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token by the keys of another issuer: %v", err)
 	}
-	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil), anybody)
+	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
 	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
 		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
 	}
 }
 
-func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
+func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 		issuer := issuerWith(t, keySet(t, old))
@@ -260,7 +256,7 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 		token := old.sign(t, claims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
-			if _, err := v.Verify(token, anybody); !errors.Is(err, want) {
+			if _, err := v.Verify(token); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", when, err, want)
 			}
 		}
@@ -280,7 +276,7 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 		rotate(next)
 		time.Sleep(time.Minute)
 		verify("when its key has gone", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
-		verify("known, when its key has gone", token, errUnknownKey)
+		verify("verified before, when its key has gone", token, errUnknownKey)
 		rotate(old, next)
 		verify("when its key is back", token, nil)
 		time.Sleep(5 * time.Minute)
@@ -295,40 +291,6 @@ func TestAVerifiedTokenIsKnownWhileItIsGood(t *testing.T) {
 	})
 }
 
-func TestVerifiedTokensAreBounded(t *testing.T) {
-	v := NewVerifier(slog.New(slog.DiscardHandler))
-	now := time.Now()
-	sum := func(n int) [sha256.Size]byte { return sha256.Sum256([]byte(fmt.Sprint(n))) }
-	for n := range mostVerified {
-		v.remember(sum(n), verified{proof: Proof{Until: now.Add(time.Duration(n%2) * time.Hour)}, listed: true}, now)
-	}
-	v.remember(sum(-1), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now.Add(time.Minute))
-	if n := len(v.verified); n != mostVerified/2+1 {
-		t.Errorf("%d are known when half of them have ended", n)
-	}
-	for n := range 2 * mostVerified {
-		v.remember(sum(-2-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
-		if n := len(v.verified); n > mostVerified || n < mostVerified/2 {
-			t.Fatalf("%d are known", n)
-		}
-	}
-	callers := len(v.verified)
-	for n := range 2 * mostVerified {
-		v.remember(sum(mostVerified+n), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
-	}
-	maps.DeleteFunc(v.verified, func(_ [sha256.Size]byte, one verified) bool { return !one.listed })
-	if n := len(v.verified); n != callers {
-		t.Errorf("of the tokens of %d callers %d are known beside those of nobody", callers, n)
-	}
-	for n := callers; n < mostVerified; n++ {
-		v.remember(sum(-4*mostVerified-n), verified{proof: Proof{Until: now.Add(time.Hour)}, listed: true}, now)
-	}
-	v.remember(sum(4*mostVerified), verified{proof: Proof{Until: now.Add(time.Hour)}}, now)
-	if n := len(v.verified); n != mostVerified {
-		t.Errorf("beside a token of nobody %d of %d callers are known", n, mostVerified)
-	}
-}
-
 func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newSigning(t, "one", jose.EdDSA)
@@ -338,7 +300,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
-		if _, err := v.Verify(token, anybody); err != nil {
+		if _, err := v.Verify(token); err != nil {
 			t.Fatal(err)
 		}
 		signer := (*v.signers.Load())[issuer.Name]
@@ -349,11 +311,11 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		age(keysAge - 2*time.Minute)
-		if _, err := v.Verify(token, anybody); err != nil || v.Problems()[issuer.Name] == nil {
+		if _, err := v.Verify(token); err != nil || v.Problems()[issuer.Name] == nil {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token, anybody); !errors.Is(err, errOldKeys) {
+		if _, err := v.Verify(token); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("can't be read; the old ones stay"); n != 1 {
@@ -364,7 +326,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token, anybody); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+		if _, err := v.Verify(token); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
 			t.Errorf("when they are back: %v, %v", err, v.Problems())
 		}
 	})
@@ -394,12 +356,12 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 		text(jose.JSONWebKey{Key: slow.Public(), KeyID: "slow"}), text(jose.JSONWebKey{Key: good.private, KeyID: "private"}), text(forEncryption), `{"kty":"later","kid":"x"}`, `{}`, `7`, `null`,
 		`{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}`, `{"kty":"RSA","n":"AQAB","e":"AQAB"}`,
 	}
-	keys, unusable, err := parseKeys([]byte(`{"keys":[`+strings.Join(left, ",")+`,`+text(good.public)+`]}`), nil)
+	keys, unusable, err := parseKeys([]byte(`{"keys":[` + strings.Join(left, ",") + `,` + text(good.public) + `]}`))
 	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" || unusable != len(left) {
 		t.Errorf("kept are %v beside %d others, %v", keys, unusable, err)
 	}
 	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", mostKeys) + `{}]}`} {
-		if keys, _, err := parseKeys([]byte(bad), nil); err == nil {
+		if keys, _, err := parseKeys([]byte(bad)); err == nil {
 			t.Errorf("%.60q has the keys %v", bad, keys)
 		}
 	}
