@@ -142,7 +142,7 @@ func (a *Authenticator) forwarded(token string, certificate *Certificate) (*Iden
 	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true, certificate: certificate}, nil
 }
 
-// find returns the caller in a list. A wrong token is rejected even if the certificate is that of a caller.
+// find returns the caller in a list. A wrong token is rejected even if a caller has the certificate.
 func (a *Authenticator) find(list *List, token string, certificate *Certificate) (*Identity, error) {
 	switch {
 	case token != "":
@@ -213,7 +213,7 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	}
 }
 
-// Renewed returns the identity of a caller by the callers file in force. It reads no file. A JWT that was verified when the call
+// Renewed returns the identity of a caller by the callers file in effect. It reads no file. A JWT that was verified when the call
 // began needs no second verification.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || a.cfg.Callers.List() == old.list {

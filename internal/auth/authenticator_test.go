@@ -31,7 +31,7 @@ func callersFile(t *testing.T, text string) string {
 	return path
 }
 
-// callersText is a callers file of callers without teams, each with the token of its place in the list.
+// callersText returns a callers file of callers without teams. Each caller has the token of its place in the list.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {
@@ -163,8 +163,8 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // of a call that is let in, and its owner after a slash
-		reason string // of one that is not
+		caller string // accepted caller, a slash and its owner
+		reason string // reason of the rejection
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
 		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
@@ -283,7 +283,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
-// certificateOf is a certificate with a DNS name, or with a common name where there is no dot in it.
+// certificateOf returns a certificate with a DNS name, or with a common name if the name has no dot.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
 		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}

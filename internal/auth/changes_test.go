@@ -58,7 +58,9 @@ func TestManyChangesAreBounded(t *testing.T) {
 
 func TestChangesShowNoSecretAndFollowAliases(t *testing.T) {
 	models := func(last string) string { return "[" + strings.Repeat("a, ", 3000) + last + "]" }
-	events := func(file string) string { return "events: {url: 'https://hooks.example/?key=secret', secret_file: " + file + "}" }
+	events := func(file string) string {
+		return "events: {url: 'https://hooks.example/?key=secret', secret_file: " + file + "}"
+	}
 	before := parsed(t, "teams: {a: {models: &m "+models("b")+", "+events("one")+"}, b: {models: *m}}\ncallers: [{name: c}]")
 	after := parsed(t, "teams: {a: {models: &m "+models("c")+", "+events("two")+"}, b: {models: *m}}\ncallers: [{name: c}]")
 	want := []string{"team a models changed", "team a secret_file changed", "team b models changed"}

@@ -23,16 +23,16 @@ type Identity struct {
 	// Limits are the limits on the owner's orders, and Total those on the orders of all owners. The zero value has none.
 	Limits, Total Team
 
-	list        *List        // the callers file in force; nil without one
+	list        *List        // the callers file in effect; nil without one
 	token       *tokenHash   // hash of the service token; nil without one
-	certificate *Certificate // of the connection; nil without one
-	proof       *Proof       // of a verified JWT; nil without one
+	certificate *Certificate // client certificate; nil without one
+	proof       *Proof       // verified JWT; nil without one
 	nameless    bool         // no caller of this server has a name
 }
 
-// nobody is the identity of a call without an API key. The catalog rejects it. Its owner has no orders, unlike the owner of
+// unauthenticated is the identity of a call without an API key. The catalog rejects it. Its owner has no orders, unlike the owner of
 // anonymous callers.
-var nobody = &Identity{Owner: catalog.Credential{}.OrderOwner()}
+var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
 
@@ -46,7 +46,7 @@ func Of(ctx context.Context) *Identity {
 	if i, ok := ctx.Value(identityKey{}).(*Identity); ok {
 		return i
 	}
-	return nobody
+	return unauthenticated
 }
 
 // Subject returns the name under which the limits of the server count the caller: its own name or that of its API key.
@@ -57,7 +57,7 @@ func (i *Identity) Subject() string {
 	return string(i.APIKey.Tenant)
 }
 
-// SeesAll reports whether the caller sees the orders of every owner. Operators do, and callers of a server where no caller has a name.
+// SeesAll reports whether the caller sees the orders of every owner. Operators do, and every caller if no caller has a name.
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
 // IsIsolated reports whether only the ledger separates the owner from other owners. The catalog separates forwarded API keys.
@@ -84,7 +84,7 @@ func (i *Identity) Until() (end time.Time) {
 type Certificate struct {
 	// Names are its URIs, then its DNS names.
 	Names []string
-	// CommonName is that of its subject.
+	// CommonName is the common name of its subject.
 	CommonName string
 	// Until is the time at which it expires, or another certificate of its chain does.
 	Until time.Time

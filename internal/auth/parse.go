@@ -177,6 +177,12 @@ func (r *reader) name(n *yaml.Node, what string) (name string, ok bool) {
 	return name, ok
 }
 
+// decodes decodes a scalar of one of the types into a value, and reports whether it could.
+func decodes(n *yaml.Node, into any, types ...string) bool {
+	n = target(n)
+	return n.Kind == yaml.ScalarNode && slices.Contains(types, n.ShortTag()) && n.Decode(into) == nil
+}
+
 // target follows an alias.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
@@ -260,8 +266,8 @@ func (r *reader) cents(n *yaml.Node) *int64 {
 	if n == nil {
 		return nil
 	}
-	cents, at := int64(0), target(n)
-	if at.Kind != yaml.ScalarNode || at.ShortTag() != "!!int" || at.Decode(&cents) != nil || cents < 0 || cents > mostCents {
+	var cents int64
+	if !decodes(n, &cents, "!!int") || cents < 0 || cents > mostCents {
 		r.fault(n, "a budget must be a whole number of cents, from 0 to %d", mostCents)
 		return nil
 	}
@@ -279,9 +285,8 @@ func (r *reader) weight(n *yaml.Node) float64 {
 	if n == nil {
 		return 0
 	}
-	weight, at := 0.0, target(n)
-	isNumber := at.Kind == yaml.ScalarNode && (at.ShortTag() == "!!int" || at.ShortTag() == "!!float") && at.Decode(&weight) == nil
-	if !isNumber || !(weight >= leastWeight && weight <= mostWeight) {
+	var weight float64
+	if !decodes(n, &weight, "!!int", "!!float") || !(weight >= leastWeight && weight <= mostWeight) {
 		r.fault(n, "a weight must be a number from %v to %v", leastWeight, mostWeight)
 		return 0
 	}
@@ -296,21 +301,17 @@ func (r *reader) days(n *yaml.Node) (days int) {
 	if n == nil {
 		return 0
 	}
-	if at := target(n); at.Kind != yaml.ScalarNode || at.ShortTag() != "!!int" || at.Decode(&days) != nil || days < 1 || days > mostDays {
+	if !decodes(n, &days, "!!int") || days < 1 || days > mostDays {
 		r.fault(n, "retention_days must be a whole number of days, from 1 to %d", mostDays)
 		return 0
 	}
 	return days
 }
 
-// truth is true or false; false where n is nil.
+// truth returns the truth value of a member, or false if n is nil.
 func (r *reader) truth(n *yaml.Node, what string) (truth bool) {
-	if n == nil {
-		return false
-	}
-	if at := target(n); at.Kind != yaml.ScalarNode || at.ShortTag() != "!!bool" || at.Decode(&truth) != nil {
+	if n != nil && !decodes(n, &truth, "!!bool") {
 		r.fault(n, "%s must be true or false", what)
-		return false
 	}
 	return truth
 }
@@ -329,7 +330,7 @@ func (r *reader) readCallers(n *yaml.Node) {
 
 func (r *reader) readCaller(n *yaml.Node) {
 	members := r.members(n, "a caller", "name", "team", "budget", "operator", "tokens", "certificates", "subjects", "issuer")
-	caller := Caller{Operator: r.flag(members["operator"], "operator")}
+	caller := Caller{Operator: r.truth(members["operator"], "operator")}
 	if at := members["name"]; at != nil {
 		caller.Name = r.callerName(at)
 	} else if target(n).Kind == yaml.MappingNode {
@@ -379,16 +380,6 @@ func (r *reader) team(at *yaml.Node) Team {
 		r.fault(at, "there is no such team: teams must have it")
 	}
 	return team
-}
-
-func (r *reader) flag(n *yaml.Node, what string) (set bool) {
-	if n == nil {
-		return false
-	}
-	if at := target(n); at.Kind != yaml.ScalarNode || at.ShortTag() != "!!bool" || at.Decode(&set) != nil {
-		r.fault(n, "%s must be true or false", what)
-	}
-	return set
 }
 
 // readToken reads the hash of a token of the last caller.
