@@ -4,6 +4,7 @@ import "slices"
 
 // The packages that have bugs.
 const (
+	authDir      = "internal/auth"
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
 	gateDir      = "internal/limiter"
@@ -136,8 +137,8 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	{
 		name: "the first caller's API key serves everybody",
 		edits: []edit{
-			{serviceDir, "Service.Authenticate", "catalog.NewSecret(t)", "catalog.NewSecret(firstToken(t))"},
-			addition(serviceDir, `import "sync"
+			{authDir, "Authenticator.forwarded", "catalog.NewSecret(t)", "catalog.NewSecret(firstToken(t))"},
+			addition(authDir, `import "sync"
 
 var (
 	first string

@@ -137,7 +137,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "an operator's list has its own",
-		edits:  []edit{{serviceDir, "viewer", "c.operator || c.everybody", "c.everybody"}},
+		edits:  []edit{{authDir, "Identity.SeesAll", "i.Operator || i.nameless", "i.nameless"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4),
 		breaks: []string{"operators see everything"},
 	},
@@ -172,15 +172,15 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	{
 		name: "a callers file that is broken lets nobody in",
 		edits: []edit{{
-			serviceDir, "LoadCallers", "next, err := last.parse(_)",
-			"next, err := last.parse(contents[0]); if err != nil && inForce != nil { next, err = &auth.List{}, nil }",
+			authDir, "LoadCallers", "next, err := Parse(_)",
+			"next, err := Parse(contents[0]); if err != nil && inForce != nil { next, err = &List{}, nil }",
 		}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the callers file in force says who may call"},
 	},
 	{
 		name:   "a watch goes on without its caller's token",
-		edits:  []edit{{serviceDir, "Service.now", "newest == c.listed", "newest != nil"}},
+		edits:  []edit{{authDir, "Authenticator.Renewed", "a.cfg.Callers.List() == old.list", "a.cfg.Callers.List() != nil"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
