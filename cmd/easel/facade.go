@@ -21,7 +21,6 @@ import (
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/server"
 	"github.com/easel-grpc/easel/internal/service"
@@ -39,7 +38,6 @@ type facade struct {
 	telemetry *telemetry.Telemetry
 	notifier  *notifier
 	ledger    *ledger.Ledger
-	limiters  *limiter.Set
 	upstream  *catalog.Client
 	client    *catalog.Client // upstream, with the results of its calls reported
 	recorder  *orders.Recorder
@@ -132,11 +130,10 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 
 // openCatalog creates the client of the catalog.
 func (f *facade) openCatalog(context.Context) (err error) {
-	f.limiters = limiter.NewSet(limiter.Config{})
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	f.closeAt(stopJobs, func(context.Context) error { transport.CloseIdleConnections(); return nil })
 	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, f.logger) }
-	f.upstream, err = catalog.New(catalog.Config{BaseURL: f.UpstreamURL, AllowInsecure: f.UpstreamInsecure, ContentHosts: f.ContentHosts, Transport: transport, Trace: trace, Gates: f.limiters})
+	f.upstream, err = catalog.New(catalog.Config{BaseURL: f.UpstreamURL, AllowInsecure: f.UpstreamInsecure, ContentHosts: f.ContentHosts, Transport: transport, Trace: trace})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}
@@ -150,7 +147,7 @@ func (f *facade) openCatalog(context.Context) (err error) {
 func (f *facade) openHub(ctx context.Context) (err error) {
 	f.recorder = orders.NewRecorder(f.ledger, f.logger)
 	f.hub, err = watch.New(watch.Config{
-		Upstream: f.upstream.Polls(), Gates: f.limiters, MinInterval: f.PollMinInterval, MaxInterval: f.PollMaxInterval,
+		Upstream: f.upstream.Polls(), MinInterval: f.PollMinInterval, MaxInterval: f.PollMaxInterval,
 		Rate: f.PollRate, RefundWindow: f.RefundWindow, Logger: f.logger, Observer: f.telemetry.Observer,
 		Ledger: f.ledger, Sighted: f.recorder.Sighted,
 	})
@@ -249,7 +246,7 @@ func (f *facade) openServices(context.Context) (err error) {
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
 	stop, err := telemetry.Measure(telemetry.Readings{
-		Hub: f.hub.Stats, Gates: f.limiters.States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),
+		Hub: f.hub.Stats, Limiters: f.upstream.Limiters().States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),
 		Settings: func() map[string]int { return f.files.broken(f.known) },
 	})
 	if err == nil {

@@ -58,7 +58,7 @@ func (f *facade) operators() admin.Config {
 	asked := placedOrders{f.ledger, f.client, f.held}
 	config := admin.Config{
 		Status: admin.Status{
-			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Gates: f.limiters.States, Copies: f.contents.Keeps(),
+			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Limiters: f.upstream.Limiters().States, Copies: f.contents.Keeps(),
 			Ledger: f.meter.Fresh, Files: func() []string { return f.files.problems() },
 		},
 		Orders: admin.Orders{Ledger: f.ledger, Contents: f.contents, Differs: asked.differs}, Events: f.known != nil,

@@ -82,7 +82,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 	if s.Stalest > stale && troubled(s) == 0 {
 		all.add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
 	}
-	r.Gates.concerns(r.Time, &all)
+	r.Limiters.concerns(r.Time, &all)
 	r.Ledger.concerns(r.Time, &all)
 	if r.Copies != nil {
 		r.Copies.concerns(r.Time, &all)

@@ -101,9 +101,9 @@ const numbers = ({ watching: w, usage }) => {
 
 const reasons = { rate_limited: 'it has asked for fewer requests (429)', unavailable: 'it has asked to be left alone (503)', daily_cap: 'the daily cap is reached, for orders' };
 
-// gates shows who waits for the catalog, and why.
-const gates = ({ gates: g }) => {
-  at('gates').hidden = !g.closed.length && !g.waiting.length;
+// limiters shows the requests that wait for permits, and the closed limiters.
+const limiters = ({ limiters: g }) => {
+  at('limiters').hidden = !g.closed.length && !g.waiting.length;
   at('closed').replaceChildren(...g.closed.map(c => make('li', `${c.key}: ${reasons[c.reason]}${c.till ? ', ' + ahead(c.till) : ''}.`)));
   some('waiting', g.waiting.length, g.lines);
   table('waiting', [
@@ -194,7 +194,7 @@ const show = status => {
   verdict(status);
   numbers(status);
   replicas(status);
-  gates(status);
+  limiters(status);
   ledger(status);
   copies(status);
   some('keys', status.keys.length, status.watching.keys);

@@ -17,7 +17,7 @@ type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Gates             func() map[string]limiter.State // by API key
+	Limiters          func() map[string]limiter.State // by tenant
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
 	Copies            bool                       // results, into a store
@@ -52,7 +52,7 @@ type report struct {
 	Concerns    []concern    `json:"concerns"` // empty if all is well
 	Usage       []Usage      `json:"usage"`
 	Watching    watching     `json:"watching"`
-	Gates       gates        `json:"gates"`
+	Limiters    limiters     `json:"limiters"`
 	Ledger      book         `json:"ledger"`
 	Copies      *copies      `json:"copies,omitempty"` // absent without a store
 	Keys        []apiKey     `json:"keys"`             // at most 100, those in trouble first
@@ -122,7 +122,7 @@ func (s Status) report(ctx context.Context) report {
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
 		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{},
 	}
-	r.Gates = gatesOf(s.Gates(), hub.Time)
+	r.Limiters = limitersOf(s.Limiters(), hub.Time)
 	known := s.Ledger(ctx)
 	r.Ledger = bookOf(known, hub.Time)
 	if s.Copies {

@@ -22,15 +22,15 @@ func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
 		Version: "v1", Began: time.Now(),
-		Hub:     func() watch.Snapshot { return *hub },
-		Gates:   func() map[string]limiter.State { return nil },
-		Usage:   func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
-		Serving: func(context.Context) bool { return true },
-		Ledger:  func(context.Context) ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
+		Hub:      func() watch.Snapshot { return *hub },
+		Limiters: func() map[string]limiter.State { return nil },
+		Usage:    func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
+		Serving:  func(context.Context) bool { return true },
+		Ledger:   func(context.Context) ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
 	}
 }
 
-// waiting is a gate before which seven orders wait.
+// waiting returns the state of a limiter for which seven orders wait.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
@@ -74,13 +74,13 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			s.Usage = func() []Usage { return []Usage{{Limit: "streams", Used: 100, Max: 100}} }
 		}, "100 of 100 streams are in use; further ones are rejected", true},
 		"an order that waits for a moment": {func(_ *watch.Snapshot, s *Status) {
-			s.Gates = waiting(time.Now().Add(-time.Second))
+			s.Limiters = waiting(time.Now().Add(-time.Second))
 		}, "", false},
 		"orders that wait for long": {func(_ *watch.Snapshot, s *Status) {
-			s.Gates = waiting(time.Now().Add(-time.Minute))
+			s.Limiters = waiting(time.Now().Add(-time.Minute))
 		}, "7 requests wait for their turn, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
-			s.Gates = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
+			s.Limiters = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},
 		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
 			s.Issuers = func() map[string]error {
@@ -121,17 +121,17 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	}
 }
 
-func TestClosedGatesAndWhoWaitsAreShown(t *testing.T) {
+func TestClosedLimitersAndWaitingRequestsAreShown(t *testing.T) {
 	now := time.Now()
-	shown := gatesOf(map[string]limiter.State{
-		"bb": {Paused: now.Add(9 * time.Second), Why: limiter.Throttled, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
-		"aa": {Paused: now, Probing: true, Why: limiter.Paused},
+	shown := limitersOf(map[string]limiter.State{
+		"bb": {Paused: now.Add(9 * time.Second), Reason: limiter.Throttled, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
+		"aa": {Paused: now, Probing: true, Reason: limiter.Unavailable},
 	}, now)
-	want := []closedGate{{"aa", "unavailable", nil}, {"bb", "rate_limited", when(now.Add(9 * time.Second))}}
+	want := []closedLimiter{{"aa", "unavailable", nil}, {"bb", "rate_limited", when(now.Add(9 * time.Second))}}
 	if diff := cmp.Diff(want, shown.Closed); diff != "" {
 		t.Error(diff)
 	}
-	if len(shown.Waiting) != 1 || shown.Waiting[0] != (line{"bb", "studio", "order", 2, now.UTC()}) {
+	if len(shown.Waiting) != 1 || shown.Waiting[0] != (waiters{"bb", "studio", "order", 2, now.UTC()}) {
 		t.Errorf("%+v", shown.Waiting)
 	}
 }

@@ -36,8 +36,6 @@ type Config struct {
 	BodyIdleTimeout time.Duration
 	// ContentHosts are other hosts that a redirect of a result is followed to: over https, and without the API key.
 	ContentHosts []string
-	// Gates are the gates of the API keys, by tenant. Nil means new ones.
-	Gates *limiter.Set
 	// Seed is the seed of the jitter of all waits. 0 means a random one.
 	Seed uint64
 }
@@ -49,9 +47,6 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Trace == nil {
 		cfg.Trace = untraced
-	}
-	if cfg.Gates == nil {
-		cfg.Gates = limiter.NewSet(limiter.Config{})
 	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
@@ -88,7 +83,7 @@ func New(cfg Config) (*Client, error) {
 	upstream := retrier{
 		requester: requester{
 			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			rejections: newRejections(), gates: cfg.Gates, class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
+			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

@@ -216,7 +216,7 @@ func (b *contentBody) resume() error {
 		if kind := KindOf(err); kind != KindUnavailable && kind != KindBusy && kind != KindRateLimited {
 			return err
 		}
-		if b.cause = err; !b.upstream.gate(b.cred.Tenant).MayRepeat() {
+		if b.cause = err; !b.upstream.limiter(b.cred.Tenant).MayRetry() {
 			return b.interrupted()
 		}
 	}
@@ -247,14 +247,14 @@ func (b *contentBody) connect(ctx context.Context) error {
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
 	}
-	turn, err := b.upstream.enter(ctx, b.cred, opContent)
+	permit, err := b.upstream.acquire(ctx, b.cred, opContent)
 	if err != nil {
 		return err
 	}
 	b.attempts++
 	timed, cancel := context.WithCancelCause(withAttempt(ctx, b.attempts))
 	timer := time.AfterFunc(b.upstream.timeout, func() { cancel(errNoAnswer) })
-	resp, _, err := b.upstream.send(timed, b.ctx, turn, b.cred, &request{op: opContent, id: b.id, header: header})
+	resp, _, err := b.upstream.send(timed, b.ctx, permit, b.cred, &request{op: opContent, id: b.id, header: header})
 	timer.Stop()
 	if err != nil {
 		cancel(err)

@@ -179,8 +179,11 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 		}}
 		c := w.client(t, Config{})
 		for range 5 { // after which nothing is repeated
-			turn, _ := c.Gate(testCredential.Tenant).Try(limiter.Request{})
-			turn.End(limiter.Answer{Outcome: limiter.Failed})
+			permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			permit.Release(limiter.Result{Outcome: limiter.Failed})
 		}
 		_, got, err := read(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -126,9 +125,6 @@ func (c Credential) ForwardedSum() string {
 	}
 	return c.APIKeySum()
 }
-
-// Sharer is who a call is counted for where the owners behind all API keys share something.
-func (c Credential) Sharer() string { return cmp.Or(c.Owner, string(c.Tenant)) }
 
 // APIKey gives the newest API key.
 func (c Credential) APIKey() Secret {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // listAge is the maximum age of a list that serves another caller.
@@ -26,15 +24,14 @@ type shelf struct {
 
 // flight is the read of one list.
 type flight struct {
-	began    time.Time // when its request left, or it began to wait for its turn
-	until    time.Time // how long it waits at the gate: as long as the caller that began it; zero: that has no deadline
-	left     bool      // its request has a turn at the gate
-	replaced bool      // by one that had a turn before
-	waiting  int       // callers
-	cancel   context.CancelFunc
-	landed   chan struct{} // closed when list and err are there
-	list     *List
-	err      error
+	began   time.Time // when its request left, or it began to wait for its permit
+	until   time.Time // how long it waits for a permit: as long as the caller that began it; zero: that has no deadline
+	left    bool      // its request has a permit
+	waiting int       // callers
+	cancel  context.CancelFunc
+	landed  chan struct{} // closed when list and err are there
+	list    *List
+	err     error
 }
 
 func (f *flight) hasLanded() bool {
@@ -54,36 +51,28 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	} else if since.After(now) {
 		since = now
 	}
-	turn := limiter.TurnOf(ctx)
 	if err := contextError(ctx); err != nil { // a list outlives its caller, so none begins for a caller that has left
-		turn.End(limiter.Answer{Outcome: limiter.Unused})
 		return nil, err
 	}
 	for {
-		f, serves, isOwn := l.join(ctx, c, cred, since)
-		if isOwn {
-			turn = nil // which the flight has
-		}
+		f, serves := l.join(ctx, c, cred, since)
 		select {
 		case <-f.landed:
 		case <-ctx.Done():
 		}
 		again := l.leave(ctx, cred.Tenant, f)
-		err := contextError(ctx)
-		if err == nil && (again || !serves) {
-			continue
-		}
-		turn.End(limiter.Answer{Outcome: limiter.Unused})
-		if err != nil {
+		if err := contextError(ctx); err != nil {
 			return nil, err
 		}
-		return f.list, f.err
+		if serves && !again {
+			return f.list, f.err
+		}
 	}
 }
 
 // join waits with others for a list, or begins one. It reports whether the list serves a caller, or has to end before
-// another can begin. A caller that has a turn at the gate waits for no list that has none: it might wait for that turn.
-func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time.Time) (f *flight, serves, isOwn bool) {
+// another can begin.
+func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time.Time) (f *flight, serves bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.all[cred.Tenant]
@@ -94,35 +83,30 @@ func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time
 	if s.changed.After(since) {
 		since = s.changed
 	}
-	if f = s.flight; f != nil && !f.left && !f.hasLanded() && limiter.TurnOf(ctx) != nil {
-		f.replaced = true
-		f.cancel()
-		f = nil
-	}
-	if isOwn = f == nil || f.hasLanded() && f.began.Before(since); isOwn {
+	if f = s.flight; f == nil || f.hasLanded() && f.began.Before(since) {
 		f = l.begin(ctx, c, cred)
 		s.flight = f
 	}
 	f.waiting++
-	return f, !f.began.Before(since), isOwn
+	return f, !f.began.Before(since)
 }
 
 // leave ends the wait of a caller, and reports whether it has to wait for another list: also where it waits longer than the
-// one that had no turn.
+// one that got no permit.
 func (l *lists) leave(ctx context.Context, tenant Tenant, f *flight) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.waiting--
 	deadline, _ := ctx.Deadline()
 	if f.hasLanded() {
-		return f.replaced || f.err != nil && !f.left && deadline.After(f.until)
+		return f.err != nil && !f.left && deadline.After(f.until)
 	}
 	if f.waiting > 0 {
-		return f.replaced
+		return false
 	}
 	f.cancel()
 	l.drop(tenant, f)
-	return f.replaced
+	return false
 }
 
 // begin begins to read a list, which outlives the caller.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // size is how many API keys something is kept of.
@@ -206,60 +204,3 @@ func TestAListThatBreaksOffIsNone(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-func TestAListWithATurnWaitsForNoneWithoutOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, asked := slowLister(t, numbered)
-		g := c.Gate(testCredential.Tenant)
-		first, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first.End(limiter.Answer{Outcome: limiter.Throttled, RetryAfter: 2 * time.Second})
-		probe := make(chan *limiter.Permit)
-		go func() {
-			turn, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
-			if err != nil {
-				t.Error(err)
-			}
-			probe <- turn
-		}()
-		synctest.Wait()
-		list := func(ctx context.Context) {
-			if list, err := c.List(ctx, testCredential, time.Time{}); err != nil || list.Records[0].ID != "g1" {
-				t.Errorf("got %+v, %v", list, err)
-			}
-		}
-		go list(t.Context()) // which waits for the pause and the probe
-		turn := <-probe
-		began := time.Now()
-		list(turn.Context(t.Context()))
-		if took := time.Since(began); took != time.Second/2 {
-			t.Errorf("the probe took %v", took)
-		}
-		synctest.Wait()
-		if asked.Load() != 1 {
-			t.Errorf("%d lists are asked for", asked.Load())
-		}
-	})
-}
-
-func TestATurnThatAListOfOthersSparesIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, asked := slowLister(t, numbered)
-		g := c.Gate(testCredential.Tenant)
-		if _, err := c.List(t.Context(), testCredential, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		turn, err := g.Enter(t.Context(), limiter.Request{Class: limiter.Read})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.List(turn.Context(t.Context()), testCredential, time.Time{}); err != nil || asked.Load() != 1 {
-			t.Errorf("%d lists, %v", asked.Load(), err)
-		}
-		if used := g.State().Held; used != [limiter.Classes]int{} {
-			t.Errorf("%v turns are in use", used)
-		}
-	})
-}

@@ -3,8 +3,6 @@ package catalog
 import (
 	"context"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -77,21 +75,17 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 	if !until.IsZero() {
 		waiting, cancel = context.WithDeadline(ctx, until)
 	}
-	turn, err := c.upstream.enter(waiting, cred, opGenerations)
+	permit, err := c.upstream.acquire(waiting, cred, opGenerations)
 	cancel()
 	if err != nil {
 		return nil, err
 	}
 	leaves()
-	a, err := c.upstream.attemptInTurn(ctx, turn, cred, &request{op: opGenerations})
+	a, err := c.upstream.attemptWith(ctx, permit, cred, &request{op: opGenerations})
 	if err != nil {
 		return nil, err
 	}
-	err = limiter.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
-		list, err = readList(a)
-		return err
-	})
-	return list, notEntered(opGenerations, err)
+	return readList(a)
 }
 
 // readList reads a list. A record without an id is skipped as long as others have one: one odd record must not hide the others.

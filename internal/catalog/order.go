@@ -19,22 +19,16 @@ type Order struct {
 	IdempotencyKey string
 	LeaveBy        time.Time // what is not sent by then is not sent; zero: whenever
 	Attempt        int       // which attempt of the order it is, for traces: 1 is the first
-	// Turn is the turn of the attempt, of [Client.Enter]. [Client.Post] ends it, whatever comes of the order. Nil means
-	// that Post waits for one.
-	Turn *limiter.Permit
+	// Permit is the permit of the attempt, of [Client.Acquire]. [Client.Post] releases it, whatever the outcome. Nil means
+	// that Post acquires one.
+	Permit *limiter.Permit
 }
 
-// Enter waits for the turn of an order at the gate of its API key, until ctx ends. came is when the order came first: one
-// that was refused by a 429 keeps its place in line.
-func (c *Client) Enter(ctx context.Context, cred Credential, came time.Time) (*limiter.Permit, error) {
-	turn, err := c.upstream.gate(cred.Tenant).Enter(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Came: came})
-	return turn, notEntered(OpCreate, err)
-}
-
-// NoTurn is the error of an order whose caller waits for its turn no longer, with the gate's estimate.
-func (c *Client) NoTurn(cred Credential) error {
-	g, wish := c.upstream.gate(cred.Tenant), limiter.Request{Owner: cred.Owner, Class: limiter.Order}
-	return notEntered(OpCreate, &limiter.Refused{After: g.Estimate(wish), Throttled: true})
+// Acquire waits for the permit of an order, until ctx is done. An order that was rejected by a 429 keeps its position by the
+// time when it arrived first.
+func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
+	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
+	return permit, limiterError(OpCreate, err)
 }
 
 // Posted is what has become of one attempt to place an order.
@@ -64,20 +58,17 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	}
 	orders := c.upstream.requester
 	orders.class = limiter.Order
-	if err == nil && o.Turn == nil {
-		o.Turn, err = orders.enter(ctx, cred, OpCreate)
+	if err == nil && o.Permit == nil {
+		o.Permit, err = orders.acquire(ctx, cred, OpCreate)
 	}
 	if err != nil {
-		o.Turn.End(limiter.Answer{Outcome: limiter.Unused})
+		o.Permit.Release(limiter.Result{Outcome: limiter.Unused})
 		return Generation{}, NotSent, err
 	}
-	a, err := orders.attemptInTurn(withAttempt(ctx, o.Attempt), o.Turn, cred, &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	a, err := orders.attemptWith(withAttempt(ctx, o.Attempt), o.Permit, cred, &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
 	var g Generation
 	if err == nil {
-		err = limiter.Work(context.WithoutCancel(ctx), cred.Sharer(), len(a.body), func() (err error) {
-			g, err = readCreated(a)
-			return err
-		})
+		g, err = readCreated(a)
 	}
 	posted, err := outcome(err)
 	return g, posted, err

@@ -19,18 +19,18 @@ import (
 // pool has the connections of one class of request. Each API key has its own connections: where a catalog,
 // or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
-	base   *http.Transport  // each API key has a copy of it
-	places *limiter.Limiter // limits the requests in flight
+	base    *http.Transport  // each API key has a copy of it
+	limiter *limiter.Limiter // of the requests in flight
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header
 	open int                                 // connections of all API keys
 }
 
-// user is a request that has its place.
+// user is a request with its permit.
 type user struct {
-	place *limiter.Permit
-	key   [sha256.Size]byte
+	permit *limiter.Permit
+	key    [sha256.Size]byte
 }
 
 // keyTransport has the connections of one API key.
@@ -43,7 +43,7 @@ type keyTransport struct {
 
 // newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), places: limiter.New(limiter.Config{Places: [limiter.Classes]int{base.MaxConnsPerHost}}), keys: map[[sha256.Size]byte]*keyTransport{}}
+	p := &pool{base: base.Clone(), limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		p.countOpen()
 		conn, err := base.DialContext(ctx, network, addr)
@@ -77,11 +77,11 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
-	place, err := p.places.Enter(r.Context(), limiter.Request{Owner: string(key[:]) + owner})
+	permit, err := p.limiter.Acquire(r.Context(), limiter.Request{Owner: string(key[:]) + owner})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
-	by := user{place, key}
+	by := user{permit, key}
 	t := p.transportOf(key)
 	resp, err := t.RoundTrip(r)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *pool) release(t *keyTransport, by user, rejected bool) {
 	if over {
 		t.CloseIdleConnections()
 	}
-	by.place.End(limiter.Answer{})
+	by.permit.Release(limiter.Result{})
 }
 
 // forgetAfterUse forgets an API key once its connections have ended; mu is held.

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 // backoffBase is the longest wait after the first failure; it doubles.
@@ -21,10 +19,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 		if err != nil {
 			return err
 		}
-		return notEntered(req.op, limiter.Work(ctx, cred.Sharer(), len(a.body), func() (err error) {
-			value, err = read(a)
-			return err
-		}))
+		value, err = read(a)
+		return err
 	})
 	return value, err
 }
@@ -37,11 +33,11 @@ type retrier struct {
 }
 
 // retry runs a call that may be repeated until it succeeds, fails for good, or is out of attempts or time. While most
-// requests fail, the gate of the API key allows no repeat.
+// requests fail, the limiter of the API key allows no retry.
 func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
-		if !temporary(err) || n >= r.attempts || !r.gate(cred.Tenant).MayRepeat() {
+		if !temporary(err) || n >= r.attempts || !r.limiter(cred.Tenant).MayRetry() {
 			return err
 		}
 		wait, again := r.wait(ctx, n, err)

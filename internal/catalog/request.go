@@ -79,24 +79,24 @@ type requester struct {
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
-	gates      *limiter.Set
+	limiters   *limiter.Set
 	class      limiter.Class // class of all requests but orders
 }
 
-// attempt waits for a turn, sends a request once and reads the whole answer.
+// attempt acquires a permit, sends a request once and reads the whole answer.
 func (q *requester) attempt(ctx context.Context, cred Credential, r *request) (answer, error) {
-	turn, err := q.enter(ctx, cred, r.op)
+	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
 		return answer{}, err
 	}
-	return q.attemptInTurn(ctx, turn, cred, r)
+	return q.attemptWith(ctx, permit, cred, r)
 }
 
-// attemptInTurn does so in a turn, which it ends.
-func (q *requester) attemptInTurn(ctx context.Context, turn *limiter.Permit, cred Credential, r *request) (answer, error) {
+// attemptWith does so with a permit, which it releases.
+func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (answer, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
-	resp, redact, err := q.send(timed, ctx, turn, cred, r)
+	resp, redact, err := q.send(timed, ctx, permit, cred, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -119,9 +119,9 @@ func (q *requester) attemptInTurn(ctx context.Context, turn *limiter.Permit, cre
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
-// here, each in its turn, and the function of [Client.Reporting] hears of each.
-func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
-	defer turn.End(limiter.Answer{Outcome: limiter.Unused}) // without effect if it was used
+// here, each with its permit, and the function of [Client.Reporting] hears of each.
+func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
+	defer permit.Release(limiter.Result{Outcome: limiter.Unused}) // if nothing was sent
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
 	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
@@ -139,7 +139,7 @@ func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred 
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
 	case leads:
 		resp.Body.Close()
-		return q.follow(timed, ctx, turn, cred, r, to, req.Header.Get("Authorization"))
+		return q.follow(timed, ctx, permit, cred, r, to, req.Header.Get("Authorization"))
 	case resp.StatusCode/100 != 2 && !pastEnd:
 		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
@@ -148,7 +148,7 @@ func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred 
 	default:
 		redact.dropFrom(resp.Header)
 	}
-	q.leave(turn, cred, err)
+	q.release(permit, cred, err)
 	if KindOf(err) != KindBusy {
 		q.rejections.record(cred, err)
 		q.called(ctx, cred, err)
@@ -157,8 +157,8 @@ func (q *requester) send(timed, ctx context.Context, turn *limiter.Permit, cred 
 }
 
 // follow goes where the catalog has sent a reader, once its own answer is noted.
-func (q *requester) follow(timed, ctx context.Context, turn *limiter.Permit, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
-	q.leave(turn, cred, nil)
+func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
+	q.release(permit, cred, nil)
 	q.rejections.record(cred, nil)
 	q.called(ctx, cred, nil)
 	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), authorization, r, to)

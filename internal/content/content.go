@@ -89,7 +89,7 @@ type Counts struct {
 // New makes Results. It asks nobody.
 func New(cfg Config) *Results {
 	r := &Results{
-		Config: cfg, workers: map[string]int{}, readers: limiter.New(limiter.Config{Places: [limiter.Classes]int{CopyReaders}}),
+		Config: cfg, workers: map[string]int{}, readers: limiter.New(CopyReaders),
 		freed: make(chan struct{}, 1), copying: map[string]chan struct{}{}, prompts: map[string]string{},
 		ends: map[string]chan struct{}{},
 	}

@@ -110,9 +110,11 @@ func (r *Results) fromCopy(ctx context.Context, cred catalog.Credential, row led
 
 // enter takes a place among those who read copies. Who finds none waits for it, whoever has the fewest before others.
 func (r *Results) enter(ctx context.Context, cred catalog.Credential) (*limiter.Permit, error) {
-	place, err := r.readers.Enter(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Patience: waitForPlace})
-	if refused, ok := errors.AsType[*limiter.Refused](err); ok {
-		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: opRead, Message: "too many copies are being read", RetryAfter: refused.After}
+	ctx, cancel := context.WithTimeout(ctx, waitForPlace)
+	defer cancel()
+	place, err := r.readers.Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight})
+	if rejected, ok := errors.AsType[*limiter.Error](err); ok {
+		return nil, &catalog.Error{Kind: catalog.KindBusy, Op: opRead, Message: "too many copies are being read", RetryAfter: rejected.RetryAfter}
 	}
 	return place, err
 }
@@ -143,7 +145,7 @@ func (b *copyReader) Next(most int) ([]byte, error) {
 // Close implements [io.Closer].
 func (b *copyReader) Close() error {
 	b.close()
-	b.place.End(limiter.Answer{})
+	b.place.Release(limiter.Result{})
 	if b.err == nil {
 		b.err = errors.New("content: read after close")
 	}

@@ -1,9 +1,8 @@
-// Package limiter decides which request goes to the catalog next, for each API key.
+// Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
 //
-// A request waits in the queue of its owner and class. The next permit goes to the owner with the smallest share by weight,
-// and within an owner to orders before reads before polls. A 429 pauses the limiter for as long as the catalog asks; then one
-// request goes first, and the others follow when it has passed. The daily cap closes the limiter for orders. A request that
-// cannot have a permit before its deadline fails as soon as that is known.
+// A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and halves the
+// number in flight, which grows by one with each round of successes. The daily cap rejects orders. A request that cannot
+// start before its deadline is rejected as soon as that is known.
 package limiter
 
 import (
@@ -11,392 +10,218 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request: the lowest comes first.
+// Class is the class of a request. Within an owner, the lowest starts first.
 type Class uint8
 
 // The classes.
 const (
 	Order   Class = iota // a paid order
-	Read                 // a read, which a person may wait for
-	Poll                 // what nobody waits for at this moment
+	Read                 // a read that a caller waits for
+	Poll                 // a read for watches
 	Classes              // the number of classes
 )
 
-// String names the class in metrics.
+// String returns the name of the class in metrics.
 func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] }
 
-// Config is what a gate gives. The zero value gives everybody a turn at once, until the other side refuses one.
-type Config struct {
-	// Places is how many turns a class and those behind it may hold at once. 0 means any number. One place in sixteen is
-	// for owners that hold fewer than two: their next request need not wait, however long the others hold theirs.
-	Places [Classes]int
-	// OwnerPlaces is how many turns one owner may hold at once. 0 means any number.
-	OwnerPlaces int
-	// PollRate is how many polls begin in a second. 0 means any number.
-	PollRate float64
-}
+const (
+	// MaxInFlight is the maximum number of requests of one API key in flight.
+	MaxInFlight  = 256
+	minInFlight  = 4   // after any number of 429s, so that a request that hangs does not block the others
+	reservedPart = 16  // one place in so many is reserved for owners that have fewer than fewInFlight
+	fewInFlight  = 2   // requests
+	noPollRate   = 1e6 // polls per second, until a rate is set
+	maxFailures  = 5   // consecutive failures after which no request is retried
+)
 
-// Request is a wish for a turn.
+// Request describes a request that needs a permit.
 type Request struct {
 	Owner  string
-	Weight float64 // of the owner; 0 means what it was before, at first 1
+	Weight float64 // of the owner; zero means the previous weight, initially 1
 	Class  Class
-	// Came is when the request came first: one that was sent back keeps its place in line. Zero means now.
-	Came time.Time
-	// Patience is how long the request waits at most. Zero means as long as its context lasts.
-	Patience time.Duration
+	// Arrived is the time when the request arrived first: a request that was sent back keeps its position. Zero means now.
+	Arrived time.Time
 }
 
-// Refused is the error of a request that gets no turn in time. Nothing has left.
-type Refused struct {
-	After     time.Duration // when it is worth another try, by the gate's own estimate; 0 is not known
-	Throttled bool          // the other side has asked for fewer requests: else there are too many of our own
-	Capped    bool          // the daily cap is reached
+// Error is the error of a request that gets no permit in time. Nothing was sent.
+type Error struct {
+	RetryAfter time.Duration // estimated time until a retry can get a permit; zero if it is unknown
+	Capped     bool          // the daily cap is reached
 }
 
-// Error says why, and for how long.
-func (e *Refused) Error() string {
-	switch {
-	case e.Capped:
-		return "the daily cap of the API key is reached"
-	case e.Throttled:
-		return fmt.Sprintf("the catalog asks for fewer requests: a turn comes in %v", e.After.Round(time.Millisecond))
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Capped {
+		return "daily cap of the API key reached"
 	}
-	return fmt.Sprintf("too many wait: a turn comes in %v", e.After.Round(time.Millisecond))
+	return fmt.Sprintf("too many requests to the catalog; retry in %v", e.RetryAfter.Round(time.Millisecond))
 }
-
-const (
-	reservedPart = 16  // one place in so many is reserved
-	fewPlaces    = 2   // for owners that hold fewer
-	owners       = 256 // that may be remembered beside those that wait or hold a turn
-	mostSaved    = 8   // turns that an owner may save up that asks for less than its part: it goes first when it comes
-	holdWeight   = 8   // one turn in so many is what the time of a turn is known by
-)
 
 // Limiter grants permits. Its methods may be called concurrently.
 type Limiter struct {
-	cfg Config
+	max   float64
+	polls *rate.Limiter
+	used  time.Time // last use; the set has its own lock for it
 
-	mu      sync.Mutex
-	owners  map[string]*owner
-	waiting int
-	held    [Classes]int
-	hold    time.Duration // how long a turn is held, on average
-	share   float64       // of the owner that went last, before its turn
-	paces   [Classes]pace // of polls and reads together that of reads
-	polls   bucket
-	pause   pause
-	cap     dailyCap
-	repeats repeats
-	timer   *time.Timer // until the next turn, where that is a matter of time
+	mu       sync.Mutex
+	limit    float64 // number of requests that may be in flight
+	inFlight int
+	failures int // consecutive ones
+	queue    queue
+	pause    pause
+	cap      dailyCap
+	timer    *time.Timer // of the end of a pause
 }
 
-// owner is who shares the turns, as long as it waits, holds one, or has had more than its part.
-type owner struct {
-	name   string
-	weight float64
-	share  float64 // turns by weight
-	held   int
-	lines  [Classes][]*waiter // in the order in which they came first
+// New returns a limiter of at most maxInFlight requests in flight.
+func New(maxInFlight int) *Limiter {
+	most := float64(maxInFlight)
+	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// waiter is a request in line.
-type waiter struct {
-	Request
-	owner    *owner
-	deadline time.Time     // zero: none
-	decided  chan struct{} // closed when there is a turn or an error; nil where there was one at once
-	turn     *Permit
-	given    Permit // what turn points to
-	err      error
+// SetPollRate sets the maximum number of polls per second. Those of a second may start at the same time.
+func (l *Limiter) SetPollRate(perSecond float64) {
+	if l.polls.Limit() != rate.Limit(perSecond) {
+		l.polls.SetLimit(rate.Limit(perSecond))
+		l.polls.SetBurst(max(1, int(perSecond)))
+	}
 }
 
-// New makes a gate.
-func New(cfg Config) *Limiter {
-	g := &Limiter{cfg: cfg, owners: map[string]*owner{}, repeats: repeats{tokens: mostRepeats}}
-	g.polls.fill(cfg.PollRate, time.Now())
-	return g
-}
-
-// Enter waits for a turn, which must be ended. It gives a [*Refused] where none comes before the deadline of ctx, as soon
-// as that is known, and the cause of ctx where that is cancelled.
-func (g *Limiter) Enter(ctx context.Context, r Request) (*Permit, error) {
-	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that there is
+// none before the deadline of ctx, and the cause of ctx if ctx is canceled.
+func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
+	if r.Class == Poll {
+		if err := l.polls.Wait(ctx); err != nil && ctx.Err() == nil {
+			return nil, l.newError(time.Now())
+		}
+	}
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	w := &waiter{Request: r}
 	w.deadline, _ = ctx.Deadline()
-	if limit := time.Now().Add(r.Patience); r.Patience > 0 && (w.deadline.IsZero() || limit.Before(w.deadline)) {
-		w.deadline = limit
-	}
-	g.join(w)
-	if w.decided == nil {
-		return w.turn, w.err
-	}
-	if !w.deadline.IsZero() { // only who has to wait pays for a timer
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, w.deadline)
-		defer cancel()
+	if l.enqueue(w); w.decided == nil {
+		return w.permit, w.err
 	}
 	select {
 	case <-w.decided:
-		return w.turn, w.err
+		return w.permit, w.err
 	case <-ctx.Done():
-		return nil, g.abandon(ctx, w)
+		return nil, l.abandon(ctx, w)
 	}
 }
 
-// Try gives a turn, which must be ended, or a [*Refused] at once.
-func (g *Limiter) Try(r Request) (*Permit, error) {
-	w := &waiter{Request: r, deadline: time.Now()}
-	if g.join(w); w.decided != nil {
-		return nil, g.abandon(context.Background(), w)
-	}
-	return w.turn, w.err
-}
-
-// join puts a request in line, and gives the turns that there are.
-func (g *Limiter) join(w *waiter) {
+// enqueue adds a request to its queue, unless it cannot start in time, and grants all permits that are available.
+func (l *Limiter) enqueue(w *waiter) {
 	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w.Came.IsZero() {
-		w.Came = now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.Arrived = cmp.Or(w.Arrived, now)
+	if w.err = l.rejection(w, now); w.err != nil {
+		return
 	}
-	o := g.owner(w.Request)
-	w.owner = o
-	line := o.lines[w.Class]
-	at, _ := slices.BinarySearchFunc(line, w.Came, func(one *waiter, came time.Time) int { return cmp.Or(one.Came.Compare(came), -1) })
-	o.lines[w.Class] = slices.Insert(line, at, w)
-	g.waiting++
-	if !g.cap.closes(w.Class, now) {
-		g.give(now)
-	}
-	g.turnAway(w, now)
-	g.forget()
-	if !w.isDecided() {
+	l.queue.add(w)
+	l.grant(now)
+	if w.permit == nil && w.err == nil {
 		w.decided = make(chan struct{})
 	}
 }
 
-// owner is the owner of a request. One that is new begins as if it had just had a turn, so that any number of them keeps
-// nobody from going; one that comes back has saved up a few turns at most.
-func (g *Limiter) owner(r Request) *owner {
-	o := g.owners[r.Owner]
-	if o == nil {
-		o = &owner{name: r.Owner, weight: cmp.Or(r.Weight, 1)}
-		o.share = g.share + 1/o.weight
-		g.owners[r.Owner] = o
+// rejection returns the error of a request that cannot start before its deadline, otherwise nil.
+func (l *Limiter) rejection(w *waiter, now time.Time) error {
+	switch {
+	case l.cap.closed(w.Class, now):
+		return &Error{Capped: true}
+	case !w.deadline.IsZero() && l.pause.until.After(w.deadline):
+		return l.newError(now)
 	}
-	o.weight = cmp.Or(r.Weight, o.weight)
-	if !o.waits() {
-		o.share = max(o.share, g.leastShare(o))
-	}
-	return o
+	return nil
 }
 
-// leastShare is the share of an owner that has saved up as many turns as it may.
-func (g *Limiter) leastShare(o *owner) float64 { return g.share - mostSaved/o.weight }
-
-func (o *owner) waits() bool {
-	return slices.ContainsFunc(o.lines[:], func(line []*waiter) bool { return len(line) > 0 })
+// newError returns the error of a request without a permit. A retry is worthwhile after the pause.
+func (l *Limiter) newError(now time.Time) *Error {
+	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// turnAway refuses a waiter whose turn does not come before its deadline.
-func (g *Limiter) turnAway(w *waiter, now time.Time) {
-	if w.isDecided() {
-		return
-	}
-	if g.cap.closes(w.Class, now) {
-		g.decide(w, nil, &Refused{Capped: true})
-		return
-	}
-	if after := g.estimate(w, now); !w.deadline.IsZero() && now.Add(after).After(w.deadline) {
-		g.decide(w, nil, g.refused(w.Class, after, now))
+// review rejects all waiters that can no longer start before their deadlines.
+func (l *Limiter) review(now time.Time) {
+	for _, w := range l.queue.all() {
+		if err := l.rejection(w, now); err != nil {
+			l.queue.decide(w, nil, err)
+		}
 	}
 }
 
-func (w *waiter) isDecided() bool { return w.turn != nil || w.err != nil }
-
-// refused is the error of whoever has no turn for so long.
-func (g *Limiter) refused(c Class, after time.Duration, now time.Time) *Refused {
-	return &Refused{After: after, Throttled: g.pause.closed || g.paces[paceOf(c)].limits(now)}
-}
-
-// decide ends a wait.
-func (g *Limiter) decide(w *waiter, turn *Permit, err error) {
-	line := w.owner.lines[w.Class]
-	n := slices.Index(line, w)
-	w.owner.lines[w.Class] = slices.Delete(line, n, n+1)
-	g.waiting--
-	w.turn, w.err = turn, err
-	if w.decided != nil {
-		close(w.decided)
-	}
-}
-
-// abandon ends the wait of a request whose time is over, and gives its error.
-func (g *Limiter) abandon(ctx context.Context, w *waiter) error {
+// abandon removes a request whose context is done, and returns its error.
+func (l *Limiter) abandon(ctx context.Context, w *waiter) error {
 	now := time.Now()
-	g.mu.Lock()
-	if !w.isDecided() {
-		g.decide(w, nil, g.refused(w.Class, g.estimate(w, now), now))
-		g.forget()
+	l.mu.Lock()
+	if w.permit == nil && w.err == nil {
+		l.queue.decide(w, nil, l.newError(now))
 	}
-	g.mu.Unlock()
-	if w.turn != nil { // it came too late
-		w.turn.End(Answer{Outcome: Unused})
+	l.mu.Unlock()
+	w.permit.Release(Result{Outcome: Unused}) // granted too late
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return cause
-	}
-	if w.err != nil {
-		return w.err
-	}
-	return &Refused{}
+	return cmp.Or(w.err, error(&Error{}))
 }
 
-// give gives all turns that there are now, and sees to the next.
-func (g *Limiter) give(now time.Time) {
-	for g.waiting > 0 {
-		next, again := g.next(now)
-		if next == nil {
-			g.giveAt(again, now)
-			return
-		}
-		turn := g.begin(next, now)
-		g.decide(next, turn, nil)
-		if g.cap.isReached() && turn.class == Order {
-			g.review(now) // the others wait for what this one finds
-		}
+// grant grants all permits that are available, and sets the timer of the next check.
+func (l *Limiter) grant(now time.Time) {
+	w, check := l.next(now)
+	for ; w != nil; w, check = l.next(now) {
+		l.start(w, now)
 	}
-	g.giveAt(time.Time{}, now)
-}
-
-// giveAt gives turns at a time. Zero means when a turn ends.
-func (g *Limiter) giveAt(at, now time.Time) {
-	if g.timer != nil {
-		g.timer.Stop()
-		g.timer = nil
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	if !at.IsZero() {
-		g.timer = time.AfterFunc(at.Sub(now), func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.give(time.Now())
+	if !check.IsZero() {
+		l.timer = time.AfterFunc(check.Sub(now), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.grant(time.Now())
 		})
 	}
 }
 
-// next is who goes now. Where that is nobody, again is when that changes with time; zero: with another's end.
-func (g *Limiter) next(now time.Time) (next *waiter, again time.Time) {
-	var opens [Classes]time.Time
-	var looked, shut [Classes]bool
-	for _, o := range g.owners {
-		for c, line := range o.lines {
-			if len(line) > 0 && !looked[c] {
-				opens[c], shut[c] = g.opens(Class(c), now)
-				looked[c] = true
-			}
-			if len(line) == 0 || shut[c] || !g.hasPlace(o, Class(c)) {
-				continue
-			}
-			switch at := opens[c]; {
-			case at.After(now):
-				if again.IsZero() || at.Before(again) {
-					again = at
-				}
-				continue
-			case next == nil || g.isBefore(line[0], next):
-				next = line[0]
-			}
-			break
-		}
+// next returns the waiter that starts next. If no waiter may start yet, it returns nil and the time of the next check. A
+// zero time means that the end of a request in flight decides.
+func (l *Limiter) next(now time.Time) (_ *waiter, check time.Time) {
+	if l.queue.waiting == 0 || l.pause.probe != nil {
+		return nil, time.Time{}
 	}
-	return next, again
+	if l.pause.left(now) > 0 {
+		return nil, l.pause.until
+	}
+	return l.queue.next(l.hasPlace), time.Time{}
 }
 
-// opens is when the gate opens for a class; shut: when another turn ends.
-func (g *Limiter) opens(c Class, now time.Time) (at time.Time, shut bool) {
-	if at, shut = g.pause.opens(now); shut || at.After(now) {
-		return at, shut
+// hasPlace reports whether one more request of an owner may be in flight.
+func (l *Limiter) hasPlace(o *owner) bool {
+	places := int(l.limit)
+	if o.inFlight >= fewInFlight {
+		places -= (places + reservedPart - 1) / reservedPart
 	}
-	if !g.pause.closed { // else one goes first, at any pace
-		at = g.paces[paceOf(c)].opens(now)
-	}
-	if c == Poll {
-		at = later(at, g.polls.opens(g.cfg.PollRate, now))
-	}
-	return at, false
+	return l.inFlight < places
 }
 
-// hasPlace reports whether there is a place for an owner.
-func (g *Limiter) hasPlace(o *owner, c Class) bool {
-	held := 0
-	for behind := int(Classes) - 1; behind >= 0; behind-- {
-		held += g.held[behind]
-		free := g.cfg.Places[behind]
-		if o.held >= fewPlaces {
-			free -= free / reservedPart
-		}
-		if behind <= int(c) && g.cfg.Places[behind] > 0 && held >= free {
-			return false
-		}
+// start grants a permit to a waiter.
+func (l *Limiter) start(w *waiter, now time.Time) {
+	p := &w.granted
+	*p = Permit{limiter: l, owner: w.owner, class: w.Class, pauses: l.pause.count}
+	if l.pause.closed {
+		l.pause.probe = p
 	}
-	return g.cfg.OwnerPlaces == 0 || o.held < g.cfg.OwnerPlaces
-}
-
-func (g *Limiter) inUse() (all int) {
-	for _, n := range g.held {
-		all += n
-	}
-	return all
-}
-
-// isBefore reports whether one waiter goes before another: of the owner that holds less where places are scarce, and has
-// had less.
-func (g *Limiter) isBefore(a, b *waiter) bool {
-	if x, y := float64(a.owner.held)/a.owner.weight, float64(b.owner.held)/b.owner.weight; g.cfg.Places[Order] > 0 && x != y {
-		return x < y
-	}
-	if a.owner.share != b.owner.share {
-		return a.owner.share < b.owner.share
-	}
-	return a.Came.Before(b.Came) || a.Came.Equal(b.Came) && a.owner.name < b.owner.name
-}
-
-// begin begins the turn of a waiter.
-func (g *Limiter) begin(w *waiter, now time.Time) *Permit {
-	t := &w.given
-	*t = Permit{gate: g, owner: w.owner, class: w.Class, began: now, Came: w.Came}
-	t.first = g.pause.begin(t)
-	t.pauses = g.pause.count
-	t.looks = g.cap.begin(w.Class, now)
-	g.paces[paceOf(w.Class)].take(now)
-	if w.Class == Poll {
-		g.polls.take(g.cfg.PollRate, now)
-	}
-	g.held[w.Class]++
-	w.owner.held++
-	g.share = max(g.share, w.owner.share)
-	w.owner.share += 1 / w.owner.weight
-	return t
-}
-
-// forget forgets owners that neither wait nor hold a turn, once there are many: first those that have had no more than
-// their part.
-func (g *Limiter) forget() {
-	for _, had := range []float64{g.share, math.Inf(1)} {
-		if len(g.owners) <= g.waiting+g.inUse()+owners {
-			return
-		}
-		maps.DeleteFunc(g.owners, func(_ string, o *owner) bool { return o.held == 0 && !o.waits() && o.share <= had })
+	l.inFlight++
+	l.queue.start(w, p)
+	if p.probesCap = l.cap.probe(w.Class, now); p.probesCap {
+		l.review(now) // the other orders depend on its outcome
 	}
 }

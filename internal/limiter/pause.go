@@ -3,120 +3,84 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second      // where the other side does not say for how long; it doubles
-	ownPause    = 30 * time.Second // the longest of our own
-	askedPause  = 2 * time.Minute  // the longest that the other side can ask for
-	capProbe    = time.Minute      // between two orders that look whether the daily cap is over
-	mostDoubles = 5
+	firstPause  = time.Second // if the catalog does not ask for a particular pause; it doubles
+	ownPause    = time.Minute // longest such pause
+	maxDoubles  = 6
+	askedPause  = 2 * time.Minute // longest pause that the catalog can ask for
+	capInterval = time.Minute     // between two orders that probe the daily cap
 )
 
-// pause closes the gate for everybody. When it is over one goes first, and the others follow when that one has passed.
+// pause stops all requests. When its time is over, one request goes first. The others follow when it has passed.
 type pause struct {
-	closed bool // until one has passed
+	closed bool // until a request has passed
 	until  time.Time
-	count  int // of pauses
-	failed int // of them in a row, without an answer
-	why    Outcome
-	first  *Permit // on its way
+	probe  *Permit // of the request that goes first; nil if there is none in flight
+	reason Outcome // [Throttled] or [Unavailable]
+	count  int     // of pauses
+	row    int     // of consecutive pauses
 }
 
-// opens is when one may go; shut: when the first has passed.
-func (p *pause) opens(now time.Time) (at time.Time, shut bool) {
-	switch {
-	case !p.closed:
-		return now, false
-	case now.Before(p.until):
-		return p.until, false
+// left returns the rest of the pause.
+func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
+
+// begin starts or extends a pause. A result from before the latest pause only extends it, by the time that it asks for.
+func (p *pause) begin(r Result, isLate bool, now time.Time) {
+	length := min(r.RetryAfter, askedPause)
+	if length <= 0 && !isLate {
+		length = min(firstPause<<min(p.row, maxDoubles), ownPause)
 	}
-	return now, p.first != nil
-}
-
-// begin notes a turn, and reports whether it is the one that goes first.
-func (p *pause) begin(t *Permit) bool {
-	if !p.closed {
-		return false
-	}
-	p.first = t
-	return true
-}
-
-// begins closes the gate for as long as the other side asks. What it says to a request from before the last pause can
-// only make that longer.
-func (p *pause) begins(asked time.Duration, late bool, now time.Time) {
-	if !late {
+	if !isLate {
 		p.count++
-		p.failed++
+		p.row++
 	}
-	if asked <= 0 {
-		if late {
-			return
-		}
-		asked = min(firstPause<<min(p.failed-1, mostDoubles), ownPause)
-	}
-	p.closed = true
-	if until := now.Add(min(asked, askedPause)); until.After(p.until) {
-		p.until = until
+	if until := now.Add(length); length > 0 && until.After(p.until) {
+		p.closed, p.until, p.reason = true, until, r.Outcome
 	}
 }
 
-// ended notes the end of a turn, and reports whether the gate opens: the first has passed.
-func (p *pause) ended(t *Permit, o Outcome, now time.Time) (opens bool) {
-	if p.first != t {
-		return false
+// end opens the limiter again if the request that went first has passed.
+func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
+	if p.probe != permit {
+		return
 	}
-	p.first = nil
+	p.probe = nil
 	switch o {
-	case Throttled, Paused, Abandoned, Unused:
-		return false
-	case Failed: // the others would all fail too
-		p.begins(0, false, now)
-		return false
+	case Throttled, Unavailable, Abandoned, Unused:
+	case Failed: // the others would fail too
+		p.begin(Result{Outcome: p.reason}, false, now)
+	default: // a late result may have extended the pause
+		if p.closed = p.left(now) > 0; !p.closed {
+			p.row = 0
+		}
 	}
-	if now.Before(p.until) { // another pause has begun meanwhile
-		return false
-	}
-	p.closed, p.failed = false, 0
-	return true
 }
 
-// dailyCap closes the gate for orders.
-type dailyCap struct {
-	since time.Time // zero: it is not reached
-	looks time.Time // when the next order may look whether it is over
+// dailyCap rejects orders until the day ends in UTC, or until a probe passes.
+type dailyCap struct{ since, nextProbe time.Time }
+
+// closed reports whether the cap rejects a request.
+func (d *dailyCap) closed(c Class, now time.Time) bool {
+	return c == Order && d.isReached(now) && now.Before(d.nextProbe)
 }
 
-// closes reports whether the cap refuses a request: it lasts until the day ends in UTC, unless one order a minute, which
-// looks, finds it gone.
-func (d *dailyCap) closes(c Class, now time.Time) bool {
-	if !d.isReached() || c != Order {
-		return false
-	}
-	if d.isOver(now) {
-		d.since = time.Time{}
-		return false
-	}
-	return now.Before(d.looks)
-}
-
-// isOver reports whether the day has ended in which the cap was reached.
-func (d *dailyCap) isOver(now time.Time) bool {
+// isReached reports whether the cap was reached today.
+func (d *dailyCap) isReached(now time.Time) bool {
 	const day = 24 * time.Hour
-	return !d.since.UTC().Truncate(day).Equal(now.UTC().Truncate(day))
+	return !d.since.IsZero() && d.since.UTC().Truncate(day).Equal(now.UTC().Truncate(day))
 }
 
-func (d *dailyCap) isReached() bool { return !d.since.IsZero() }
-
-func (d *dailyCap) reached(now time.Time) {
-	if !d.isReached() {
-		d.looks = now.Add(capProbe)
+func (d *dailyCap) reach(now time.Time) {
+	if !d.isReached(now) {
+		d.nextProbe = now.Add(capInterval)
 	}
 	d.since = now
 }
 
-// begin notes an order, and reports whether it looks.
-func (d *dailyCap) begin(c Class, now time.Time) (looks bool) {
-	if looks = c == Order && d.isReached(); looks {
-		d.looks = now.Add(capProbe)
+// probe reports whether a request that starts probes the cap. The next probe is a minute later.
+func (d *dailyCap) probe(c Class, now time.Time) bool {
+	probes := c == Order && d.isReached(now)
+	if probes {
+		d.nextProbe = now.Add(capInterval)
 	}
-	return looks
+	return probes
 }

@@ -2,179 +2,99 @@ package limiter
 
 import "time"
 
-// Outcome is what has become of a turn.
+// Outcome is the outcome of a request.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Passed    Outcome = iota // it was served
-	Answered                 // it was refused for a reason of its own
-	Failed                   // there was no answer, or one that says that the other side is broken
-	Throttled                // the other side asks for fewer requests
-	Paused                   // the other side asks to be left alone for a while
-	Capped                   // the daily cap is reached
-	Abandoned                // whoever asked has not waited for the answer
-	Unused                   // nothing has left
+	Passed      Outcome = iota // the catalog served it
+	Rejected                   // the catalog rejected it for a reason of its own
+	Failed                     // the catalog did not respond, or is broken
+	Throttled                  // 429: the catalog asks for fewer requests
+	Unavailable                // the catalog asks for a pause
+	Capped                     // the daily cap is reached
+	Abandoned                  // the caller did not wait for the response
+	Unused                     // nothing was sent
 )
 
-// Answer is the end of a turn.
-type Answer struct {
+// Result is the result of a request.
+type Result struct {
 	Outcome
-	// RetryAfter is how long the other side asks to wait, of [Throttled] and [Paused]. 0 means that it does not say.
+	// RetryAfter is the pause that the catalog asks for, if it is [Throttled] or [Unavailable]. Zero means no particular one.
 	RetryAfter time.Duration
 }
 
-// Permit is the right to make one request.
+func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
+
+// Permit is the right to send one request.
 type Permit struct {
-	Came time.Time // when its request came first
-
-	gate   *Limiter
-	owner  *owner
-	class  Class
-	began  time.Time
-	first  bool // after a pause
-	looks  bool // whether the daily cap is over
-	pauses int  // when it began
-	ended  bool
+	limiter   *Limiter
+	owner     *owner
+	class     Class
+	probesCap bool // it finds out whether the daily cap is over
+	pauses    int  // number of pauses when it was granted
+	released  bool
 }
 
-// End ends the turn with what has become of it. It may be called again, and of no turn, to no effect.
-func (t *Permit) End(a Answer) {
-	if t == nil {
+// Release ends the request with its result. A second call, and a call on nil, has no effect.
+func (p *Permit) Release(r Result) {
+	if p == nil {
 		return
 	}
-	g, now := t.gate, time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if t.ended {
+	l, now := p.limiter, time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.released {
 		return
 	}
-	t.ended = true
-	g.held[t.class]--
-	t.owner.held--
-	g.hold += (now.Sub(t.began) - g.hold) / holdWeight
-	g.repeats.note(a.Outcome)
-	if a.Outcome == Unused && t.class == Poll {
-		g.polls.tokens++ // the next filling bounds them
+	p.released = true
+	l.adapt(p, r.Outcome)
+	l.inFlight--
+	p.owner.inFlight--
+	if r.asksForPause() || r.Outcome == Unused {
+		p.owner.tag -= 1 / p.owner.weight // it was not served
 	}
-	switch a.Outcome {
-	case Unused:
-		g.paces[paceOf(t.class)].bucket.tokens++ // as those of polls
-		fallthrough
-	case Throttled, Paused:
-		t.owner.share = max(g.leastShare(t.owner), t.owner.share-1/t.owner.weight) // it has had nothing
-	default:
-		g.paces[paceOf(t.class)].passed(1, now)
-	}
-	g.learn(t, a, now)
-	g.give(now)
-	g.forget()
+	l.learn(p, r, now)
+	l.grant(now)
 }
 
-// Holds reports whether there is a turn that may still be used: it has not ended, and no pause has begun since it was given.
-func (t *Permit) Holds() bool {
-	if t == nil {
-		return false
+// adapt changes the number of requests in flight: additive increase, multiplicative decrease. A 429 of a request from before
+// the latest pause, or of the first request after it, is no evidence about the number.
+func (l *Limiter) adapt(p *Permit, o Outcome) {
+	switch {
+	case o == Passed && l.queue.waiting > 0:
+		l.limit = min(l.max, l.limit+1/l.limit)
+	case o == Throttled && p.pauses == l.pause.count && l.pause.probe != p:
+		l.limit = min(l.max, max(minInFlight, float64(l.inFlight)/2))
 	}
-	t.gate.mu.Lock()
-	defer t.gate.mu.Unlock()
-	return !t.ended && t.pauses == t.gate.pause.count
 }
 
-// GoesFirst reports whether the turn is the one that goes first after a pause: all others wait for its end.
-func (t *Permit) GoesFirst() bool { return t != nil && t.first }
-
-// learn takes in what the other side has said.
-func (g *Limiter) learn(t *Permit, a Answer, now time.Time) {
-	switch a.Outcome {
-	case Throttled, Paused:
-		late := t.pauses != g.pause.count // it began before the last pause
-		refused := Classes                // the class whose pace was too fast
-		if a.Outcome == Throttled && !late && !t.first {
-			refused = paceOf(t.class)
-			g.slow(refused, now)
-		}
-		g.close(a, late, refused, now)
-	case Capped:
-		g.cap.reached(now)
-	case Passed:
-		if t.class == Order && g.cap.isReached() {
-			g.cap = dailyCap{}
+// learn updates the pause and the daily cap from a result.
+func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
+	switch {
+	case r.asksForPause():
+		l.pause.begin(r, p.pauses != l.pause.count, now)
+	case r.Outcome == Capped:
+		l.cap.reach(now)
+	case r.Outcome == Failed:
+		l.failures++
+	case r.Outcome == Passed:
+		if l.failures = 0; p.class == Order {
+			l.cap = dailyCap{}
 		}
 	}
-	if t.looks && (a.Outcome == Unused || a.Outcome == Throttled || a.Outcome == Paused) {
-		g.cap.looks = now // it has seen nothing
+	if p.probesCap && (r.asksForPause() || r.Outcome == Unused) {
+		l.cap.nextProbe = now // the probe found out nothing
 	}
-	if g.pause.ended(t, a.Outcome, now) {
-		g.paces[Order].open(now)
-		g.paces[Read].open(now)
-	}
-	if a.Outcome == Throttled || a.Outcome == Paused || a.Outcome == Capped {
-		g.review(now)
+	l.pause.end(p, r.Outcome, now)
+	if r.asksForPause() || r.Outcome == Capped {
+		l.review(now)
 	}
 }
 
-// close closes the gate for everybody.
-func (g *Limiter) close(a Answer, late bool, refused Class, now time.Time) {
-	if !late {
-		g.paces[Order].pause(refused == Order, now)
-		g.paces[Read].pause(refused == Read, now)
-	}
-	g.pause.begins(a.RetryAfter, late, now)
-	g.pause.why = a.Outcome
-}
-
-// slow makes a pace slower, which has been too fast.
-func (g *Limiter) slow(c Class, now time.Time) {
-	busy := false
-	for _, o := range g.owners {
-		busy = busy || len(o.lines[c]) > 0
-	}
-	g.paces[c].slow(busy, now)
-}
-
-// review refuses all whose turn does not come in time any more.
-func (g *Limiter) review(now time.Time) {
-	for _, o := range g.owners {
-		for _, line := range o.lines {
-			for _, w := range append([]*waiter(nil), line...) {
-				g.turnAway(w, now)
-			}
-		}
-	}
-}
-
-// SetPollRate sets how many polls begin in a second.
-func (g *Limiter) SetPollRate(rate float64) {
-	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.polls.fill(g.cfg.PollRate, now)
-	g.cfg.PollRate = rate
-	g.give(now)
-}
-
-// MayRepeat reports whether a request that has failed may be repeated: while most fail, a repeat makes it worse.
-func (g *Limiter) MayRepeat() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.repeats.tokens > mostRepeats/2
-}
-
-const (
-	mostRepeats = 10.0 // failures in a row; half of them may be repeated
-	repeatsBack = 0.1  // of one for a request that was served
-)
-
-// repeats holds repeats back while most requests fail, as gRPC does. An outage costs a handful of repeats, and a catalog
-// that fails now and then one for ten requests at most.
-type repeats struct{ tokens float64 }
-
-func (r *repeats) note(o Outcome) {
-	switch o {
-	case Passed:
-		r.tokens = min(mostRepeats, r.tokens+repeatsBack)
-	case Failed:
-		r.tokens = max(0, r.tokens-1)
-	}
+// IsValid reports whether the permit may still be used: it was not released, and no pause began since it was granted.
+func (p *Permit) IsValid() bool {
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
+	return !p.released && p.pauses == p.limiter.pause.count
 }

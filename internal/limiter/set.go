@@ -1,87 +1,62 @@
 package limiter
 
 import (
-	"context"
+	"maps"
 	"sync"
 	"time"
 )
 
 const (
-	keptGates = 64          // that a set has before it looks for idle ones
-	keptFor   = time.Minute // after its last use a gate may be forgotten, if it knows nothing
+	keptLimiters = 64          // in a set before idle ones are removed
+	keptTime     = time.Minute // after its last use an idle limiter may be removed
 )
 
-// Set has a gate for each API key that is in use. Its methods may be called at the same time.
+// Set holds a limiter for each API key in use. Its methods may be called concurrently.
 type Set struct {
-	cfg Config
-
-	mu      sync.Mutex
-	gates   map[string]*usedGate
-	pruneAt int // number of gates from which idle ones are looked for
+	mu       sync.Mutex
+	limiters map[string]*Limiter
+	pruneAt  int // number of limiters at which idle ones are removed
 }
 
-type usedGate struct {
-	*Limiter
-	used time.Time
-}
+// NewSet returns an empty set.
+func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// NewSet makes a set whose gates have one configuration.
-func NewSet(cfg Config) *Set {
-	return &Set{cfg: cfg, gates: map[string]*usedGate{}, pruneAt: keptGates}
-}
-
-// Of gives the gate of an API key, for one use: one that is idle for a minute may be another by the next.
+// Of returns the limiter of an API key, for one use: it may be removed after a minute in which it is idle.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.gates[key]
-	if g == nil {
+	l := s.limiters[key]
+	if l == nil {
 		s.prune(now)
-		g = &usedGate{Limiter: New(s.cfg)}
-		s.gates[key] = g
+		l = New(MaxInFlight)
+		s.limiters[key] = l
 	}
-	g.used = now
-	return g.Limiter
+	l.used = now
+	return l
 }
 
-// prune forgets gates that know nothing.
+// prune removes idle limiters.
 func (s *Set) prune(now time.Time) {
-	if len(s.gates) < s.pruneAt {
+	if len(s.limiters) < s.pruneAt {
 		return
 	}
-	for key, g := range s.gates {
-		if now.Sub(g.used) >= keptFor && g.IsIdle() {
-			delete(s.gates, key)
+	for key, l := range s.limiters {
+		if now.Sub(l.used) >= keptTime && l.IsIdle() {
+			delete(s.limiters, key)
 		}
 	}
-	s.pruneAt = max(keptGates, 2*len(s.gates))
+	s.pruneAt = max(keptLimiters, 2*len(s.limiters))
 }
 
-// States gives the state of each gate, by API key.
+// States returns the state of each limiter by API key.
 func (s *Set) States() map[string]State {
 	s.mu.Lock()
-	gates := make(map[string]*Limiter, len(s.gates))
-	for key, g := range s.gates {
-		gates[key] = g.Limiter
-	}
+	limiters := maps.Clone(s.limiters)
 	s.mu.Unlock()
-	states := make(map[string]State, len(gates))
-	for key, g := range gates {
-		states[key] = g.State()
+	states := make(map[string]State, len(limiters))
+	for key, l := range limiters {
+		states[key] = l.State()
 	}
 	return states
-}
-
-type turnKey struct{}
-
-// Context puts a turn into a context: the request that is made with it needs no other.
-func (t *Permit) Context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, turnKey{}, t)
-}
-
-// TurnOf gives the turn that a context has; nil: it has none.
-func TurnOf(ctx context.Context) *Permit {
-	turn, _ := ctx.Value(turnKey{}).(*Permit)
-	return turn
 }

@@ -2,61 +2,48 @@ package limiter
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
 
-// State is what a gate tells of itself.
+// State is the state of a limiter.
 type State struct {
-	// Paused is until when the other side wants to be left alone; in the past, or zero, where it does not.
-	Paused time.Time
-	// Why is what has asked for the pause: [Throttled] or [Paused].
-	Why Outcome
-	// Probing means that the pause is over, and that the others wait until the first has passed.
-	Probing bool
-	// Capped means that the daily cap is reached, as far as is known, and Looks is when an order may look whether it is over.
-	Capped bool
-	Looks  time.Time
-	// OrderPace is how many turns of orders are given in a second; 0: any number.
-	OrderPace float64
-	// PollRate is how many polls may be made in a second, 0 any number, and Polls how many at once.
-	PollRate, Polls float64
-	// Held is how many turns are under way.
-	Held [Classes]int
-	// Waiting is who waits, the longest first.
-	Waiting []Waiting
+	Paused    time.Time // end of the latest pause; zero if there was none
+	Reason    Outcome   // of the pause: [Throttled] or [Unavailable]
+	Probing   bool      // the time of the pause is over, and no request has passed yet
+	Capped    bool      // the daily cap is reached
+	NextProbe time.Time // when an order may probe the daily cap
+	PollRate  float64   // maximum number of polls per second
+	Polls     float64   // number of polls that may start now
+	InFlight  int
+	Waiting   []Waiting // by the arrival of the first request
 }
 
-// Closed reports whether all wait for the end of a pause, or for the one that goes first after it.
-func (s State) Closed(now time.Time) bool { return s.Probing || s.Paused.After(now) }
-
-// Waiting is the line of one owner and class.
+// Waiting describes the requests of one owner and class that wait for permits.
 type Waiting struct {
 	Owner string
 	Class Class
 	Count int
-	Since time.Time // when the first of them came
+	Since time.Time // arrival of the first request
 }
 
-// State gives the state of the gate.
-func (g *Limiter) State() State {
+// IsClosed reports whether all requests wait for the end of a pause, or for the request that goes first after it.
+func (s State) IsClosed(now time.Time) bool { return s.Probing || s.Paused.After(now) }
+
+// State returns the state of the limiter.
+func (l *Limiter) State() State {
 	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	s := State{
-		Paused: g.pause.until, Why: g.pause.why, Probing: g.pause.closed && !now.Before(g.pause.until), Capped: g.cap.isReached() && !g.cap.isOver(now),
-		Looks: g.cap.looks, OrderPace: g.paces[Order].rate(now), Held: g.held,
+		Paused: l.pause.until, Reason: l.pause.reason, Probing: l.pause.closed && l.pause.left(now) == 0,
+		Capped: l.cap.isReached(now), NextProbe: l.cap.nextProbe,
+		PollRate: float64(l.polls.Limit()), Polls: l.polls.Tokens(), InFlight: l.inFlight,
 	}
-	g.polls.fill(g.cfg.PollRate, now)
-	s.PollRate, s.Polls = g.cfg.PollRate, g.polls.tokens
-	if pace := g.paces[Read].rate(now); pace > 0 { // polls share a rate of their own in the book
-		s.PollRate = min(cmp.Or(s.PollRate, pace), pace)
-	}
-	for _, o := range g.owners {
+	for _, o := range l.queue.owners {
 		for c, line := range o.lines {
 			if len(line) > 0 {
-				s.Waiting = append(s.Waiting, Waiting{o.name, Class(c), len(line), line[0].Came})
+				s.Waiting = append(s.Waiting, Waiting{o.name, Class(c), len(line), line[0].Arrived})
 			}
 		}
 	}
@@ -64,102 +51,35 @@ func (g *Limiter) State() State {
 	return s
 }
 
-// Polls is how many polls may begin now, and when there may be another after them; where one in line makes it later, when
-// that one has gone.
-func (g *Limiter) Polls() (n int, again time.Time) {
-	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at, shut := g.opens(Poll, now)
+// Polls returns the number of polls that may start now, and the time when another one may start.
+func (l *Limiter) Polls() (n int, next time.Time) {
+	now, tokens := time.Now(), l.polls.Tokens()
+	n = max(0, int(tokens+1e-9))
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case shut:
+	case l.pause.left(now) > 0:
+		return 0, l.pause.until
+	case l.pause.probe != nil:
 		return 0, now.Add(firstPause)
-	case at.After(now):
-		return 0, at
-	case g.pause.closed:
-		return 1, now.Add(firstPause)
+	case l.pause.closed:
+		return min(n, 1), now.Add(firstPause)
 	}
-	n = math.MaxInt
-	if g.cfg.PollRate > 0 {
-		n = int(g.polls.tokens + 1e-9)
-		again = now.Add(time.Duration((float64(n+1) - g.polls.tokens) / g.cfg.PollRate * float64(time.Second)))
-	}
-	return n, later(again, now.Add(time.Millisecond))
+	missing := (float64(n+1) - tokens) / float64(l.polls.Limit())
+	return n, now.Add(max(time.Millisecond, time.Duration(missing*float64(time.Second))))
 }
 
-// Estimate is how long a request would wait for its turn. 0 means that nothing makes it wait as far as is known.
-func (g *Limiter) Estimate(r Request) time.Duration {
+// MayRetry reports whether a failed request may be retried. While the latest requests failed, retries make an outage worse.
+func (l *Limiter) MayRetry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures < maxFailures
+}
+
+// IsIdle reports whether the limiter has no request, no pause and no daily cap.
+func (l *Limiter) IsIdle() bool {
 	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w := &waiter{Request: r, owner: g.owners[r.Owner]}
-	if w.Came.IsZero() {
-		w.Came = now
-	}
-	if w.owner == nil {
-		w.owner = &owner{name: r.Owner, weight: cmp.Or(r.Weight, 1)}
-	}
-	return g.estimate(w, now)
-}
-
-// IsIdle reports whether the gate knows nothing that a new one would not.
-func (g *Limiter) IsIdle() bool {
-	now := time.Now()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	idle := g.waiting == 0 && g.inUse() == 0 && !now.Before(g.pause.until) && (!g.cap.isReached() || g.cap.isOver(now))
-	return idle && !g.paces[Order].limits(now) && !g.paces[Read].limits(now)
-}
-
-// estimate is how long a waiter waits: to the end of a pause, and then for those who go before it, at the pace of its
-// class or as long as a turn is held.
-func (g *Limiter) estimate(w *waiter, now time.Time) (wait time.Duration) {
-	before := float64(g.before(w))
-	if g.pause.closed {
-		wait = max(0, g.pause.until.Sub(now))
-	}
-	if rate := g.paces[paceOf(w.Class)].hoped(); rate > 0 {
-		wait += seconds(before / rate)
-	}
-	if g.cfg.PollRate > 0 && w.Class == Poll {
-		wait = max(wait, seconds((before+1-g.polls.tokens)/g.cfg.PollRate))
-	}
-	if places := g.cfg.Places[w.Class]; places > 0 && !g.hasPlace(w.owner, w.Class) {
-		wait += time.Duration(float64(g.hold) * (before + 1) / float64(places))
-	}
-	return wait
-}
-
-func seconds(s float64) time.Duration {
-	return time.Duration(max(0, min(s, 1e6)) * float64(time.Second))
-}
-
-// before is how many go before a waiter: of its own owner those in line before it, of each other as many by weight.
-func (g *Limiter) before(w *waiter) (n int) {
-	for c := range w.Class + 1 {
-		for _, one := range w.owner.lines[c] {
-			if c < w.Class || one != w && !one.Came.After(w.Came) {
-				n++
-			}
-		}
-	}
-	mine := float64(n+1) / w.owner.weight
-	for _, o := range g.owners {
-		if o == w.owner {
-			continue
-		}
-		theirs := 0
-		for c := range w.Class + 1 {
-			theirs += len(o.lines[c])
-		}
-		n += int(min(float64(theirs), mine*o.weight))
-	}
-	return n
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.waiting == 0 && l.inFlight == 0 && l.pause.left(now) == 0 && !l.cap.isReached(now)
 }

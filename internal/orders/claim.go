@@ -9,25 +9,25 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// errClaimAges ends a wait at the gate for a moment, in which the claim is renewed.
+// errClaimAges interrupts a wait for a permit, in which the claim is renewed.
 var errClaimAges = errors.New("the claim has to be renewed")
 
-// enter waits for a turn of the order at the gate, as long as an attempt may begin, and keeps the claim until then.
-func (s *submission) enter(ctx context.Context) (*limiter.Permit, error) {
-	if s.came.IsZero() {
-		s.came = time.Now()
+// acquire waits for the permit of an attempt, as long as an attempt may begin, and keeps the claim until then.
+func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
+	if s.arrived.IsZero() {
+		s.arrived = time.Now()
 	}
 	for {
 		if err := s.over(); err != nil {
 			return nil, err
 		}
 		waiting, cancel := s.waits(ctx)
-		turn, err := s.orders.Catalog.Enter(waiting, s.cred, s.came)
+		permit, err := s.orders.Catalog.Acquire(waiting, s.cred, s.arrived)
 		cause := context.Cause(waiting)
 		cancel(nil)
 		switch {
 		case err == nil:
-			return turn, nil
+			return permit, nil
 		case errors.Is(cause, errClaimAges):
 			if err := s.renew(ctx); err != nil {
 				return nil, err

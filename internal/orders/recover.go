@@ -45,7 +45,7 @@ type recovery struct {
 
 // next begins to send one order again. It reports whether another may follow at once.
 func (r *recovery) next(ctx context.Context) bool {
-	if s, now := r.orders.Catalog.Gate(r.held.Tenant).State(), time.Now(); r.orders.Ledger.AccountUnknown.Load() || s.Paused.After(now) || s.Capped && s.Looks.After(now) {
+	if s, now := r.orders.Catalog.Limiter(r.held.Tenant).State(), time.Now(); r.orders.Ledger.AccountUnknown.Load() || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
 	}
 	select {

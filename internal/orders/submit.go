@@ -37,7 +37,7 @@ type submission struct {
 	doubtful bool // one was refused by an answer that the catalog's specification does not have
 
 	problem string    // latest recorded problem
-	came    time.Time // to the gate, for the first time
+	arrived time.Time // when it first waited for a permit
 
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // ends the current wait; nil while an attempt is in flight
@@ -91,18 +91,17 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order again and again: wait for a turn, renew the claim, post once, write down what has happened, until
+// submit sends an order again and again: acquire a permit, renew the claim, post once, write down what has happened, until
 // the order has an outcome, the claim is lost, or the time of all who wait is over.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
-		turn, err := s.enter(ctx)
+		permit, err := s.acquire(ctx)
 		if err == nil && attempt > 0 {
 			err = s.renew(ctx)
 		}
-		if err == nil && !turn.Holds() { // a pause has begun while the claim was renewed
-			s.came = turn.Came // it keeps its place in line
-			turn.End(limiter.Answer{Outcome: limiter.Unused})
+		if err == nil && !permit.IsValid() { // a pause has begun while the claim was renewed
+			permit.Release(limiter.Result{Outcome: limiter.Unused})
 			attempt--
 			continue
 		}
@@ -110,15 +109,14 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			err = s.begin()
 		}
 		if err != nil {
-			turn.End(limiter.Answer{Outcome: limiter.Unused})
+			permit.Release(limiter.Result{Outcome: limiter.Unused})
 			if !s.lost {
 				s.conclude(ctx, catalog.Generation{}, err)
 			}
 			return
 		}
-		s.came = turn.Came
 		g, posted, err := o.Catalog.Post(ctx, s.cred, catalog.Order{
-			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1, Turn: turn,
+			ModelID: s.order.ModelID, Inputs: json.RawMessage(s.order.Inputs), IdempotencyKey: s.order.UpstreamKey, LeaveBy: s.leaveBy, Attempt: attempt + 1, Permit: permit,
 		})
 		s.logAttempt(ctx, attempt+1, g, err)
 		if again := s.note(posted, err); !again {
@@ -126,7 +124,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		s.recordProblem(ctx, err)
-		if catalog.KindOf(err) != catalog.KindRateLimited { // else the gate makes it wait
+		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise the limiter makes it wait
 			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}

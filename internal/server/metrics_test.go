@@ -154,7 +154,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}()
 	eventually(t, "a call waits for its turn", func() bool {
 		seen = append(seen, scrape())
-		return total(seen[len(seen)-1], "easel_gate_waiting") > 0
+		return total(seen[len(seen)-1], "easel_limiter_waiting") > 0
 	})
 	if err := <-late; err != nil {
 		t.Errorf("the call that waits is answered %v", err)

@@ -18,7 +18,6 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -100,9 +99,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	up := s.upstream(o.memory)
 	s.catalog = up.url
-	o.hub.Gates = limiter.NewSet(limiter.Config{})
 	client, err := catalog.New(catalog.Config{
-		Gates: o.hub.Gates, BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
+		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
@@ -113,7 +111,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
-	unmeasure, err := telemetry.Measure(telemetry.Readings{Gates: o.hub.Gates.States, Hub: s.hub.Stats})
+	unmeasure, err := telemetry.Measure(telemetry.Readings{Limiters: client.Limiters().States, Hub: s.hub.Stats})
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
 	s.teams = o.service.Auth.Callers != nil

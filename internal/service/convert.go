@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -101,17 +99,6 @@ var states = map[catalog.State]easelv1.State{
 	catalog.StateRefunded:     easelv1.State_STATE_REFUNDED,
 	catalog.StateDeleted:      easelv1.State_STATE_DELETED,
 	catalog.StateUnrecognized: easelv1.State_STATE_UNRECOGNIZED,
-}
-
-// messageFor is the message of a generation for the owner of a call, who waits where it is large. It is empty where the
-// caller leaves meanwhile.
-func messageFor(ctx context.Context, g *catalog.Generation, etag string) *easelv1.Generation {
-	out := &easelv1.Generation{}
-	_ = limiter.Work(ctx, auth.Of(ctx).APIKey.Sharer(), len(g.Inputs)+len(g.Extra), func() error {
-		out = generationMessage(*g, etag)
-		return nil
-	})
-	return out
 }
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {

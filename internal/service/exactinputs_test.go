@@ -14,7 +14,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 		"b": 2, "a": "<é\n>", "c": []any{1.5, true, nil, map[string]any{"z": -0.25, "y": 1e21}}, "": "",
 	})
 	if err == nil {
-		_, err = inputsBytes(t.Context(), s, "")
+		_, err = inputsBytes(s, "")
 	}
 	if err == nil {
 		t.Fatal("1e21 is an integer beyond 2^53, and was taken")
@@ -22,7 +22,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 	delete(s.Fields["c"].GetListValue().Values[3].GetStructValue().Fields, "y")
 	want := `{"":"","a":"<é\n>","b":2,"c":[1.5,true,null,{"z":-0.25}]}`
 	for range 50 {
-		got, err := inputsBytes(t.Context(), s, "")
+		got, err := inputsBytes(s, "")
 		if err != nil || string(got) != want {
 			t.Fatalf("%s %v", got, err)
 		}
@@ -35,7 +35,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) { // I2
 		math.Copysign(0, -1): "0",
 	} {
 		s := &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(number)}}
-		got, err := inputsBytes(t.Context(), s, "")
+		got, err := inputsBytes(s, "")
 		if err != nil || string(got) != `{"n":`+want+`}` {
 			t.Errorf("%v: %s %v", number, got, err)
 		}
@@ -47,7 +47,7 @@ func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := inputsBytes(t.Context(), nil, text)
+		got, err := inputsBytes(nil, text)
 		if err == nil && string(got) != text {
 			t.Errorf("%q became %q", text, got)
 		}

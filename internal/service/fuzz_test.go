@@ -23,7 +23,7 @@ func FuzzInputsReachTheCatalogWithTheirValues(f *testing.F) { // I2
 		if protojson.Unmarshal([]byte(text), inputs) != nil {
 			return
 		}
-		sent, err := inputsBytes(t.Context(), inputs, "")
+		sent, err := inputsBytes(inputs, "")
 		if err != nil {
 			if reason(err) != "INVALID_REQUEST" {
 				t.Errorf("%q: %v", text, err)

@@ -76,7 +76,7 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	}
 	update := s.noted(ctx, req, receipt)
 	own, _ := s.cfg.Orders.Owned(ctx, orderer(ctx), receipt.Generation.ID) // without the ledger only the attribution is missing
-	return &easelv1.CreateGenerationResponse{Generation: s.message(ctx, update, own[receipt.Generation.ID]), Replayed: receipt.Replayed}, nil
+	return &easelv1.CreateGenerationResponse{Generation: s.message(update, own[receipt.Generation.ID]), Replayed: receipt.Replayed}, nil
 }
 
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
@@ -114,7 +114,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	if update.State == catalog.StateDeleted {
 		return nil, noGeneration(req.GetGenerationId())
 	}
-	return &easelv1.GetGenerationResponse{Generation: s.message(ctx, update, seen.Attribution)}, nil
+	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
 // stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.

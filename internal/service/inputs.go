@@ -17,9 +17,6 @@ import (
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/types/known/structpb"
-
-	"github.com/easel-grpc/easel/internal/auth"
-	"github.com/easel-grpc/easel/internal/limiter"
 )
 
 const (
@@ -62,7 +59,7 @@ func (s *generations) inputs(ctx context.Context, req interface {
 	if len(req.GetInputsJson()) > limit {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: tooLarge})
 	}
-	inputs, err := inputsBytes(ctx, req.GetInputs(), req.GetInputsJson())
+	inputs, err := inputsBytes(req.GetInputs(), req.GetInputsJson())
 	if err == nil && len(inputs) > limit {
 		err = InvalidRequest(Violation{Field: "inputs", Description: tooLarge})
 	}
@@ -71,21 +68,14 @@ func (s *generations) inputs(ctx context.Context, req interface {
 
 // inputsBytes gives the inputs of a request as the bytes that go upstream. The same request
 // always gives the same bytes, so that a repeated order is recognised.
-func inputsBytes(ctx context.Context, inputs *structpb.Struct, text string) (json.RawMessage, error) {
+func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
 			return nil, InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
 		}
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	err := limiter.Work(ctx, auth.Of(ctx).APIKey.Sharer(), len(text), func() error { return checkInputsJSON(text) })
-	if left := ctx.Err(); err != nil && left != nil {
-		return nil, left
-	}
-	if _, ok := errors.AsType[*limiter.Refused](err); ok { // nothing is said of the inputs
-		return nil, err
-	}
-	if err != nil {
+	if err := checkInputsJSON(text); err != nil {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: err.Error()})
 	}
 	return json.RawMessage(text), nil

@@ -76,7 +76,7 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 		token = req.GetPageToken()
 	}
 	items, next, err := page(listed.Records, chosen, func(g catalog.Version) string { return g.ID },
-		func(g catalog.Version) *easelv1.Generation { return messageFor(ctx, &g.Generation, g.Etag) }, kind, req.GetPageSize(), token)
+		func(g catalog.Version) *easelv1.Generation { return generationMessage(g.Generation, g.Etag) }, kind, req.GetPageSize(), token)
 	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
@@ -146,7 +146,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 				g.Text, g.File = newest.Text, newest.File
 			}
 		}
-		message := attributed(messageFor(ctx, &g, r.Etag), r.Attribution)
+		message := attributed(generationMessage(g, r.Etag), r.Attribution)
 		if left -= proto.Size(message) + fieldCost; left < 0 && len(all) > 0 {
 			return all
 		}

@@ -114,8 +114,8 @@ func (s *Service) attribution(ctx context.Context, id string) ledger.Attribution
 }
 
 // message is the message of a state, with whose it is.
-func (s *Service) message(ctx context.Context, u watch.Update, whose ledger.Attribution) *easelv1.Generation {
-	return attributed(messageFor(ctx, &u.Generation, u.Etag), whose)
+func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
+	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }
 
 // attributed adds whose a generation is. An API key is nobody's name.

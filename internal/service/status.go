@@ -22,7 +22,6 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
@@ -146,10 +145,6 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	}
 	if st := fromLedger(err); st != nil {
 		return st
-	}
-	if refused, ok := errors.AsType[*limiter.Refused](err); ok {
-		retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(max(retryDelay, refused.After))}
-		return NewStatus(easelv1.ErrorReason_OVERLOADED, rules[catalog.KindBusy].text, nil, retry)
 	}
 	if denied, ok := errors.AsType[*auth.Error](err); ok {
 		return notAuthenticated(denied)

@@ -172,7 +172,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if len(seen.Labels) > 0 { // the labels may have been erased since
 		seen.Attribution = s.attribution(ctx, req.GetGenerationId())
 	}
-	return &easelv1.WaitGenerationResponse{Generation: s.message(ctx, update, seen.Attribution)}, nil
+	return &easelv1.WaitGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
 // errWaited is the cause when the time of a wait is over.

@@ -12,7 +12,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -83,9 +82,7 @@ func (r *replica) boot() error {
 		return p.uplink.dial(ctx, &w.address)
 	}
 	p.transport = catalog.NewTransportPools(transport)
-	gates := limiter.NewSet(limiter.Config{})
 	upstream, err := catalog.New(catalog.Config{
-		Gates:   gates,
 		BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Seed: w.seed("client " + p.name),
 		Transport: &tap{
 			base: p.transport, traffic: w.traffic, process: p.name, seed: w.seed("way " + p.name),
@@ -100,7 +97,7 @@ func (r *replica) boot() error {
 	}
 	recorder := orders.NewRecorder(p.book, w.logger())
 	p.hub, err = watch.New(watch.Config{
-		Upstream: polls{upstream.Polls()}, Gates: gates, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
+		Upstream: polls{upstream.Polls()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
 		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Ledger: p.book,
 	})
 	if err != nil {

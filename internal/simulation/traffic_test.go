@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -55,6 +56,8 @@ type pollKey struct{}
 type polls struct{ client *catalog.Client }
 
 func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
+
+func (p polls) Limiter(t catalog.Tenant) *limiter.Limiter { return p.client.Limiter(t) }
 
 func (p polls) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
 	return p.client.Generation(asPoll(ctx), cred, id)

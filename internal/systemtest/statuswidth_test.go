@@ -11,7 +11,7 @@ const fullStatus = `(status => {
 	const now = new Date().toISOString(), month = { limitCents: 123456789, leftCents: 23456789 };
 	const error = 'HTTP 503, unavailable: the catalog is being maintained, and this text is as long as one that a catalog may write';
 	status.concerns = [{ grave: true, text: error }];
-	status.gates = { lines: 1, closed: [{ key: 'a1b2c3d4', reason: 'rate_limited', till: now }], waiting: [{ owner: 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters', class: 'order', count: 12345, oldest: now, key: 'a1b2c3d4' }] };
+	status.limiters = { lines: 1, closed: [{ key: 'a1b2c3d4', reason: 'rate_limited', till: now }], waiting: [{ owner: 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters', class: 'order', count: 12345, oldest: now, key: 'a1b2c3d4' }] };
 	status.watching.replicas = 12345;
 	status.ledger = { up: true, means: 'in PostgreSQL', read: now, unknown: 12, oldestUnknown: now, named: true, ownerCount: 2, owners: ['studio', 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters'].map(owner => ({
 		owner, orders: 1234567, spentCents: 123456789, refundedCents: 12345678, reservedCents: 12345678, unconfirmedCents: 1234567, day: month, month, unknown: 123, oldestUnknown: now,

@@ -21,7 +21,7 @@ type observe func(name string, value float64, labels ...attribute.KeyValue)
 // Readings are what metrics are read from at each collection. None asks anybody else; what is nil is not there.
 type Readings struct {
 	Hub      func() watch.Stats
-	Gates    func() map[string]limiter.State // of all API keys
+	Limiters func() map[string]limiter.State // of all API keys
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts     // of results; with Ledger
 	Settings func() map[string]int // how much can't be taken over, by setting
@@ -41,7 +41,7 @@ func Measure(r Readings) (stop func(), err error) {
 		read  func(observe)
 	}{
 		{Hub, r.Hub != nil, func(value observe) { readHub(r.Hub(), value) }},
-		{Gates, r.Gates != nil, func(value observe) { readGates(r.Gates(), time.Now()).observe(value) }},
+		{Limiters, r.Limiters != nil, func(value observe) { readLimiters(r.Limiters(), time.Now()).observe(value) }},
 		{Book, r.Ledger != nil, func(value observe) { readLedger(r.Ledger(), value) }},
 		{Contents, r.Copies != nil, func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }},
 		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), value) }},

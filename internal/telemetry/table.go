@@ -29,7 +29,7 @@ type Source string
 // The sources: see [Readings].
 const (
 	Hub      Source = "hub"
-	Gates    Source = "gates"
+	Limiters Source = "limiters"
 	Book     Source = "ledger"
 	Settings Source = "settings"
 	Contents Source = "contents"
@@ -64,9 +64,9 @@ var (
 	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
 	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
 	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
-	class           = Label{Name: "easel.gate.class", Values: []string{"order", "read", "poll"}}
+	class           = Label{Name: "easel.limiter.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
-	closedBy        = Label{Name: "easel.gate.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
+	closedBy        = Label{Name: "easel.limiter.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
 	pollKind        = Label{Name: "easel.poll.kind", Values: []string{"read", "sweep", "account"}}
 	polled          = Label{Name: "easel.poll.outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}
 	pushed          = Label{Name: "easel.push.event", Values: []string{"update", "heartbeat", "caught_up"}}
@@ -138,20 +138,20 @@ var Table = []Metric{
 		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
 	},
 	{
-		Name: "easel.gate.waiting", Kind: UpDown, Unit: "{request}", From: Gates, Labels: []Label{waiter, class},
-		Text: "Requests to the catalog that wait for their turn at the gate of their API key.",
+		Name: "easel.limiter.waiting", Kind: UpDown, Unit: "{request}", From: Limiters, Labels: []Label{waiter, class},
+		Text: "Requests to the catalog that wait for a permit of the limiter of their API key.",
 	},
 	{
-		Name: "easel.gate.wait", Kind: Gauge, Unit: "s", From: Gates,
-		Text: "How long the request has waited that has waited longest for its turn.",
+		Name: "easel.limiter.wait", Kind: Gauge, Unit: "s", From: Limiters,
+		Text: "Longest time that a request has waited for its permit.",
 	},
 	{
-		Name: "easel.gate.closed", Kind: UpDown, Unit: "{credential}", From: Gates, Labels: []Label{closedBy},
-		Text: "API keys whose gate is closed: the catalog has asked for a pause by a 429, or by a 503 with Retry-After; or the daily cap is reached, for orders.",
+		Name: "easel.limiter.closed", Kind: UpDown, Unit: "{credential}", From: Limiters, Labels: []Label{closedBy},
+		Text: "API keys whose limiter is closed: the catalog asked for a pause with a 429, or with a 503 and Retry-After, or rejects orders because the daily cap is reached.",
 	},
 	{
-		Name: "easel.gate.opens", Kind: Gauge, Unit: "s", From: Gates,
-		Text: "The time until the last pause is over that the catalog has asked for; 0: there is none.",
+		Name: "easel.limiter.opens", Kind: Gauge, Unit: "s", From: Limiters,
+		Text: "Time until the end of the latest pause that the catalog asked for (0 for none).",
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,

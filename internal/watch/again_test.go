@@ -320,7 +320,7 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		up := newUpstream(map[string]catalog.State{"a": failed})
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

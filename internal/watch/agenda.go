@@ -207,23 +207,24 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
-// gate is where the polls wait for their turn, with all other requests under the API key.
-func (a *agenda) gate() *limiter.Limiter { return a.cfg.Gates.Of(string(a.cred.Tenant)) }
+// limiter returns the limiter of the API key, which grants permits to the polls and to all other requests.
+func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// wish is what polls ask of the gate: they are for all, and so have a share of their own.
-var wish = limiter.Request{Owner: catalog.PollsOwner, Weight: 1, Class: limiter.Poll}
-
-// opens is when a poll may be made, by what the gate expects and what the failures of polls ask for.
+// opens returns the time when the limiter and the failures of polls allow another poll.
 func (a *agenda) opens(now time.Time) time.Time {
-	return latest(a.health.held, now.Add(a.gate().Estimate(wish)))
+	n, next := a.limiter().Polls()
+	if n > 0 {
+		next = now
+	}
+	return latest(a.health.held, next)
 }
 
-// paused is until when no poll is made: the catalog has asked for it, is away, or rejects the API key.
-func (a *agenda) paused() time.Time { return latest(a.health.held, a.gate().State().Paused) }
+// paused returns the end of the pause of polls: the catalog asked for it, is unavailable, or rejects the API key.
+func (a *agenda) paused() time.Time { return latest(a.health.held, a.limiter().State().Paused) }
 
 // condition returns the present behavior of the catalog, which may have asked a call to slow down.
 func (a *agenda) condition() Condition {
-	closed := a.gate().State().Closed(time.Now())
+	closed := a.limiter().State().IsClosed(time.Now())
 	switch c := a.health.condition; {
 	case closed && c <= ConditionHealthy:
 		return ConditionThrottled

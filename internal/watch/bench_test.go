@@ -249,7 +249,7 @@ func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(maps.Clone(states))
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) 
 		synctest.Test(t, func(t *testing.T) {
 			up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now().Add(-time.Hour)}
 			up.set("a", failed)
-			hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+			hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

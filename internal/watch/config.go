@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
 // Config says how the hub polls.
 type Config struct {
 	Upstream     Upstream       // required
-	Gates        *limiter.Set   // rate limiters of all requests to the catalog; nil limits only polls
 	MinInterval  time.Duration  // shortest time between two polls of a generation; 0 = 1 s
 	MaxInterval  time.Duration  // longest; 0 = 10 s
 	Rate         float64        // maximum number of polls a second for a credential and all replicas together; 0 = 5
@@ -37,7 +35,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Rate = cmp.Or(c.Rate, 5)
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
 	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
-	c.Gates = cmp.Or(c.Gates, limiter.NewSet(limiter.Config{}))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Observer == nil {
 		c.Observer = noObserver{}

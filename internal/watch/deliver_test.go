@@ -40,7 +40,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(map[string]catalog.State{"a": queued})
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+			hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 }
 
 func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the process was held up there
-	hub, err := watch.New(watch.Config{Upstream: newUpstream(map[string]catalog.State{"a": queued}), Seed: 1})
+	hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
-		hub, err := New(Config{Upstream: up, Seed: 1})
+		hub, err := New(Config{Upstream: Limited(up), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,22 +2,59 @@ package watch
 
 import (
 	"context"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Call makes a call that passes the gate beside the polls, and ends with err.
-func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
-	turn, late := h.cfg.Gates.Of(string(cred.Tenant)).Enter(ctx, limiter.Request{Class: limiter.Read})
-	if late != nil {
-		return
-	}
-	turn.End(catalog.EndOf(err))
-	h.Called(cred, err)
+// Unlimited is an upstream without limiters.
+type Unlimited interface {
+	Generation(context.Context, catalog.Credential, string) (catalog.Version, error)
+	List(context.Context, catalog.Credential, time.Time) (*catalog.List, error)
+	Account(context.Context, catalog.Credential) (catalog.Account, error)
 }
 
-// GateOf is the gate of a credential.
-func (h *Hub) GateOf(cred catalog.Credential) *limiter.Limiter {
-	return h.cfg.Gates.Of(string(cred.Tenant))
+// Limited returns an upstream whose requests need permits, as those of the catalog's client do.
+func Limited(up Unlimited) Upstream { return limited{up, limiter.NewSet()} }
+
+type limited struct {
+	up       Unlimited
+	limiters *limiter.Set
+}
+
+func (l limited) Limiter(t catalog.Tenant) *limiter.Limiter { return l.limiters.Of(string(t)) }
+
+func (l limited) Generation(ctx context.Context, cred catalog.Credential, id string) (v catalog.Version, err error) {
+	err = l.ask(ctx, cred, limiter.Poll, func() error { v, err = l.up.Generation(ctx, cred, id); return err })
+	return v, err
+}
+
+func (l limited) List(ctx context.Context, cred catalog.Credential, since time.Time) (list *catalog.List, err error) {
+	err = l.ask(ctx, cred, limiter.Poll, func() error { list, err = l.up.List(ctx, cred, since); return err })
+	return list, err
+}
+
+func (l limited) Account(ctx context.Context, cred catalog.Credential) (a catalog.Account, err error) {
+	err = l.ask(ctx, cred, limiter.Poll, func() error { a, err = l.up.Account(ctx, cred); return err })
+	return a, err
+}
+
+func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Class, request func() error) error {
+	permit, err := l.Limiter(cred.Tenant).Acquire(ctx, limiter.Request{Class: c})
+	if err != nil {
+		return &catalog.Error{Kind: catalog.KindRateLimited, Err: err}
+	}
+	err = request()
+	permit.Release(catalog.ResultOf(err))
+	return err
+}
+
+// Call makes a call that needs a permit as the polls do, and ends with err.
+func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
+	sent := false
+	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error { sent = true; return err })
+	if sent {
+		h.Called(cred, err)
+	}
 }

@@ -232,7 +232,7 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 
 // Called records the error of a request for a call, for the heartbeats during the pause that the catalog has asked for.
 func (h *Hub) Called(cred catalog.Credential, err error) {
-	if end := catalog.EndOf(err).Outcome; end != limiter.Throttled && end != limiter.Paused {
+	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
 	}
 	if t := h.find(cred, false); t != nil {

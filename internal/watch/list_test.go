@@ -106,7 +106,7 @@ func TestTheSameSeedMakesTheSameRequestsAtTheSameTimes(t *testing.T) {
 			states, ids := generations(200)
 			up := newUpstream(states)
 			up.listed = func(id string) bool { return id < "g00100" }
-			hub, err := watch.New(watch.Config{Upstream: up, Seed: 7})
+			hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 7})
 			if err != nil {
 				t.Fatal(err)
 			}

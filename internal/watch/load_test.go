@@ -251,7 +251,7 @@ func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states, ids := generations(50)
 		up := newUpstream(states)
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 	heard := &notebook{}
 	synctest.Test(t, func(t *testing.T) {
 		up := &shelf{states: states}
-		hub, err := New(Config{Upstream: up, Seed: 1, Observer: heard})
+		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Observer: heard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestSharingSavesThePollsOfAllWatchesButOne(t *testing.T) {
 }
 
 func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
-	hub, err := New(Config{Upstream: silent{}, Seed: 1})
+	hub, err := New(Config{Upstream: Limited(silent{}), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

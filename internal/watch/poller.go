@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
@@ -26,11 +25,10 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry        // that it polls; they stay until it has ended
-	counted  []*watcher      // those that Open has
-	unshared float64         // see Stats
-	since    time.Time       // a list that began before serves nobody
-	turn     *limiter.Permit // nil until its turn comes
+	entries  []*entry   // that it polls; they stay until it has ended
+	counted  []*watcher // those that Open has
+	unshared float64    // see Stats
+	since    time.Time  // a list that began before serves nobody
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -43,7 +41,9 @@ func (p *poller) run() {
 		if gone {
 			return
 		}
-		p.start(jobs)
+		for _, j := range jobs {
+			h.work.Go(func() { p.execute(j) })
+		}
 		timer.Reset(time.Until(next))
 		select {
 		case <-p.tenant.queue.wake:
@@ -60,7 +60,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gate().SetPollRate(p.hub.pollRate())
+	t.limiter().SetPollRate(p.hub.pollRate())
 	next = t.prune(now)
 	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
 		if !now.Before(t.health.held) {
@@ -74,7 +74,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs makes the due requests that the gate allows, and says when there may be more; zero: after the next
+// jobs makes the due requests that the limiter allows, and says when there may be more; zero: after the next
 // change.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
@@ -98,11 +98,11 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation gives the situation of now, and when the gate allows more; zero: an answer comes before.
+// situation gives the situation of now, and when the limiter allows more; zero: an answer comes before.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
-	n, again := t.gate().Polls()
+	n, again := t.limiter().Polls()
 	if now.Before(t.health.held) {
 		n, again = 0, t.health.held
 	}
@@ -203,6 +203,8 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 
 // count counts a request that is made.
 func (p *poller) count(j *job) {
+	p.tenant.mu.Lock()
+	defer p.tenant.mu.Unlock()
 	stats := &p.tenant.stats
 	stats.Unshared += j.unshared
 	switch {
@@ -231,33 +233,26 @@ func (j *job) account(e *entry) {
 // execute makes one request, outside the lock, and takes in the answer.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
-	ctx, cancel := context.WithTimeout(j.turn.Context(h.ctx), pollTimeout)
+	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
+	p.count(j)
 	switch {
 	case j.Account:
-		_, err := h.cfg.Upstream.Account(ctx, cred)
-		j.end(err, result)
-		p.accountAnswered(j, err)
+		_, result.Err = h.cfg.Upstream.Account(ctx, cred)
+		p.accountAnswered(j, result.Err)
 	case j.ID == "":
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
-		j.end(err, result)
+		result.Err = err
 		p.swept(j, list, err, result)
 	default:
 		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
-		j.end(err, result)
-		result.State = read.State
+		result.Err, result.State = err, read.State
 		p.answered(j, read, err, result)
 	}
 	h.sighted(result.sighted...)
 	ended(result.Outcome)
-}
-
-// end ends the turn of a request that has not done so.
-func (j *job) end(err error, result *pollResult) {
-	j.turn.End(catalog.EndOf(err))
-	result.Err = err
 }
 
 // landed notes that a request is not in flight any more.

@@ -74,7 +74,7 @@ func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		const streams, each, rate, seconds = 2, 1000, 400, 3
-		hub, err := New(Config{Upstream: unlisted{}, Rate: rate, Seed: 1})
+		hub, err := New(Config{Upstream: Limited(unlisted{}), Rate: rate, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,7 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
 		tick := func() time.Time { return began.Add(time.Duration(random.IntN(raceTicks)) * raceTick) }
 		up := &racing{finishes: map[string]finish{}, stale: &r.stale}
-		hub, err := watch.New(watch.Config{Upstream: up, Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
+		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

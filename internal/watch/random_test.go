@@ -66,7 +66,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
 	}
 	c.cfg = Config{
-		Upstream: c.all, Gates: limiter.NewSet(limiter.Config{}), Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
+		Upstream: Limited(c.all), Seed: seed, Rate: []float64{1, 5, 20}[c.random.IntN(3)],
 		MinInterval: []time.Duration{time.Second, 300 * time.Millisecond}[c.random.IntN(2)], RefundWindow: time.Minute,
 	}
 	hub, err := New(c.cfg)
@@ -214,12 +214,12 @@ func (c *chaos) get(w *world) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	c.work.Go(func() {
 		defer cancel()
-		turn, err := c.cfg.Gates.Of(string(w.cred.Tenant)).Enter(ctx, limiter.Request{Class: limiter.Read})
+		permit, err := c.cfg.Upstream.Limiter(w.cred.Tenant).Acquire(ctx, limiter.Request{Class: limiter.Read})
 		if err != nil {
 			return
 		}
 		g, err := w.read(ctx, id, 20*time.Millisecond)
-		turn.End(catalog.EndOf(err))
+		permit.Release(catalog.ResultOf(err))
 		c.hub.Called(w.cred, err)
 		if err == nil {
 			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version()))
@@ -247,7 +247,7 @@ func (c *chaos) create(w *world) {
 // call notes calls of another kind, one of which may have met a 429.
 func (c *chaos) call(w *world) {
 	var err error
-	if c.random.IntN(3) == 0 && c.cfg.Gates.Of(string(w.cred.Tenant)).Estimate(limiter.Request{}) == 0 {
+	if c.random.IntN(3) == 0 && !c.cfg.Upstream.Limiter(w.cred.Tenant).State().IsClosed(time.Now()) {
 		w.mu.Lock()
 		err = w.throttle()
 		w.mu.Unlock()

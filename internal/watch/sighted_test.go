@@ -16,7 +16,7 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
 		var hub *Hub
 		var all []string
-		hub, err := New(Config{Upstream: up, Seed: 1, Sighted: func(s Sighting) {
+		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Sighted: func(s Sighting) {
 			hub.Peek(s.Credential, s.ID) // it takes the locks
 			all = append(all, fmt.Sprint(s.ID, " ", s.State, map[bool]string{true: " by a 404"}[s.NotFound]))
 		}})

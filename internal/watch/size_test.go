@@ -40,7 +40,7 @@ func live() float64 {
 }
 
 func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
-	hub, err := New(Config{Upstream: silent{}, Seed: 1})
+	hub, err := New(Config{Upstream: Limited(silent{}), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ type PolledGeneration struct {
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
-	beat, state := t.newHeartbeat(t.health.answered), t.gate().State()
+	beat, state := t.newHeartbeat(t.health.answered), t.limiter().State()
 	return PolledCredential{
 		Tenant: t.cred.Tenant, IsShared: t.cred.IsShared(), Condition: beat.Condition, Failures: beat.Failures, LastError: beat.LastError,
 		Answered: t.health.answered, Rate: state.PollRate, Limit: t.cfg.Rate, Ready: state.Polls, Paused: t.paused(), Watches: t.watches, Swept: t.list.sweptAt,

@@ -29,14 +29,16 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Upstream is the catalog of a poller. Each call is one request, which has its turn at the gate in its context: the
-// poller has a back-off of its own.
+// Upstream is the catalog of a poller. Each call is one request that waits for a permit of the limiter: the poller has its
+// own back-off.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
 	Account(ctx context.Context, cred catalog.Credential) (catalog.Account, error)
+	Limiter(t catalog.Tenant) *limiter.Limiter
 }
 
 // Goal is the end that a watch waits for.

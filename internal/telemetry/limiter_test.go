@@ -10,16 +10,16 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-func TestTheGatesAreReadTogether(t *testing.T) {
+func TestLimitersAreReadTogether(t *testing.T) {
 	now := time.Now()
 	said := map[string]float64{}
-	readGates(map[string]limiter.State{
+	readLimiters(map[string]limiter.State{
 		"a": {
-			Paused: now.Add(30 * time.Second), Why: limiter.Throttled,
+			Paused: now.Add(30 * time.Second), Reason: limiter.Throttled,
 			Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 3, Since: now.Add(-9 * time.Second)}, {Owner: "polls", Class: limiter.Poll, Count: 1, Since: now}},
 		},
 		"b": {Capped: true, Waiting: []limiter.Waiting{{Class: limiter.Order, Count: 2, Since: now}, {Owner: "studio", Class: limiter.Order, Count: 1, Since: now}}},
-		"c": {Paused: now.Add(-time.Second), Probing: true, Why: limiter.Paused},
+		"c": {Paused: now.Add(-time.Second), Probing: true, Reason: limiter.Unavailable},
 	}, now).observe(func(name string, value float64, labels ...attribute.KeyValue) {
 		for _, l := range labels {
 			name += " " + l.Value.AsString()
@@ -27,8 +27,8 @@ func TestTheGatesAreReadTogether(t *testing.T) {
 		said[name] = value
 	})
 	for name, want := range map[string]float64{
-		"easel.gate.waiting studio order": 4, "easel.gate.waiting polls poll": 1, "easel.gate.waiting forwarded order": 2, "easel.gate.wait": 9,
-		"easel.gate.closed rate_limited": 1, "easel.gate.closed unavailable": 1, "easel.gate.closed daily_cap": 1, "easel.gate.opens": 30,
+		"easel.limiter.waiting studio order": 4, "easel.limiter.waiting polls poll": 1, "easel.limiter.waiting forwarded order": 2, "easel.limiter.wait": 9,
+		"easel.limiter.closed rate_limited": 1, "easel.limiter.closed unavailable": 1, "easel.limiter.closed daily_cap": 1, "easel.limiter.opens": 30,
 	} {
 		if got, ok := said[name]; !ok || got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
@@ -41,8 +41,8 @@ func TestOwnersThatWaitAreNamedUpToALimit(t *testing.T) {
 	for i := range 3 * measuredOwners {
 		all = append(all, limiter.Waiting{Owner: fmt.Sprint(i), Count: 1, Since: time.Now()})
 	}
-	read := readGates(map[string]limiter.State{"a": {Waiting: all}}, time.Now())
-	if len(read.waiting) != measuredOwners+1 || read.waiting[line{"other", "order"}] != 2*measuredOwners {
-		t.Errorf("%d owners are named, and %d wait besides", len(read.waiting), read.waiting[line{"other", "order"}])
+	read := readLimiters(map[string]limiter.State{"a": {Waiting: all}}, time.Now())
+	if len(read.waiting) != measuredOwners+1 || read.waiting[waiters{"other", "order"}] != 2*measuredOwners {
+		t.Errorf("%d owners are named, and %d wait besides", len(read.waiting), read.waiting[waiters{"other", "order"}])
 	}
 }

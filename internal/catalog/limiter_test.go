@@ -102,33 +102,14 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 	})
 }
 
-func TestARequestHasTheTurnOfItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, answering(200, "application/json", `{"balanceCents":1}`))
-		g := c.Gate(testCredential.Tenant)
-		for name, broken := range map[string]Credential{"": testCredential, "an API key that is none": Forwarded(NewSecret(" "))} {
-			turn, err := g.Try(limiter.Request{Class: limiter.Poll})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.Polls().Account(turn.Context(t.Context()), broken); (err == nil) != (name == "") {
-				t.Errorf("%s: %v", name, err)
-			}
-			if held := g.State().Held; held != [limiter.Classes]int{} {
-				t.Errorf("%s: turns are held: %v", name, held)
-			}
-		}
-	})
-}
-
-func TestAListWaitsAtTheGateAsLongAsItsCaller(t *testing.T) {
+func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued"}]`))
-		turn, err := c.Gate(testCredential.Tenant).Try(limiter.Request{})
+		permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn.End(limiter.Answer{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
+		permit.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
 		for n := range 5 { // the first one can't wait so long, and is told so at once

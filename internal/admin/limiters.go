@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/limiter"
+)
+
+const (
+	maxWaiting  = 100              // owners and classes that are shown
+	longWaiting = 10 * time.Second // after which a wait is reported to the operator
+)
+
+// limiters lists the requests that wait for permits, and the limiters that grant none.
+type limiters struct {
+	Closed  []closedLimiter `json:"closed"`
+	Waiting []waiters       `json:"waiting"` // at most 100, the longest first
+	Lines   int             `json:"lines"`   // length of the complete list
+}
+
+// closedLimiter is an API key that grants no permits, or none for orders.
+type closedLimiter struct {
+	Key    string     `json:"key"`
+	Reason string     `json:"reason"` // rate_limited, unavailable or daily_cap, as in metrics
+	Till   *time.Time `json:"till"`   // null if one request probes the catalog
+}
+
+// waiters describes the requests of an owner and class that wait for permits.
+type waiters struct {
+	Key    string    `json:"key"`
+	Owner  string    `json:"owner"`
+	Class  string    `json:"class"`
+	Count  int       `json:"count"`
+	Oldest time.Time `json:"oldest"` // arrival of the first request
+}
+
+// limitersOf returns the states of the limiters for the status page.
+func limitersOf(states map[string]limiter.State, now time.Time) limiters {
+	g := limiters{Closed: []closedLimiter{}, Waiting: []waiters{}}
+	for key, s := range states {
+		name := catalog.Tenant(key).Fingerprint()
+		if s.IsClosed(now) {
+			g.Closed = append(g.Closed, pauseOf(name, s, now))
+		}
+		if s.Capped {
+			g.Closed = append(g.Closed, closedLimiter{Key: name, Reason: "daily_cap"})
+		}
+		for _, w := range s.Waiting {
+			g.Waiting = append(g.Waiting, waiters{name, w.Owner, w.Class.String(), w.Count, w.Since.UTC()})
+		}
+	}
+	slices.SortFunc(g.Closed, func(a, b closedLimiter) int {
+		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Reason, b.Reason))
+	})
+	slices.SortFunc(g.Waiting, func(a, b waiters) int { return cmp.Or(a.Oldest.Compare(b.Oldest), strings.Compare(a.Owner, b.Owner)) })
+	g.Lines = len(g.Waiting)
+	g.Waiting = g.Waiting[:min(len(g.Waiting), maxWaiting)]
+	return g
+}
+
+func pauseOf(key string, s limiter.State, now time.Time) closedLimiter {
+	one := closedLimiter{Key: key, Reason: "rate_limited"}
+	if s.Reason == limiter.Unavailable {
+		one.Reason = "unavailable"
+	}
+	if s.Paused.After(now) {
+		one.Till = when(s.Paused)
+	}
+	return one
+}
+
+// concerns adds the facts about limiters that an operator should know.
+func (g limiters) concerns(now time.Time, all *concerns) {
+	for _, one := range g.Closed {
+		if one.Reason == "daily_cap" {
+			all.keys(true, "The daily cap of %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", count(1), one.Key)
+		}
+	}
+	if len(g.Waiting) == 0 || now.Sub(g.Waiting[0].Oldest) < longWaiting {
+		return
+	}
+	count := 0
+	for _, l := range g.Waiting {
+		count += l.Count
+	}
+	all.add(false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", count, now.Sub(g.Waiting[0].Oldest).Round(time.Second))
+}

@@ -1,0 +1,92 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/limiter"
+)
+
+// pollsOwner is the owner of all polls under an API key in its limiter.
+const pollsOwner = "(polls)"
+
+// Limiter returns the limiter of an API key, for one use. All requests under the API key need its permits.
+func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
+
+// Limiters returns the limiters of all API keys, by tenant.
+func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
+
+func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
+
+// acquire waits for the permit of a request. A caller without a deadline waits no longer than a response may take.
+func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
+	if err := mayAcquire(ctx, cred, op); err != nil {
+		return nil, err
+	}
+	r := limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: q.class}
+	if q.class == limiter.Poll {
+		r.Owner, r.Weight = pollsOwner, 1
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		timed, cancel := context.WithTimeout(ctx, q.timeout)
+		defer cancel()
+		ctx = timed
+	}
+	permit, err := q.limiter(cred.Tenant).Acquire(ctx, r)
+	return permit, limiterError(op, err)
+}
+
+// mayAcquire returns the error of a request that needs no permit because it cannot be sent.
+func mayAcquire(ctx context.Context, cred Credential, op string) error {
+	if !printable(cred.APIKey().Reveal()) {
+		return &Error{
+			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
+			Err: errors.New("the API key is empty or has characters that no header can carry"),
+		}
+	}
+	return contextError(ctx)
+}
+
+// limiterError converts the error of a request that got no permit.
+func limiterError(op string, err error) error {
+	rejected, ok := errors.AsType[*limiter.Error](err)
+	switch {
+	case !ok:
+		return err
+	case rejected.Capped:
+		return &Error{Kind: KindDailyCap, Op: op, Message: rejected.Error()}
+	}
+	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
+}
+
+// release releases the permit of a request with its error. The delay of a 429 includes the pause of the limiter.
+func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
+	permit.Release(ResultOf(err))
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
+		e.RetryAfter = max(e.RetryAfter, time.Until(q.limiter(cred.Tenant).State().Paused))
+	}
+}
+
+// ResultOf returns the result of a request for the limiter.
+func ResultOf(err error) limiter.Result {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return limiter.Result{Outcome: limiter.Passed}
+	case !ok:
+		return limiter.Result{Outcome: limiter.Abandoned}
+	case e.Kind == KindBusy:
+		return limiter.Result{Outcome: limiter.Unused}
+	case e.Kind == KindRateLimited:
+		return limiter.Result{Outcome: limiter.Throttled, RetryAfter: e.RetryAfter}
+	case e.Kind == KindDailyCap:
+		return limiter.Result{Outcome: limiter.Capped}
+	case e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0:
+		return limiter.Result{Outcome: limiter.Unavailable, RetryAfter: e.RetryAfter}
+	case temporary(err):
+		return limiter.Result{Outcome: limiter.Failed}
+	}
+	return limiter.Result{Outcome: limiter.Rejected}
+}

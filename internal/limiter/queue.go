@@ -1,0 +1,127 @@
+package limiter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// keptOwners is the number of owners in a queue before those without a request are removed.
+const keptOwners = 256
+
+// queue is a start-time fair queue: the next request is of the owner with the lowest tag. Each request raises the tag of its
+// owner by the inverse of the owner's weight.
+type queue struct {
+	owners  map[string]*owner
+	pruneAt int // number of owners at which idle ones are removed
+	waiting int
+	now     float64 // virtual time: the tag of the request that started last
+}
+
+// owner is a participant of the queue.
+type owner struct {
+	name     string
+	weight   float64
+	tag      float64 // of its next request
+	inFlight int
+	lines    [Classes][]*waiter // in the order of arrival
+}
+
+// waiter is a request in the queue.
+type waiter struct {
+	Request
+	owner    *owner
+	deadline time.Time     // zero if it has none
+	decided  chan struct{} // closed when permit or err is set; nil if the request did not wait
+	permit   *Permit
+	granted  Permit // storage of permit
+	err      error
+}
+
+// add adds a request to the line of its owner and class.
+func (q *queue) add(w *waiter) {
+	w.owner = q.join(w.Request)
+	line := &w.owner.lines[w.Class]
+	at, _ := slices.BinarySearchFunc(*line, w.Arrived, func(other *waiter, arrived time.Time) int {
+		return cmp.Or(other.Arrived.Compare(arrived), -1)
+	})
+	*line = slices.Insert(*line, at, w)
+	q.waiting++
+}
+
+// join returns the owner of a request. An owner saves up nothing while it does not wait. A new owner starts after one
+// request of each other owner, so that any number of new owners delays the others only briefly.
+func (q *queue) join(r Request) *owner {
+	o := q.owners[r.Owner]
+	if o == nil {
+		q.prune()
+		o = &owner{name: r.Owner, weight: cmp.Or(r.Weight, 1)}
+		o.tag = q.now + 1/o.weight
+		q.owners[r.Owner] = o
+	}
+	o.weight = cmp.Or(r.Weight, o.weight)
+	if o.first() == nil {
+		o.tag = max(o.tag, q.now)
+	}
+	return o
+}
+
+// prune removes idle owners, once there are many.
+func (q *queue) prune() {
+	if len(q.owners) >= q.pruneAt {
+		maps.DeleteFunc(q.owners, func(_ string, o *owner) bool { return o.inFlight == 0 && o.first() == nil && o.tag <= q.now+1/o.weight })
+		q.pruneAt = max(keptOwners, 2*len(q.owners))
+	}
+}
+
+// next returns the first request of the owner with the lowest tag, among the owners that may start one, or nil.
+func (q *queue) next(mayStart func(*owner) bool) (next *waiter) {
+	for _, o := range q.owners {
+		if w := o.first(); w != nil && mayStart(o) && (next == nil || w.isBefore(next)) {
+			next = w
+		}
+	}
+	return next
+}
+
+// first returns the first request of the lowest class, or nil.
+func (o *owner) first() *waiter {
+	for _, line := range o.lines {
+		if len(line) > 0 {
+			return line[0]
+		}
+	}
+	return nil
+}
+
+func (w *waiter) isBefore(other *waiter) bool {
+	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), w.Arrived.Compare(other.Arrived), cmp.Compare(w.owner.name, other.owner.name)) < 0
+}
+
+// start removes a request that starts, and charges its owner.
+func (q *queue) start(w *waiter, p *Permit) {
+	q.now = max(q.now, w.owner.tag)
+	w.owner.tag += 1 / w.owner.weight
+	w.owner.inFlight++
+	q.decide(w, p, nil)
+}
+
+// decide removes a request with its permit or error.
+func (q *queue) decide(w *waiter, p *Permit, err error) {
+	line := &w.owner.lines[w.Class]
+	at := slices.Index(*line, w)
+	*line = slices.Delete(*line, at, at+1)
+	q.waiting--
+	if w.permit, w.err = p, err; w.decided != nil {
+		close(w.decided)
+	}
+}
+
+// all returns all requests in the queue.
+func (q *queue) all() (all []*waiter) {
+	for _, o := range q.owners {
+		all = append(all, slices.Concat(o.lines[:]...)...)
+	}
+	return all
+}

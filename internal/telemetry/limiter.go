@@ -1,0 +1,66 @@
+package telemetry
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/limiter"
+)
+
+// waiters identifies requests that wait for permits.
+type waiters struct{ owner, class string }
+
+// limitersReading is the sum of the states of all limiters.
+type limitersReading struct {
+	waiting map[waiters]int
+	owners  map[string]bool
+	wait    time.Duration
+	closed  map[string]int // by reason
+	opens   time.Duration
+}
+
+func readLimiters(states map[string]limiter.State, now time.Time) limitersReading {
+	r := limitersReading{waiting: map[waiters]int{}, owners: map[string]bool{}, closed: map[string]int{}}
+	for _, s := range states {
+		for _, w := range s.Waiting {
+			r.waiting[waiters{r.nameOf(w.Owner), w.Class.String()}] += w.Count
+			r.wait = max(r.wait, now.Sub(w.Since))
+		}
+		if s.IsClosed(now) {
+			r.closed[reasonOf(s.Reason)]++
+			r.opens = max(r.opens, s.Paused.Sub(now))
+		}
+		if s.Capped {
+			r.closed["daily_cap"]++
+		}
+	}
+	return r
+}
+
+// nameOf returns the name of an owner in metrics. Only the first owners have their own.
+func (r limitersReading) nameOf(owner string) string {
+	name := cmp.Or(owner, "forwarded")
+	if !r.owners[name] && len(r.owners) >= measuredOwners {
+		return "other"
+	}
+	r.owners[name] = true
+	return name
+}
+
+func reasonOf(reason limiter.Outcome) string {
+	if reason == limiter.Unavailable {
+		return "unavailable"
+	}
+	return "rate_limited"
+}
+
+func (r limitersReading) observe(value observe) {
+	for l, n := range r.waiting {
+		value("easel.limiter.waiting", float64(n), waiter.is(l.owner), class.is(l.class))
+	}
+	value("easel.limiter.wait", r.wait.Seconds())
+	for _, reason := range closedBy.Values {
+		value("easel.limiter.closed", float64(r.closed[reason]), closedBy.is(reason))
+	}
+	value("easel.limiter.opens", r.opens.Seconds())
+}
