@@ -31,13 +31,19 @@ const (
 func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] }
 
 const (
-	// MaxInFlight is the maximum number of requests of one API key in flight.
-	MaxInFlight  = 256
-	minInFlight  = 4   // after any number of 429s, so that a request that hangs does not block the others
-	reservedPart = 16  // one place in so many is reserved for owners that have fewer than fewInFlight
-	fewInFlight  = 2   // requests
-	noPollRate   = 1e6 // polls per second, until a rate is set
-	maxFailures  = 5   // consecutive failures after which no request is retried
+	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
+	MaxInFlight   = 64
+	firstInFlight = 16  // until more have passed
+	minInFlight   = 4   // after any number of 429s, so that a request that hangs does not block the others
+	reservedPart  = 16  // one place in so many is reserved for owners that have fewer than fewInFlight
+	fewInFlight   = 2   // requests
+	noPollRate    = 1e6 // polls per second, until a rate is set
+
+	maxRetries  = 10.0 // consecutive failures, half of which may be retried
+	retryEarned = 0.1  // retries by a request that passes
+
+	minStarts = 32          // number of requests after which the time in the queue can be estimated
+	recent    = time.Minute // age of a measurement that loses half of its weight
 )
 
 // Request describes a request that needs a permit.
@@ -72,8 +78,10 @@ type Limiter struct {
 	mu       sync.Mutex
 	limit    float64 // number of requests that may be in flight
 	inFlight int
-	failures int // consecutive ones
+	retries  float64 // which failed requests may use, as in gRPC
 	queue    queue
+	busy     time.Time // time since which requests wait
+	starts   int       // since then
 	pause    pause
 	cap      dailyCap
 	timer    *time.Timer // of the end of a pause
@@ -82,7 +90,9 @@ type Limiter struct {
 // New returns a limiter of at most maxInFlight requests in flight.
 func New(maxInFlight int) *Limiter {
 	most := float64(maxInFlight)
-	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
+	return &Limiter{
+		max: most, limit: most, retries: maxRetries, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate),
+	}
 }
 
 // SetPollRate sets the maximum number of polls per second. Those of a second may start at the same time.
@@ -96,11 +106,6 @@ func (l *Limiter) SetPollRate(perSecond float64) {
 // Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that there is
 // none before the deadline of ctx, and the cause of ctx if ctx is canceled.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
-	if r.Class == Poll {
-		if err := l.polls.Wait(ctx); err != nil && ctx.Err() == nil {
-			return nil, l.newError(time.Now())
-		}
-	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -126,6 +131,12 @@ func (l *Limiter) enqueue(w *waiter) {
 	if w.err = l.rejection(w, now); w.err != nil {
 		return
 	}
+	if l.queue.waiting == 0 {
+		l.busy, l.starts = now, 0
+	} else if late := now.Add(l.delay(w.Request, now)).Sub(w.deadline); w.Class == Read && !w.deadline.IsZero() && late > 0 {
+		w.err = &Error{RetryAfter: max(firstPause, late)}
+		return
+	}
 	l.queue.add(w)
 	l.grant(now)
 	if w.permit == nil && w.err == nil {
@@ -142,6 +153,14 @@ func (l *Limiter) rejection(w *waiter, now time.Time) error {
 		return l.newError(now)
 	}
 	return nil
+}
+
+// delay returns the estimated time in the queue of a new request. Zero means that it is unknown.
+func (l *Limiter) delay(r Request, now time.Time) time.Duration {
+	if l.starts < minStarts {
+		return 0
+	}
+	return time.Duration(l.queue.before(r) / float64(l.starts) * float64(now.Sub(l.busy)))
 }
 
 // newError returns the error of a request without a permit. A retry is worthwhile after the pause.
@@ -200,7 +219,18 @@ func (l *Limiter) next(now time.Time) (_ *waiter, check time.Time) {
 	if l.pause.left(now) > 0 {
 		return nil, l.pause.until
 	}
-	return l.queue.next(l.hasPlace), time.Time{}
+	delay := l.pollDelay(1, now)
+	w := l.queue.next(func(w *waiter) bool { return l.hasPlace(w.owner) && (w.Class != Poll || delay == 0) })
+	if w == nil && delay > 0 && l.queue.polls() > 0 {
+		check = now.Add(delay)
+	}
+	return w, check
+}
+
+// pollDelay returns the time until n polls may start.
+func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
+	missing := float64(n) - l.polls.TokensAt(now)
+	return max(0, time.Duration(missing/float64(l.polls.Limit())*float64(time.Second)))
 }
 
 // hasPlace reports whether one more request of an owner may be in flight.
@@ -219,8 +249,15 @@ func (l *Limiter) start(w *waiter, now time.Time) {
 	if l.pause.closed {
 		l.pause.probe = p
 	}
+	if w.Class == Poll {
+		l.polls.AllowN(now, 1)
+	}
 	l.inFlight++
 	l.queue.start(w, p)
+	l.starts++
+	if age := now.Sub(l.busy); age > recent {
+		l.busy, l.starts = l.busy.Add(age/2), l.starts/2
+	}
 	if p.probesCap = l.cap.probe(w.Class, now); p.probesCap {
 		l.review(now) // the other orders depend on its outcome
 	}

@@ -77,9 +77,9 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:
-		l.failures++
+		l.retries = max(0, l.retries-1)
 	case r.Outcome == Passed:
-		if l.failures = 0; p.class == Order {
+		if l.retries = min(maxRetries, l.retries+retryEarned); p.class == Order {
 			l.cap = dailyCap{}
 		}
 	}

@@ -75,10 +75,10 @@ func (q *queue) prune() {
 	}
 }
 
-// next returns the first request of the owner with the lowest tag, among the owners that may start one, or nil.
-func (q *queue) next(mayStart func(*owner) bool) (next *waiter) {
+// next returns the first request of the owner with the lowest tag, among those that may start, or nil.
+func (q *queue) next(mayStart func(*waiter) bool) (next *waiter) {
 	for _, o := range q.owners {
-		if w := o.first(); w != nil && mayStart(o) && (next == nil || w.isBefore(next)) {
+		if w := o.first(); w != nil && mayStart(w) && (next == nil || w.isBefore(next)) {
 			next = w
 		}
 	}
@@ -93,6 +93,36 @@ func (o *owner) first() *waiter {
 		}
 	}
 	return nil
+}
+
+// before returns the approximate number of requests that start before a new one: those of its owner that are not of a higher
+// class, and as many of each other owner by weight.
+func (q *queue) before(r Request) (n float64) {
+	own := cmp.Or(q.owners[r.Owner], &owner{weight: 1})
+	n = float64(own.waiting(r.Class))
+	round := (n + 1) / cmp.Or(r.Weight, own.weight)
+	for _, o := range q.owners {
+		if o != own {
+			n += min(float64(o.waiting(Poll)), round*o.weight)
+		}
+	}
+	return n
+}
+
+// waiting returns the number of an owner's requests up to a class.
+func (o *owner) waiting(c Class) (n int) {
+	for _, line := range o.lines[:c+1] {
+		n += len(line)
+	}
+	return n
+}
+
+// polls returns the number of polls in the queue.
+func (q *queue) polls() (n int) {
+	for _, o := range q.owners {
+		n += len(o.lines[Poll])
+	}
+	return n
 }
 
 func (w *waiter) isBefore(other *waiter) bool {

@@ -30,6 +30,7 @@ func (s *Set) Of(key string) *Limiter {
 	if l == nil {
 		s.prune(now)
 		l = New(MaxInFlight)
+		l.limit = firstInFlight
 		s.limiters[key] = l
 	}
 	l.used = now

@@ -53,10 +53,11 @@ func (l *Limiter) State() State {
 
 // Polls returns the number of polls that may start now, and the time when another one may start.
 func (l *Limiter) Polls() (n int, next time.Time) {
-	now, tokens := time.Now(), l.polls.Tokens()
-	n = max(0, int(tokens+1e-9))
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	waiting := l.queue.polls()
+	n = max(0, int(l.polls.TokensAt(now)+1e-9)-waiting)
 	switch {
 	case l.pause.left(now) > 0:
 		return 0, l.pause.until
@@ -65,15 +66,14 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	case l.pause.closed:
 		return min(n, 1), now.Add(firstPause)
 	}
-	missing := (float64(n+1) - tokens) / float64(l.polls.Limit())
-	return n, now.Add(max(time.Millisecond, time.Duration(missing*float64(time.Second))))
+	return n, now.Add(max(time.Millisecond, l.pollDelay(waiting+n+1, now)))
 }
 
 // MayRetry reports whether a failed request may be retried. While the latest requests failed, retries make an outage worse.
 func (l *Limiter) MayRetry() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failures < maxFailures
+	return l.retries > maxRetries/2
 }
 
 // IsIdle reports whether the limiter has no request, no pause and no daily cap.
