@@ -198,7 +198,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	}
 	again := false // an earlier attempt of ours may have been carried out
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
-		_, err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id})
+		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.changed(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {
 			return nil

@@ -81,11 +81,11 @@ func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credentia
 		return nil, err
 	}
 	leaves()
-	a, err := c.upstream.attemptWith(ctx, permit, cred, &request{op: opGenerations})
-	if err != nil {
-		return nil, err
-	}
-	return readList(a)
+	err = c.upstream.attemptWith(ctx, permit, cred, &request{op: opGenerations}, func(a answer) (err error) {
+		list, err = readList(a)
+		return err
+	})
+	return list, err
 }
 
 // readList reads a list. A record without an id is skipped as long as others have one: one odd record must not hide the others.

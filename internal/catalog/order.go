@@ -65,11 +65,12 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 		o.Permit.Release(limiter.Result{Outcome: limiter.Unused})
 		return Generation{}, NotSent, err
 	}
-	a, err := orders.attemptWith(withAttempt(ctx, o.Attempt), o.Permit, cred, &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy})
+	req := &request{op: OpCreate, body: body, idempotencyKey: o.IdempotencyKey, leaveBy: o.LeaveBy}
 	var g Generation
-	if err == nil {
+	err = orders.attemptWith(withAttempt(ctx, o.Attempt), o.Permit, cred, req, func(a answer) (err error) {
 		g, err = readCreated(a)
-	}
+		return err
+	})
 	posted, err := outcome(err)
 	return g, posted, err
 }

@@ -15,12 +15,10 @@ const backoffBase = 100 * time.Millisecond
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
 	err = r.retry(ctx, cred, func(ctx context.Context) error {
-		a, err := r.attempt(ctx, cred, req)
-		if err != nil {
+		return r.attempt(ctx, cred, req, func(a answer) (err error) {
+			value, err = read(a)
 			return err
-		}
-		value, err = read(a)
-		return err
+		})
 	})
 	return value, err
 }

@@ -83,52 +83,56 @@ type requester struct {
 	class      limiter.Class // class of all requests but orders
 }
 
-// attempt acquires a permit, sends a request once and reads the whole answer.
-func (q *requester) attempt(ctx context.Context, cred Credential, r *request) (answer, error) {
+// attempt acquires a permit, sends a request once, and calls read with the response.
+func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
-	return q.attemptWith(ctx, permit, cred, r)
+	return q.attemptWith(ctx, permit, cred, r, read)
 }
 
-// attemptWith does so with a permit, which it releases.
-func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (answer, error) {
+// attemptWith sends a request once, and calls read with the response. It releases the permit afterwards, so that the permits
+// also limit the number of responses in memory.
+func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
+	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
 	defer cancel()
 	resp, redact, err := q.send(timed, ctx, permit, cred, r)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	defer resp.Body.Close()
 	if r.op == opDelete { // a confirmed deletion needs no body
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
-		return answer{}, nil
+		return nil
 	}
 	body, err := readAll(resp, cmp.Or(largestBodies[r.op], maxRecord))
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case isTooLarge:
-		return answer{}, &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", tooLarge.Limit)}
+		return &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", tooLarge.Limit)}
 	case err != nil:
-		return answer{}, transportError(timed, ctx, r.op, err, redact)
+		return transportError(timed, ctx, r.op, err, redact)
 	}
-	return answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact}, nil
+	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
 // send sends a request and returns a 2xx with its body unread, or the 416 of a content
 // request, which can mean that no bytes remain; everything else is an error. The request runs
 // on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
-// here, each with its permit, and the function of [Client.Reporting] hears of each.
+// here, each with its permit, which is released if there is an error. The function of [Client.Reporting] hears of each.
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
-	defer permit.Release(limiter.Result{Outcome: limiter.Unused}) // if nothing was sent
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
 	req, err := q.newRequest(withOwner(timed, cred.Owner), key, r)
 	if err != nil {
-		return nil, redact, &Error{Kind: KindContract, Op: r.op, Err: err}
+		err = &Error{Kind: KindContract, Op: r.op, Err: err}
+	} else {
+		err = contextError(ctx)
 	}
-	if err := contextError(ctx); err != nil {
+	if err != nil {
+		permit.Release(limiter.Result{Outcome: limiter.Unused})
 		return nil, redact, err
 	}
 	resp, err := q.transport.RoundTrip(req)
@@ -148,7 +152,9 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	default:
 		redact.dropFrom(resp.Header)
 	}
-	q.release(permit, cred, err)
+	if err != nil {
+		q.release(permit, cred, err)
+	}
 	if KindOf(err) != KindBusy {
 		q.rejections.record(cred, err)
 		q.called(ctx, cred, err)
