@@ -94,9 +94,10 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		}, reused: true}
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
-		for range burst {
+		for n := range burst {
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // the limiter of one API key allows fewer
 			go func() {
-				_, err := client.Account(t.Context(), testCredential)
+				_, err := client.Account(t.Context(), cred)
 				results <- err
 			}()
 		}

@@ -237,7 +237,7 @@ func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
 func (l *Limiter) hasPlace(o *owner) bool {
 	places := int(l.limit)
 	if o.inFlight >= fewInFlight {
-		places -= (places + reservedPart - 1) / reservedPart
+		places -= places / reservedPart
 	}
 	return l.inFlight < places
 }
