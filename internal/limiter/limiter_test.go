@@ -1,0 +1,403 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/limiter"
+)
+
+const key = "key"
+
+// acquire returns the permit of a request that must not wait for longer than an hour.
+func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permit {
+	t.Helper()
+	p, err := tryFor(t, time.Hour, l, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryFor waits for a permit until a timeout.
+func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.Request) (*limiter.Permit, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return l.Acquire(ctx, r)
+}
+
+// start starts requests one after the other. The channel receives their names when they have permits, which they release at once.
+func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
+	t.Helper()
+	started := make(chan string, len(requests))
+	for _, r := range requests {
+		go func() {
+			p, err := tryFor(t, time.Hour, l, r)
+			if err != nil {
+				t.Error(err)
+			}
+			started <- r.Owner + " " + r.Class.String()
+			p.Release(limiter.Result{})
+		}()
+		synctest.Wait()
+	}
+	return started
+}
+
+// receive returns the first n names.
+func receive(n int, started <-chan string) (names []string) {
+	for range n {
+		names = append(names, <-started)
+	}
+	return names
+}
+
+func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
+	for _, row := range []struct {
+		outcome limiter.Outcome // of the first request
+		next    time.Duration   // until the next request
+	}{
+		{limiter.Passed, 0}, {limiter.Rejected, 0}, {limiter.Unused, 0}, {limiter.Abandoned, 0},
+		{limiter.Throttled, 10 * time.Second}, {limiter.Unavailable, 10 * time.Second}, {limiter.Failed, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, began := limiter.New(8), time.Now()
+			acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
+			permits := make(chan *limiter.Permit, 6)
+			for n := range cap(permits) {
+				go func() {
+					p, _ := tryFor(t, time.Hour, l, limiter.Request{Owner: fmt.Sprint(n), Class: limiter.Class(n % 3)})
+					permits <- p
+				}()
+			}
+			first := <-permits
+			time.Sleep(5 * time.Second)
+			if len(permits) > 0 || !l.State().Probing || time.Since(began) != 35*time.Second {
+				t.Errorf("%d requests started with the first, after %v", len(permits), time.Since(began))
+			}
+			first.Release(limiter.Result{Outcome: row.outcome, RetryAfter: map[bool]time.Duration{true: 10 * time.Second}[row.next > 5*time.Second]})
+			released := time.Now()
+			for range cap(permits) - 1 {
+				(<-permits).Release(limiter.Result{})
+			}
+			if waited := time.Since(released); waited != row.next {
+				t.Errorf("outcome %d: the next request waited %v", row.outcome, waited)
+			}
+		})
+	}
+}
+
+func TestPausesWithoutRetryAfterDoubleUpToAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(8)
+		for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+			acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled})
+			if got := time.Until(l.State().Paused); got != want*time.Second {
+				t.Errorf("pause %d lasts %v", n, got)
+			}
+		}
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: 87600 * time.Hour})
+		if got := time.Until(l.State().Paused); got != 2*time.Minute {
+			t.Errorf("a pause of ten years lasts %v", got)
+		}
+	})
+}
+
+func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, rejected := limiter.New(8), make(chan error)
+		late := acquire(t, l, limiter.Request{})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 10 * time.Second})
+		go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
+		synctest.Wait()
+		began := time.Now()
+		late.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 40 * time.Second})
+		for n := range 2 { // the first one waited already
+			if n == 1 {
+				go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
+			}
+			err := (*limiter.Error)(nil)
+			if !errors.As(<-rejected, &err) || err.RetryAfter != 40*time.Second || err.Capped || time.Since(began) != 0 {
+				t.Errorf("request %d: %v after %v", n, err, time.Since(began))
+			}
+		}
+		if _, err := tryFor(t, time.Minute, l, limiter.Request{}); err != nil || time.Since(began) != 40*time.Second {
+			t.Errorf("a request with time left: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(4) // four requests per second
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer cancel()
+		for range 400 {
+			all.Go(func() {
+				if p, err := l.Acquire(ctx, limiter.Request{Owner: "many"}); err == nil {
+					time.Sleep(time.Second)
+					p.Release(limiter.Result{})
+				}
+			})
+		}
+		time.Sleep(20*time.Second + time.Millisecond) // 320 wait
+		for _, row := range []struct {
+			owner      string
+			class      limiter.Class
+			timeout    time.Duration
+			isRejected bool
+		}{
+			{"many", limiter.Read, 60 * time.Second, true}, {"many", limiter.Read, 90 * time.Second, false},
+			{"few", limiter.Read, 10 * time.Second, false}, {"many", limiter.Order, 60 * time.Second, false},
+		} {
+			began, done := time.Now(), make(chan error, 1)
+			ctx, cancel := context.WithTimeout(ctx, row.timeout)
+			all.Go(func() {
+				p, err := l.Acquire(ctx, limiter.Request{Owner: row.owner, Class: row.class})
+				p.Release(limiter.Result{Outcome: limiter.Unused})
+				done <- err
+			})
+			synctest.Wait()
+			err, isRejected := (*limiter.Error)(nil), len(done) == 1
+			if isRejected != row.isRejected || isRejected && (!errors.As(<-done, &err) || err.RetryAfter < 10*time.Second || err.RetryAfter > 30*time.Second) {
+				t.Errorf("%+v: rejected: %v, %v, after %v", row, isRejected, err, time.Since(began))
+			}
+			cancel()
+		}
+	})
+}
+
+func TestCanceledRequestsLeaveTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, done := limiter.New(1), make(chan error)
+		held := acquire(t, l, limiter.Request{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, err := l.Acquire(ctx, limiter.Request{}); done <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || len(l.State().Waiting) > 0 {
+			t.Errorf("%v, and %v wait", err, l.State().Waiting)
+		}
+		if _, err := tryFor(t, time.Second, l, limiter.Request{}); !errors.As(err, new(*limiter.Error)) {
+			t.Errorf("at its deadline a request has %v", err)
+		}
+		held.Release(limiter.Result{})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
+	})
+}
+
+func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(8)
+		// place places orders, and returns the number of orders that were sent.
+		place := func(orders int, o limiter.Outcome) (sent int) {
+			for range orders {
+				p, err := tryFor(t, time.Second, l, limiter.Request{})
+				rejected, ok := errors.AsType[*limiter.Error](err)
+				if err != nil && (!ok || !rejected.Capped) {
+					t.Error(err)
+				} else if err == nil {
+					sent++
+				}
+				p.Release(limiter.Result{Outcome: o})
+			}
+			return sent
+		}
+		sent := place(100, limiter.Capped)
+		time.Sleep(time.Minute)
+		if sent += place(100, limiter.Capped); sent != 2 || !l.State().Capped {
+			t.Errorf("%d of 200 orders were sent", sent)
+		}
+		acquire(t, l, limiter.Request{Class: limiter.Read}).Release(limiter.Result{})
+		time.Sleep(time.Minute)
+		probe := acquire(t, l, limiter.Request{})
+		if sent := place(1, limiter.Capped); sent > 0 {
+			t.Error("two orders probe the cap")
+		}
+		probe.Release(limiter.Result{Outcome: limiter.Unused})
+		if sent := place(3, limiter.Passed); sent != 3 {
+			t.Errorf("%d of 3 orders were sent after a probe that passed", sent)
+		}
+		place(1, limiter.Capped)
+		const day = 24 * time.Hour
+		time.Sleep(time.Until(time.Now().UTC().Truncate(day).Add(day)))
+		if sent := place(2, limiter.Passed); sent != 2 {
+			t.Errorf("%d of 2 orders were sent on the next day", sent)
+		}
+	})
+}
+
+func TestOrdersStartBeforeReadsBeforePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(1)
+		held := acquire(t, l, limiter.Request{})
+		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Poll}, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a"})
+		held.Release(limiter.Result{})
+		if got := receive(3, started); !slices.Equal(got, []string{"a order", "a read", "a poll"}) {
+			t.Errorf("they start as %v", got)
+		}
+	})
+}
+
+func TestRetriedOrdersKeepTheirPosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, arrived := limiter.New(1), time.Now()
+		held := acquire(t, l, limiter.Request{})
+		time.Sleep(time.Second)
+		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a", Class: limiter.Read, Arrived: arrived}, limiter.Request{Owner: "b"})
+		if w := l.State().Waiting; len(w) != 2 || w[0] != (limiter.Waiting{Owner: "a", Class: limiter.Read, Count: 2, Since: arrived}) {
+			t.Errorf("%+v wait", w)
+		}
+		held.Release(limiter.Result{})
+		receive(3, started)
+	})
+}
+
+func TestRequestsThatWereNotServedCostNoShare(t *testing.T) {
+	for o, want := range map[limiter.Outcome]string{limiter.Unused: "abba", limiter.Throttled: "abba", limiter.Rejected: "abab"} {
+		synctest.Test(t, func(t *testing.T) {
+			l, started := limiter.New(1), ""
+			held := acquire(t, l, limiter.Request{})
+			var all sync.WaitGroup
+			for _, owner := range []string{"a", "b", "a", "b"} {
+				all.Go(func() {
+					p, _ := tryFor(t, time.Hour, l, limiter.Request{Owner: owner})
+					if started += owner; started == "ab" {
+						p.Release(limiter.Result{Outcome: o})
+					}
+					p.Release(limiter.Result{})
+				})
+				synctest.Wait()
+			}
+			held.Release(limiter.Result{})
+			all.Wait()
+			if started != want {
+				t.Errorf("outcome %d: they start as %s", o, started)
+			}
+		})
+	}
+}
+
+func TestPollsKeepToTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, began := limiter.New(8), time.Now()
+		l.SetPollRate(2)
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 10 * time.Second})
+		started := start(t, l, slices.Repeat([]limiter.Request{{Class: limiter.Poll}}, 6)...)
+		if n, _ := l.Polls(); n != 0 {
+			t.Errorf("%d polls may start in a pause", n)
+		}
+		for n, want := range []time.Duration{10000, 10000, 10500, 11000, 11500, 12000} {
+			if <-started; time.Since(began) != want*time.Millisecond {
+				t.Errorf("poll %d started after %v", n, time.Since(began))
+			}
+		}
+		acquire(t, l, limiter.Request{Class: limiter.Read}).Release(limiter.Result{})
+		if n, next := l.Polls(); n != 0 || time.Until(next) != time.Second/2 || time.Since(began) != 12*time.Second {
+			t.Errorf("%d polls may start, and another in %v, after %v", n, time.Until(next), time.Since(began))
+		}
+	})
+}
+
+func TestTheNumberInFlightAdapts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.NewSet().Of(key)
+		check := func(event string, want int) {
+			t.Helper()
+			var permits []*limiter.Permit
+			for n := 0; ; n++ {
+				p, err := tryFor(t, time.Millisecond, l, limiter.Request{Owner: fmt.Sprint(n), Class: limiter.Read})
+				if err != nil {
+					break
+				}
+				permits = append(permits, p)
+			}
+			for _, p := range permits {
+				p.Release(limiter.Result{Outcome: limiter.Unused})
+			}
+			if len(permits) != want {
+				t.Errorf("%d requests may be in flight after %s, want %d", len(permits), event, want)
+			}
+		}
+		check("the start", 16)
+		receive(400, start(t, l, slices.Repeat([]limiter.Request{{}}, 400)...))
+		check("requests that did not wait", 16)
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Second})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
+		check("a pause that is no 429", 16)
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: time.Second})
+		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
+		check("a 429", 4)
+		var held []*limiter.Permit
+		for n := range 4 {
+			held = append(held, acquire(t, l, limiter.Request{Owner: fmt.Sprint(n)}))
+		}
+		started := start(t, l, slices.Repeat([]limiter.Request{{}}, 5000)...)
+		for _, p := range held {
+			p.Release(limiter.Result{})
+		}
+		receive(5000, started)
+		check("many requests that waited", limiter.MaxInFlight)
+	})
+}
+
+func TestFailuresUseUpTheRetries(t *testing.T) {
+	l := limiter.New(1)
+	retries := func(requests int, o limiter.Outcome) (n int) {
+		for range requests {
+			if acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: o}); l.MayRetry() {
+				n++
+			}
+		}
+		return n
+	}
+	if n := retries(100, limiter.Failed); n != 4 {
+		t.Errorf("%d of 100 failures may be retried", n)
+	}
+	if n := retries(40, limiter.Passed); n != 0 {
+		t.Errorf("a retry is allowed after %d successes of 40", 40-n)
+	}
+	if retries(20, limiter.Passed); !l.MayRetry() {
+		t.Error("no retry is allowed after 60 successes")
+	}
+}
+
+func TestAPermitIsValidUntilItsReleaseOrAPause(t *testing.T) {
+	l := limiter.New(8)
+	released, paused := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
+	released.Release(limiter.Result{})
+	if released.IsValid() || !paused.IsValid() {
+		t.Error("a permit is valid after its release, or not after the release of another")
+	}
+	acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Minute})
+	if paused.IsValid() {
+		t.Error("a permit is valid in a pause that began after it")
+	}
+}
+
+func TestASetRemovesIdleLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limiter.NewSet()
+		acquire(t, s.Of(key), limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: 2 * time.Minute})
+		held := acquire(t, s.Of("held"), limiter.Request{})
+		for n := range 62 {
+			s.Of(fmt.Sprint(n))
+		}
+		time.Sleep(time.Minute)
+		s.Of("another")
+		if states := s.States(); len(states) != 3 || states[key].Paused.IsZero() || states["held"].InFlight != 1 {
+			t.Errorf("the set has %v", states)
+		}
+		held.Release(limiter.Result{})
+	})
+}

@@ -1,0 +1,195 @@
+package limiter_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/limiter"
+)
+
+// catalog is a token bucket. It rejects requests that find no token with a 429.
+type catalog struct {
+	rate, burst float64
+	retryAfter  time.Duration
+	latency     time.Duration
+
+	mu          sync.Mutex
+	tokens      float64
+	filled      time.Time
+	pausedUntil time.Time // end of the latest pause that the limiter knows
+	passed      map[string]float64
+	lost        float64 // tokens that overflowed outside a pause
+	intruders   int     // requests that started in a pause
+}
+
+// send sends a request, and reports whether it passes.
+func (c *catalog) send(owner string, p *limiter.Permit) bool {
+	c.mu.Lock()
+	if time.Now().Before(c.pausedUntil) && p.IsValid() { // otherwise its permit is older than the pause
+		c.intruders++
+	}
+	c.mu.Unlock()
+	time.Sleep(c.latency / 2)
+	passes := c.take(owner)
+	time.Sleep(c.latency / 2)
+	if passes {
+		p.Release(limiter.Result{Outcome: limiter.Passed})
+		return true
+	}
+	p.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: c.retryAfter})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pausedUntil = time.Now().Add(c.retryAfter)
+	return false
+}
+
+// take takes a token, and reports whether there was one.
+func (c *catalog) take(owner string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, outside := time.Now(), c.filled
+	if c.pausedUntil.After(outside) {
+		outside = c.pausedUntil
+	}
+	c.tokens += now.Sub(c.filled).Seconds() * c.rate
+	if over := c.tokens - c.burst; over > 0 {
+		c.tokens = c.burst
+		c.lost += min(over, max(0, now.Sub(outside).Seconds()*c.rate))
+	}
+	c.filled = now
+	if c.tokens < 1-1e-9 {
+		return false
+	}
+	c.tokens--
+	c.passed[owner]++
+	return true
+}
+
+func (c *catalog) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.passed)
+	c.lost, c.intruders = 0, 0
+}
+
+// team orders without a pause. It returns the number of orders that were rejected.
+type team struct {
+	name     string
+	weight   float64
+	callers  int
+	deadline time.Duration
+	mu       sync.Mutex
+	rejected int
+}
+
+func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
+	for ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(ctx, o.deadline)
+		if err := o.order(ctx, l, c); err != nil && context.Cause(ctx) != context.Canceled {
+			o.mu.Lock()
+			o.rejected++
+			o.mu.Unlock()
+			time.Sleep(time.Second) // a defect must not stop the clock
+		}
+		cancel()
+	}
+}
+
+// order sends one order until it passes.
+func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error {
+	arrived := time.Now()
+	for {
+		p, err := l.Acquire(ctx, limiter.Request{Owner: o.name, Weight: o.weight, Arrived: arrived})
+		if err != nil {
+			return err
+		}
+		if c.send(o.name, p) {
+			return nil
+		}
+	}
+}
+
+// teams returns ten teams, one of which orders 100 times as much, and one of which has a weight of 3.
+func teams() []*team {
+	teams := make([]*team, 10)
+	for n := range teams {
+		teams[n] = &team{name: fmt.Sprint("team ", n), weight: 1, callers: 4, deadline: time.Minute}
+	}
+	teams[0].callers, teams[0].deadline = 400, time.Hour
+	teams[1].weight, teams[1].callers = 3, 12
+	return teams
+}
+
+// jain returns Jain's index of fairness by weight. It is 1 if all shares are equal.
+func (c *catalog) jain(teams []*team) float64 {
+	var sum, squares float64
+	for _, o := range teams {
+		x := c.passed[o.name] / o.weight
+		sum, squares = sum+x, squares+x*x
+	}
+	return sum * sum / squares / float64(len(teams))
+}
+
+func TestTeamsShareTheCatalogByWeight(t *testing.T) {
+	for _, row := range []struct {
+		name                string
+		rate, burst         float64
+		retryAfter, latency time.Duration
+	}{
+		{"a bucket of a second", 20, 20, time.Second, 50 * time.Millisecond},
+		{"a small bucket", 20, 5, time.Second, 50 * time.Millisecond},
+		{"long pauses", 20, 20, 5 * time.Second, 50 * time.Millisecond},
+		{"no Retry-After", 20, 20, 0, 50 * time.Millisecond},
+		{"slow responses", 20, 20, time.Second, 100 * time.Millisecond},
+		{"few requests", 2, 2, time.Second, 50 * time.Millisecond},
+		{"many requests", 300, 300, time.Second, 50 * time.Millisecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &catalog{rate: row.rate, burst: row.burst, retryAfter: row.retryAfter, latency: row.latency, filled: time.Now(), passed: map[string]float64{}}
+				c.share(t, teams())
+			})
+		})
+	}
+}
+
+// share checks the shares of teams in five minutes, after one minute of adaption.
+func (c *catalog) share(t *testing.T, teams []*team) {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := limiter.NewSet().Of("key")
+	var all sync.WaitGroup
+	for _, o := range teams {
+		for range o.callers {
+			all.Go(func() { o.run(ctx, l, c) })
+		}
+	}
+	time.Sleep(time.Minute)
+	c.reset()
+	time.Sleep(5 * time.Minute)
+	c.mu.Lock()
+	if jain := c.jain(teams); !(jain >= 0.98) {
+		t.Errorf("Jain's index is %.3f for %v", jain, c.passed)
+	}
+	passed := 0.0
+	for _, n := range c.passed {
+		passed += n
+	}
+	if use := passed / (passed + c.lost); !(use >= 0.9) {
+		t.Errorf("%.1f %% of the allowed requests were sent", 100*use)
+	}
+	if c.intruders > 0 {
+		t.Errorf("%d requests started in a pause", c.intruders)
+	}
+	c.mu.Unlock()
+	cancel()
+	all.Wait()
+	for _, o := range teams {
+		if o.rejected > 0 {
+			t.Errorf("%d orders of %s were rejected", o.rejected, o.name)
+		}
+	}
+}
