@@ -23,12 +23,12 @@ var allowed = map[string][]string{
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
 	"internal/catalog":          {module + "/internal/limiter", "github.com/tidwall/gjson"},
-	"internal/limiter":          {}, // pure
+	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
 	"internal/watch/schedule":   {}, // what is below watch is pure
 	"internal/reload":           {},
-	"internal/service":          {module + "/gen/", module + "/internal/limiter", module + "/internal/auth", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
+	"internal/service":          {module + "/gen/", module + "/internal/auth", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
@@ -37,8 +37,8 @@ var allowed = map[string][]string{
 	"internal/events":                {module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/orders":                {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
-	"internal/server":                {module + "/gen/", module + "/internal/auth", module + "/internal/limiter", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/limiter", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
+	"internal/server":                {module + "/gen/", module + "/internal/auth", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
+	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/limiter", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/auth", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},

@@ -7,7 +7,7 @@ const (
 	authDir      = "internal/auth"
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
-	gateDir      = "internal/limiter"
+	limiterDir   = "internal/limiter"
 	jobsDir      = "internal/jobs"
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
@@ -21,7 +21,7 @@ const (
 
 // bugs are what the simulation must catch. Each has been a real bug of some program of this
 // kind, or is what a hasty change would make.
-var bugs = slices.Concat(stackBugs, orderBugs, gateBugs)
+var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 
 var stackBugs = []bug{
 	{
@@ -95,7 +95,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "calls retry without a budget",
-		edits:  []edit{{catalogDir, "retrier.retry", "!r.gate(cred.Tenant).MayRepeat()", "!r.gate(cred.Tenant).MayRepeat() && false"}},
+		edits:  []edit{{catalogDir, "retrier.retry", "!r.limiter(cred.Tenant).MayRetry()", "!r.limiter(cred.Tenant).MayRetry() && false"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"calls retry little in an outage"},
 	},
@@ -250,7 +250,7 @@ func firstToken(token string) string {
 		name: "polls run on the first caller's context",
 		edits: []edit{
 			{watchDir, "Hub.Watch", "h.cfg.Observer.TraceRef(c)", "h.cfg.Observer.TraceRef(rememberFirst(h, c))"},
-			{watchDir, "poller.execute", "context.WithTimeout(j.turn.Context(h.ctx), t)", "context.WithTimeout(firstContext(h), t)"},
+			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, t)", "context.WithTimeout(firstContext(h), t)"},
 			addition(watchDir, `import (
 	"context"
 	"sync"
