@@ -35,7 +35,24 @@ func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*l
 		ctx = timed
 	}
 	permit, err := q.limiter(cred.Tenant).Acquire(ctx, r)
+	if err == nil && !IsWanted(ctx) {
+		permit.Release(limiter.Result{Outcome: limiter.Unused})
+		return nil, &Error{Kind: KindBusy, Op: op, Message: "not sent: the caller left while it waited for a permit"}
+	}
 	return permit, limiterError(op, err)
+}
+
+type wantedKey struct{}
+
+// IfWanted returns a context whose requests are sent only if isWanted returns true when they have their permits.
+func IfWanted(ctx context.Context, isWanted func() bool) context.Context {
+	return context.WithValue(ctx, wantedKey{}, isWanted)
+}
+
+// IsWanted reports whether a request with this context may be sent.
+func IsWanted(ctx context.Context) bool {
+	isWanted, ok := ctx.Value(wantedKey{}).(func() bool)
+	return !ok || isWanted()
 }
 
 // mayAcquire returns the error of a request that needs no permit because it cannot be sent.

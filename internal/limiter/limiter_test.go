@@ -302,10 +302,18 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 				t.Errorf("poll %d started after %v", n, time.Since(began))
 			}
 		}
-		acquire(t, l, limiter.Request{Class: limiter.Read}).Release(limiter.Result{})
 		if n, next := l.Polls(); n != 0 || time.Until(next) != time.Second/2 || time.Since(began) != 12*time.Second {
 			t.Errorf("%d polls may start, and another in %v, after %v", n, time.Until(next), time.Since(began))
 		}
+		l = limiter.New(1)
+		l.SetPollRate(2)
+		held := acquire(t, l, limiter.Request{})
+		started = start(t, l, limiter.Request{Class: limiter.Poll})
+		if n, _ := l.Polls(); n != 1 {
+			t.Errorf("%d polls may start in addition to one that waits", n)
+		}
+		held.Release(limiter.Result{})
+		<-started
 	})
 }
 

@@ -45,6 +45,10 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	if err != nil {
 		return &catalog.Error{Kind: catalog.KindRateLimited, Err: err}
 	}
+	if !catalog.IsWanted(ctx) {
+		permit.Release(limiter.Result{Outcome: limiter.Unused})
+		return &catalog.Error{Kind: catalog.KindBusy}
+	}
 	err = request()
 	permit.Release(catalog.ResultOf(err))
 	return err

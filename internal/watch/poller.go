@@ -201,10 +201,13 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	j.account(e)
 }
 
-// count counts a request that is made.
-func (p *poller) count(j *job) {
+// begins counts a request that is sent. It reports false for a read that no watcher wants any longer.
+func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
+	if j.ID != "" && !p.tenant.wanted(j.entries[0], time.Now()) {
+		return false
+	}
 	stats := &p.tenant.stats
 	stats.Unshared += j.unshared
 	switch {
@@ -214,6 +217,7 @@ func (p *poller) count(j *job) {
 	default:
 		stats.Reads++
 	}
+	return true
 }
 
 // account adds an entry to a poll.
@@ -237,17 +241,19 @@ func (p *poller) execute(j *job) {
 	defer cancel()
 	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
-	p.count(j)
 	switch {
 	case j.Account:
+		p.begins(j)
 		_, result.Err = h.cfg.Upstream.Account(ctx, cred)
 		p.accountAnswered(j, result.Err)
 	case j.ID == "":
+		p.begins(j)
 		list, err := h.cfg.Upstream.List(ctx, cred, j.since)
 		result.Err = err
 		p.swept(j, list, err, result)
 	default:
-		read, err := h.cfg.Upstream.Generation(ctx, cred, j.ID)
+		wanted := catalog.IfWanted(ctx, func() bool { return p.begins(j) })
+		read, err := h.cfg.Upstream.Generation(wanted, cred, j.ID)
 		result.Err, result.State = err, read.State
 		p.answered(j, read, err, result)
 	}

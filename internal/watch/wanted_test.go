@@ -1,0 +1,64 @@
+package watch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/limiter"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
+	for leaves, want := range map[bool]int{true: 0, false: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			up := newUpstream(map[string]catalog.State{"a": queued})
+			limited := watch.Limited(up)
+			hub, err := watch.New(watch.Config{Upstream: limited, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hub.Close()
+			release := fill(t, limited.Limiter(tenant.Tenant))
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			b := &bench{t, up, hub, ctx}
+			b.watch("a")
+			pass(time.Second)
+			if w := limited.Limiter(tenant.Tenant).State().Waiting; len(w) != 1 || up.calls() > 0 {
+				t.Fatalf("%v wait, %d requests were sent", w, up.calls())
+			}
+			if leaves {
+				leave()
+				synctest.Wait()
+			}
+			release()
+			synctest.Wait()
+			if up.calls() != want || hub.Stats().Reads != int64(want) {
+				t.Errorf("watcher leaves: %v; %d polls were sent, and %d counted", leaves, up.calls(), hub.Stats().Reads)
+			}
+		})
+	}
+}
+
+// fill acquires all permits of a limiter. It returns the function that releases them.
+func fill(t *testing.T, l *limiter.Limiter) (release func()) {
+	var permits []*limiter.Permit
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		p, err := l.Acquire(ctx, limiter.Request{Owner: fmt.Sprint(n)})
+		cancel()
+		if err != nil {
+			break
+		}
+		permits = append(permits, p)
+	}
+	return func() {
+		for _, p := range permits {
+			p.Release(limiter.Result{})
+		}
+	}
+}
