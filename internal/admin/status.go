@@ -17,7 +17,7 @@ type Status struct {
 	Version, Revision string    // of the program
 	Began             time.Time // when the program did
 	Hub               func() watch.Snapshot
-	Limiters          func() map[string]limiter.State // by tenant
+	Limiters          func() map[string]limiter.State // states by tenant
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
 	Copies            bool                       // results, into a store

@@ -25,7 +25,7 @@ type shelf struct {
 // flight is the read of one list.
 type flight struct {
 	began   time.Time // when its request left, or it began to wait for its permit
-	until   time.Time // how long it waits for a permit: as long as the caller that began it; zero: that has no deadline
+	until   time.Time // how long it waits for a permit: as long as the caller that began it; zero means no deadline
 	left    bool      // its request has a permit
 	waiting int       // callers
 	cancel  context.CancelFunc

@@ -20,7 +20,7 @@ import (
 // or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
 	base    *http.Transport  // each API key has a copy of it
-	limiter *limiter.Limiter // of the requests in flight
+	limiter *limiter.Limiter // limits the requests in flight
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header

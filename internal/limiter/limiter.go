@@ -35,7 +35,7 @@ const (
 	MaxInFlight   = 64
 	firstInFlight = 16  // until more have passed
 	minInFlight   = 4   // after any number of 429s, so that a request that hangs does not block the others
-	reservedPart  = 16  // one place in so many is reserved for owners that have fewer than fewInFlight
+	reservedPart  = 16  // one place in 16 is reserved for owners that have fewer than fewInFlight
 	fewInFlight   = 2   // requests
 	noPollRate    = 1e6 // polls per second, until a rate is set
 
@@ -49,7 +49,7 @@ const (
 // Request describes a request that needs a permit.
 type Request struct {
 	Owner  string
-	Weight float64 // of the owner; zero means the previous weight, initially 1
+	Weight float64 // weight of the owner; zero means the previous weight, initially 1
 	Class  Class
 	// Arrived is the time when the request arrived first: a request that was sent back keeps its position. Zero means now.
 	Arrived time.Time
@@ -78,13 +78,13 @@ type Limiter struct {
 	mu       sync.Mutex
 	limit    float64 // number of requests that may be in flight
 	inFlight int
-	retries  float64 // which failed requests may use, as in gRPC
+	retries  float64 // budget for retries of failed requests, as in gRPC
 	queue    queue
 	busy     time.Time // time since which requests wait
 	starts   int       // since then
 	pause    pause
 	cap      dailyCap
-	timer    *time.Timer // of the end of a pause
+	timer    *time.Timer // end of a pause, or of the wait of a poll
 }
 
 // New returns a limiter of at most maxInFlight requests in flight.

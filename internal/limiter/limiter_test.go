@@ -61,8 +61,8 @@ func receive(n int, started <-chan string) (names []string) {
 
 func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 	for _, row := range []struct {
-		outcome limiter.Outcome // of the first request
-		next    time.Duration   // until the next request
+		outcome limiter.Outcome // outcome of the first request
+		next    time.Duration   // time until the next request
 	}{
 		{limiter.Passed, 0}, {limiter.Rejected, 0}, {limiter.Unused, 0}, {limiter.Abandoned, 0},
 		{limiter.Throttled, 10 * time.Second}, {limiter.Unavailable, 10 * time.Second}, {limiter.Failed, 2 * time.Second},

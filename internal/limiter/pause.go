@@ -14,10 +14,10 @@ const (
 type pause struct {
 	closed bool // until a request has passed
 	until  time.Time
-	probe  *Permit // of the request that goes first; nil if there is none in flight
+	probe  *Permit // permit of the request that goes first; nil if it is not in flight
 	reason Outcome // [Throttled] or [Unavailable]
-	count  int     // of pauses
-	row    int     // of consecutive pauses
+	count  int     // number of pauses
+	row    int     // number of consecutive pauses
 }
 
 // left returns the rest of the pause.

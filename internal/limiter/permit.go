@@ -58,8 +58,8 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the number of requests in flight: additive increase, multiplicative decrease. A 429 of a request from before
-// the latest pause, or of the first request after it, is no evidence about the number.
+// adapt changes the number of requests in flight: additive increase, multiplicative decrease. A 429 has no effect
+// if the request started before the latest pause, or was the first one after it.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && l.queue.waiting > 0:

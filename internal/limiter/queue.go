@@ -23,7 +23,7 @@ type queue struct {
 type owner struct {
 	name     string
 	weight   float64
-	tag      float64 // of its next request
+	tag      float64 // tag of its next request
 	inFlight int
 	lines    [Classes][]*waiter // in the order of arrival
 }

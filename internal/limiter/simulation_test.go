@@ -47,7 +47,7 @@ func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	return false
 }
 
-// take takes a token, and reports whether there was one.
+// take removes a token, and reports whether it had one.
 func (c *catalog) take(owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

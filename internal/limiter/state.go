@@ -8,15 +8,15 @@ import (
 
 // State is the state of a limiter.
 type State struct {
-	Paused    time.Time // end of the latest pause; zero if there was none
-	Reason    Outcome   // of the pause: [Throttled] or [Unavailable]
+	Paused    time.Time // end of the latest pause; zero if it never paused
+	Reason    Outcome   // reason of the pause: [Throttled] or [Unavailable]
 	Probing   bool      // the time of the pause is over, and no request has passed yet
 	Capped    bool      // the daily cap is reached
 	NextProbe time.Time // when an order may probe the daily cap
 	PollRate  float64   // maximum number of polls per second
 	Polls     float64   // number of polls that may start now
 	InFlight  int
-	Waiting   []Waiting // by the arrival of the first request
+	Waiting   []Waiting // sorted by the arrival of the first request
 }
 
 // Waiting describes the requests of one owner and class that wait for permits.

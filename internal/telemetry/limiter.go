@@ -15,7 +15,7 @@ type limitersReading struct {
 	waiting map[waiters]int
 	owners  map[string]bool
 	wait    time.Duration
-	closed  map[string]int // by reason
+	closed  map[string]int // number of limiters by reason
 	opens   time.Duration
 }
 

@@ -21,7 +21,7 @@ type observe func(name string, value float64, labels ...attribute.KeyValue)
 // Readings are what metrics are read from at each collection. None asks anybody else; what is nil is not there.
 type Readings struct {
 	Hub      func() watch.Stats
-	Limiters func() map[string]limiter.State // of all API keys
+	Limiters func() map[string]limiter.State // states by tenant
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts     // of results; with Ledger
 	Settings func() map[string]int // how much can't be taken over, by setting

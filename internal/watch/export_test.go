@@ -54,7 +54,7 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// Call makes a call that needs a permit as the polls do, and ends with err.
+// Call reports a call with the given result, if it has a permit.
 func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
 	sent := false
 	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error { sent = true; return err })

@@ -25,10 +25,10 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry   // that it polls; they stay until it has ended
+	entries  []*entry   // entries that it polls; they remain until it ends
 	counted  []*watcher // those that Open has
 	unshared float64    // see Stats
-	since    time.Time  // a list that began before serves nobody
+	since    time.Time  // start of the oldest list that serves it
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -74,8 +74,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs makes the due requests that the limiter allows, and says when there may be more; zero: after the next
-// change.
+// jobs returns the due requests that the limiter allows, and the time of the next ones. Zero means after the next change.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -98,7 +97,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation gives the situation of now, and when the limiter allows more; zero: an answer comes before.
+// situation returns the current situation, and the time when the limiter allows more polls. Zero means after the next response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
