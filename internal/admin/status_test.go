@@ -78,7 +78,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "", false},
 		"orders that wait for long": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = waiting(time.Now().Add(-time.Minute))
-		}, "7 requests wait for their turn, the first for 1m0s", false},
+		}, "7 requests wait for permits, the first for 1m0s", false},
 		"a daily cap": {func(_ *watch.Snapshot, s *Status) {
 			s.Limiters = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},

@@ -64,8 +64,13 @@ func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 		outcome limiter.Outcome // outcome of the first request
 		next    time.Duration   // time until the next request
 	}{
-		{limiter.Passed, 0}, {limiter.Rejected, 0}, {limiter.Unused, 0}, {limiter.Abandoned, 0},
-		{limiter.Throttled, 10 * time.Second}, {limiter.Unavailable, 10 * time.Second}, {limiter.Failed, 2 * time.Second},
+		{limiter.Passed, 0},
+		{limiter.Rejected, 0},
+		{limiter.Unused, 0},
+		{limiter.Abandoned, 0},
+		{limiter.Throttled, 10 * time.Second},
+		{limiter.Unavailable, 10 * time.Second},
+		{limiter.Failed, 2 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, began := limiter.New(8), time.Now()
