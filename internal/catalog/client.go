@@ -60,7 +60,7 @@ func untraced(base http.RoundTripper) http.RoundTripper { return base }
 // called at the same time.
 //
 // Every error is an [*Error], except that the end of the caller's own context
-// is returned as the context's error. Each request waits for its turn at the gate of its
+// is returned as the context's error. Each request waits for a permit of the limiter of its
 // API key. Reads are retried inside when the catalog can't be reached: at most three
 // attempts, within the caller's deadline, and fewer when many calls fail, so that an
 // outage is not made worse.
@@ -95,8 +95,7 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Polls gives the same client for polls: nobody waits for them, so they come last at the gate of their API key, and
-// nothing is repeated.
+// Polls returns the same client for polls. They start after the orders and reads of the API key, and are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll

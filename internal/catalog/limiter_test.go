@@ -128,7 +128,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				}
 			})
 			if n < 2 {
-				synctest.Wait() // the list of the second waits at the gate, and serves them all
+				synctest.Wait() // the list of the second waits for a permit, and serves all callers
 			}
 		}
 		callers.Wait()

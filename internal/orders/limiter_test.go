@@ -89,7 +89,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
 					t.Fatalf("an order was refused: %v", failed[0])
 				}
-				if n := upstream.inPause.Load(); n != 1 { // that which closed the gate
+				if n := upstream.inPause.Load(); n != 1 { // the request that began the pause
 					t.Errorf("%d requests in the second pause", n)
 				}
 			})

@@ -23,7 +23,7 @@ type Config struct {
 	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
 	// exist says that it does not.
 	KeyFirst bool
-	// Weight is that of an owner at the gate, for orders that are sent again without their caller. Nil is 1 for all.
+	// Weight returns the weight of an owner in the limiter, for orders that are resent without their caller. Nil means 1 for all.
 	Weight func(owner string) float64
 }
 

@@ -261,8 +261,8 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote asks for the price. A 429 does not refuse an order whose caller waits: the gate says when to ask again, or that
-// there is no time to.
+// quote requests the price. A 429 does not reject an order whose caller waits. The limiter delays the next request, or rejects
+// it if there is no time.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)

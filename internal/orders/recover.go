@@ -23,7 +23,7 @@ const (
 
 // Recover sends the orders of unknown outcome again that nobody comes back for, until ctx ends: each by
 // one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt, and each owner
-// in its turn. While the catalog does not answer, one order at a time asks for all. While the gate is closed none is begun.
+// in its turn. While the catalog does not answer, one order at a time asks for all. During a pause of the limiter, none is sent.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -116,7 +116,7 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether an error says that the catalog does not answer, and not that the gate lets nobody through.
+// isOutage reports whether the catalog does not respond. A rejection by the limiter is not an outage.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {

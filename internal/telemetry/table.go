@@ -63,7 +63,7 @@ var (
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
 	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
 	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
-	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is whoever brings an API key"}
+	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a held API key, the first 200, then other; polls; forwarded is a caller with its own API key"}
 	class           = Label{Name: "easel.limiter.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
 	closedBy        = Label{Name: "easel.limiter.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}

@@ -13,8 +13,8 @@ const (
 	maxPause       = 30 * time.Second // of our own in an outage
 )
 
-// health is how the catalog behaves towards a credential, as its polls have met it. What the catalog asks for is the
-// gate's to know.
+// health is the condition of the catalog for one credential, as its polls show it. The limiter has the pauses that the catalog
+// asked for.
 type health struct {
 	least  time.Duration // the shortest interval
 	held   time.Time     // no poll before: the catalog is away, or rejects the API key

@@ -7,7 +7,7 @@
 //
 //	hub         the API of the package; snapshot is what an operator sees of it
 //	dispatcher  lets the ready watchers deliver, in turn
-//	poller      polls for one credential; turns waits at the gate for each poll
+//	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	tenant      applies the responses for one credential, and publishes the changes
 //	watcher     the subscriptions of one stream, and its next event; account is for streams about no generation
