@@ -162,8 +162,10 @@ func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 			timeout    time.Duration
 			isRejected bool
 		}{
-			{"many", limiter.Read, 60 * time.Second, true}, {"many", limiter.Read, 90 * time.Second, false},
-			{"few", limiter.Read, 10 * time.Second, false}, {"many", limiter.Order, 60 * time.Second, false},
+			{"many", limiter.Read, 60 * time.Second, true},
+			{"many", limiter.Read, 90 * time.Second, false},
+			{"few", limiter.Read, 10 * time.Second, false},
+			{"many", limiter.Order, 60 * time.Second, false},
 		} {
 			began, done := time.Now(), make(chan error, 1)
 			ctx, cancel := context.WithTimeout(ctx, row.timeout)

@@ -26,7 +26,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	if !auth.Of(ctx).MayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
 	}
-	inputs, err := s.inputs(ctx, req)
+	inputs, err := s.inputs(req)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *generations) balance(ctx context.Context) <-chan *int64 {
 
 // CreateGeneration places a paid order.
 func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
-	inputs, err := s.inputs(ctx, req)
+	inputs, err := s.inputs(req)
 	if err != nil {
 		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}

@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ func CheckBody(body []byte) error {
 }
 
 // inputs returns the inputs of a request as the bytes that go upstream, if the limit of the server allows them.
-func (s *generations) inputs(ctx context.Context, req interface {
+func (s *generations) inputs(req interface {
 	GetInputs() *structpb.Struct
 	GetInputsJson() string
 },
