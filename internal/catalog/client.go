@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
@@ -84,6 +86,7 @@ func New(cfg Config) (*Client, error) {
 		requester: requester{
 			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
 			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
+			large: semaphore.NewWeighted(maxLargeBodies),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,4 +182,79 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// slowTail is a body whose end takes a second. It counts the bodies whose end is read, and the maximum of this number.
+type slowTail struct {
+	io.Reader
+	reading, most *atomic.Int32
+}
+
+func (b slowTail) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		most := b.reading.Add(1)
+		time.Sleep(time.Second)
+		b.reading.Add(-1)
+		for old := b.most.Load(); most > old && !b.most.CompareAndSwap(old, most); old = b.most.Load() {
+		}
+	}
+	return n, err
+}
+
+func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
+	for name, row := range map[string]struct {
+		size    int
+		isLarge bool
+	}{"small": {smallBody - 1000, false}, "large": {smallBody, true}} {
+		t.Run(name, func(t *testing.T) {
+			record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", row.size) + `"}}`
+			synctest.Test(t, func(t *testing.T) {
+				var reading, most atomic.Int32
+				c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+					resp := reply(r, 200, nil, "")
+					resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, &most}), -1
+					return resp, nil
+				}))
+				var all sync.WaitGroup
+				for range 20 {
+					all.Go(func() {
+						if _, err := c.Generation(before(t, 10*time.Second), testCredential, "g1"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if (most.Load() == maxLargeBodies) != row.isLarge {
+					t.Errorf("%d bodies were read at the same time", most.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
+	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", smallBody) + `"}}`
+	synctest.Test(t, func(t *testing.T) {
+		var reading, most atomic.Int32
+		c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp := reply(r, 200, nil, "")
+			resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, &most}), -1
+			return resp, nil
+		})).Polls()
+		c.upstream.timeout = 1500 * time.Millisecond
+		failed := make(chan error, 3*maxLargeBodies)
+		for range 3 * maxLargeBodies {
+			go func() { _, err := c.Generation(before(t, time.Minute), testCredential, "g1"); failed <- err }()
+		}
+		busy := 0
+		for range 3 * maxLargeBodies {
+			if err := <-failed; KindOf(err) == KindBusy {
+				busy++
+			}
+		}
+		if busy == 0 {
+			t.Error("no read was refused")
+		}
+	})
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
@@ -21,6 +23,11 @@ const (
 	maxModels  = 8 << 20
 	maxRecord  = 20 << 20 // the largest inputs that a server may accept, and 4 MiB
 	maxFailure = 64 << 10
+)
+
+const (
+	smallBody      = 256 << 10 // bytes
+	maxLargeBodies = 4         // larger ones that are read and decoded at the same time, which takes several times their size
 )
 
 // OpCreate is the route of an order, as it stands in Error.Op and in http.Request.Pattern.
@@ -52,6 +59,9 @@ type request struct {
 	header         http.Header // more headers, for content
 }
 
+// errManyLarge is the error of a read whose response is large, while others are decoded until its deadline.
+var errManyLarge = errors.New("too many large responses at the same time")
+
 // errLate is why a request has not left.
 var errLate = errors.New("its time to leave was over")
 
@@ -80,7 +90,8 @@ type requester struct {
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
-	class      limiter.Class // class of all requests but orders
+	large      *semaphore.Weighted // maxLargeBodies
+	class      limiter.Class       // class of all requests but orders
 }
 
 // attempt acquires a permit, sends a request once, and calls read with the response.
@@ -107,7 +118,8 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return nil
 	}
-	body, err := readAll(resp, cmp.Or(largestBodies[r.op], maxRecord))
+	body, release, err := q.readBody(timed, r.op, resp)
+	defer release()
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case isTooLarge:
@@ -177,6 +189,28 @@ func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, c
 // largestBodies are the largest bodies that are read of some operations, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
+// readBody reads the body of a response. The caller calls release when the body is decoded.
+func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
+	release = func() {}
+	limit := cmp.Or(largestBodies[op], maxRecord)
+	if resp.ContentLength > limit {
+		return nil, release, &http.MaxBytesError{Limit: limit}
+	}
+	remaining := http.MaxBytesReader(nil, resp.Body, limit)
+	first, err := io.ReadAll(io.LimitReader(remaining, smallBody))
+	if err != nil || len(first) < smallBody {
+		return first, release, err
+	}
+	if op != OpCreate { // the outcome of an order must not depend on other responses
+		if q.large.Acquire(ctx, 1) != nil {
+			return nil, release, errManyLarge
+		}
+		release = func() { q.large.Release(1) }
+	}
+	body, err = io.ReadAll(io.MultiReader(bytes.NewReader(first), remaining))
+	return body, release, err
+}
+
 // readAll reads a body of at most limit bytes. It reads nothing of a body that announces more.
 func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > limit {
@@ -231,7 +265,7 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	if ended := contextError(ctx); ended != nil {
 		return ended
 	}
-	for _, unsent := range []error{errNoConnection, errLate} {
+	for _, unsent := range []error{errNoConnection, errLate, errManyLarge} {
 		if errors.Is(err, unsent) {
 			return &Error{Kind: KindBusy, Op: op, Message: unsent.Error()}
 		}
