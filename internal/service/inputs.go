@@ -41,7 +41,7 @@ var (
 
 // CheckBody refuses the JSON of a request that has too many values, before anything is built of it.
 func CheckBody(body []byte) error {
-	if count(body) > MaxValues+otherValues {
+	if values, _ := measure(body); values > MaxValues+otherValues {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
 	}
 	return nil
@@ -202,13 +202,16 @@ func checkInputsJSON(text string) error {
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
 	}
+	if _, depth := measure(whole); depth > maxDepth { // encoding/json calls deeper nesting a syntax error
+		return errors.New(TooDeep)
+	}
 	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage))); ok {
 		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
 	}
 	if hasLoneSurrogate(whole) {
 		return errors.New(`has half of a surrogate pair, such as \ud800, which is no character`)
 	}
-	return checkNames(gjson.Parse(text), 1)
+	return checkNames(gjson.Parse(text))
 }
 
 // hasLoneSurrogate reports whether valid JSON has an escape for half of a character. Readers take it for U+FFFD or refuse
@@ -239,11 +242,8 @@ func escaped(text []byte) rune {
 	return rune(number)
 }
 
-// checkNames refuses an object that has a name twice, and values that are nested too deep.
-func checkNames(v gjson.Result, depth int) (err error) {
-	if depth > maxDepth {
-		return errors.New(TooDeep)
-	}
+// checkNames rejects an object that has a name twice.
+func checkNames(v gjson.Result) (err error) {
 	names := map[string]bool{}
 	v.ForEach(func(quoted, inner gjson.Result) bool {
 		if name := quoted.String(); v.IsObject() {
@@ -253,7 +253,7 @@ func checkNames(v gjson.Result, depth int) (err error) {
 			names[name] = true
 		}
 		if err == nil && (inner.IsObject() || inner.IsArray()) {
-			err = checkNames(inner, depth+1)
+			err = checkNames(inner)
 		}
 		return err == nil
 	})

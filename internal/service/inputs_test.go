@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -59,6 +60,20 @@ func TestInputsJSONWithHalfACharacterAreRefused(t *testing.T) { // I2
 		if _, err := inputsBytes(nil, text); (err != nil) != refused {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+func TestNestedInputsJSONErrorNamesFieldAndLimit(t *testing.T) {
+	for depth, want := range map[int]string{64: "", 65: "inputs_json: is nested deeper than 64 levels", 20_000: "inputs_json: is nested deeper than 64 levels"} {
+		for _, brackets := range [][2]string{{`{"a":`, "}"}, {"[", "]"}} {
+			text := `{"a":` + strings.Repeat(brackets[0], depth-1) + "0" + strings.Repeat(brackets[1], depth-1) + "}"
+			if _, err := inputsBytes(nil, text); status.Convert(err).Message() != want {
+				t.Errorf("%d of %s: %v", depth, brackets[0], err)
+			}
+		}
+	}
+	if _, err := inputsBytes(nil, `{"a":"`+strings.Repeat("[", 65)+`"}`); err != nil {
+		t.Errorf("brackets in a text: %v", err)
 	}
 }
 

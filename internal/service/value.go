@@ -44,7 +44,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 			continue
 		}
 		value := &structpb.Value{}
-		if count(text) <= maxDecoded {
+		if count, _ := measure(text); count <= maxDecoded {
 			value = protoValue(catalog.JSON(text))
 		}
 		if size += proto.Size(value) + fieldCost; size > r.left || value.GetKind() == nil {
@@ -95,9 +95,11 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	return structpb.NewStringValue(string(v))
 }
 
-// count returns how many values a text has, arrays and objects included, or a few more. The text may be no JSON at all.
-func count(text []byte) int {
-	count, quoted, escaped := 1, false, false
+// measure returns the number of values in a text, arrays and objects included, or a few more, and the depth of their
+// nesting. The text may be no JSON at all.
+func measure(text []byte) (values, depth int) {
+	values = 1
+	open, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
 		case escaped:
@@ -106,11 +108,16 @@ func count(text []byte) int {
 			escaped, quoted = c == '\\', c != '"'
 		case c == '"':
 			quoted = true
-		case c == '{' || c == '[' || c == ',':
-			count++
+		case c == '{' || c == '[':
+			values, open = values+1, open+1
+			depth = max(depth, open)
+		case c == '}' || c == ']':
+			open--
+		case c == ',':
+			values++
 		}
 	}
-	return count
+	return values, depth
 }
 
 // exact reports whether a double represents the JSON number that it was read from. A fraction is rounded, as everywhere,
