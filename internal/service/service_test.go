@@ -55,6 +55,20 @@ func TestA401IsTheCallersFaultOrTheOperators(t *testing.T) {
 	}
 }
 
+func TestNotFoundSaysWhatToCheck(t *testing.T) {
+	unknown := &catalog.Error{Kind: catalog.KindNotFound, Status: 404, Own: true}
+	for text, errs := range map[string][]error{
+		"render not found; check generation_id, and call with the credential of the team or API key that ordered the render": {noGeneration("g"), aboutGeneration(unknown, "g")},
+		"model not found; ListModels returns the IDs": {aboutModel(unknown, "m")},
+	} {
+		for _, err := range errs { // a render of another team and a missing one have one text
+			if st := Status(err); st.Code() != codes.NotFound || st.Message() != text {
+				t.Errorf("%v: %v", err, st.Proto())
+			}
+		}
+	}
+}
+
 func TestAnUnforeseenErrorTellsTheCallerNothing(t *testing.T) {
 	st := Status(errors.New("open /etc/secret: no"))
 	if st.Code() != codes.Internal || strings.Contains(st.Message(), "secret") || reason(st.Err()) != "INTERNAL" {

@@ -258,7 +258,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	}
 	details := kindDetails(e, metadata)
 	if about, ok := errors.AsType[*aboutError](err); ok && e.Kind == catalog.KindNotFound {
-		r.reason = about.reason
+		r.reason, r.text = about.reason, about.text
 		details = append(details, &errdetails.ResourceInfo{ResourceType: about.resource, ResourceName: clip(about.name, 256)})
 	}
 	windowOver := errors.Is(e, orders.ErrResendWindow)
@@ -313,11 +313,11 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError says which record an upstream error is about.
+// aboutError is an error of the catalog with the record that it is about. The reason and the text are for a missing record.
 type aboutError struct {
-	err            error
-	reason         easelv1.ErrorReason
-	resource, name string
+	err                  error
+	reason               easelv1.ErrorReason
+	text, resource, name string
 }
 
 func (e *aboutError) Error() string {
@@ -326,11 +326,12 @@ func (e *aboutError) Error() string {
 func (e *aboutError) Unwrap() error { return e.err }
 
 func aboutGeneration(err error, id string) error {
-	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, "easel.v1.Generation", id}
+	const text = "render not found; check generation_id, and call with the credential of the team or API key that ordered the render"
+	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, text, "easel.v1.Generation", id}
 }
 
 func aboutModel(err error, id string) error {
-	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "easel.v1.Model", id}
+	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found; ListModels returns the IDs", "easel.v1.Model", id}
 }
 
 // noGeneration is the error for a generation that the catalog does not know.
