@@ -41,8 +41,8 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		return wrongCallers(c.File + " names no caller: easel serve does not start with it")
 	}
 	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers()), "caller"), counted(len(list.Owners()), "owner")))
-	if text := withoutLimit(list); text != "" {
-		console.Print(c.File + ": warning: " + text)
+	if names := unlimited(list); names != "" {
+		console.Print(c.File + ": warning: no budget limits " + names + "; " + budgetHint)
 	}
 	return console.Err()
 }
@@ -57,17 +57,17 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// withoutLimit says which callers may spend without a limit; "" where none does.
-func withoutLimit(list *auth.List) string {
+// budgetHint is the remedy for callers without a budget.
+const budgetHint = "set a budget of the caller, of its team or of all teams (total)"
+
+// unlimited returns the names of the callers without a budget, shortened. It is empty if there are none.
+func unlimited(list *auth.List) string {
 	names := list.Unlimited()
-	if len(names) == 0 {
-		return ""
-	}
 	named := strings.Join(names[:min(len(names), 5)], ", ")
 	if more := len(names) - 5; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return named + " may spend without a limit: a budget of the team, of the caller or of all (total) sets one"
+	return named
 }
 
 type callersTokenCmd struct {
@@ -91,7 +91,7 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	console.Print("token  " + token)
 	console.Print(fmt.Sprintf("line   - {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token)))
 	if team == "" {
-		console.Tell("Without --team the caller may spend without a limit, unless its line gets a budget or the file a total.")
+		console.Tell("Without --team, no budget limits the caller, unless its line has a budget or the file has a total.")
 	}
 	return console.Err()
 }

@@ -19,7 +19,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		file := write(t, text)
 		got := easel(t.Context(), nil, "callers", "check", file)
 		if want == nil {
-			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: x may spend without a limit: a budget of the team, of the caller or of all (total) sets one\n" || got.stderr != "" {
+			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: no budget limits x; set a budget of the caller, of its team or of all teams (total)\n" || got.stderr != "" {
 				t.Errorf("%q: exit %d\n%s%s", text, got.exit, got.stdout, got.stderr)
 			}
 			continue
@@ -61,7 +61,7 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	}
 	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
 	list, err = auth.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
-	if err != nil || list.Callers()[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "without a limit") {
+	if err != nil || list.Callers()[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "no budget limits the caller") {
 		t.Errorf("%v\n%s%s%s", err, inTeam.stdout, inTeam.stderr, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "a b"); got.exit != exitUsage || got.stdout != "" {

@@ -29,8 +29,8 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		logger.Warn("API keys of callers travel in the clear beyond this machine, where nothing in front of it encrypts: EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE encrypt")
 	}
 	if known != nil && c.heldKey == "" { // easel dev has play money
-		if text := withoutLimit(known.List()); text != "" {
-			logger.Warn(text)
+		if names := unlimited(known.List()); names != "" {
+			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "API keys of callers travel in the clear"},
 		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
 		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
-		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, "poster may spend without a limit"},
+		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},
 		"a caller without a limit, with play money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
 	} {
 		var log bytes.Buffer

@@ -182,8 +182,8 @@ func (l *List) Dropped(newer *List) (owners []string) {
 	})
 }
 
-// Unlimited are the names of callers that may spend without a limit: neither their team, they themselves nor all together
-// have a budget. Operators are not among them.
+// Unlimited returns the names of the callers that no budget limits: of their own, of their team or of all. Operators are
+// not among them.
 func (l *List) Unlimited() (names []string) {
 	if l.total.limited() {
 		return nil
