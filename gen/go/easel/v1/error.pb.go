@@ -50,12 +50,14 @@ const (
 	// INVALID_ARGUMENT. The inputs are larger than the catalog takes; BadRequest names them.
 	// Again does not help: make them smaller.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
-	// RESOURCE_EXHAUSTED, over REST alone, 413. The body is larger than this server takes, and nothing
-	// was sent to the catalog. Again does not help: make it smaller. Over gRPC the library says so
-	// itself, with this code and no reason.
+	// RESOURCE_EXHAUSTED, over REST alone, 413. The body is larger than the limit of the server:
+	// EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
+	// Again does not help: send smaller inputs, or ask the operator for a higher limit. Over gRPC the
+	// library rejects a message above this limit, with this code and without this reason.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
-	// DEADLINE_EXCEEDED, over REST 408. The message did not arrive in time, and nothing was sent to the
-	// catalog. Again helps over a connection that carries it in 10 s.
+	// DEADLINE_EXCEEDED, over REST alone, 408. The body did not arrive within 10 seconds after the
+	// header. Nothing was sent to the catalog. Again helps over a faster connection or with smaller
+	// inputs.
 	ErrorReason_REQUEST_BODY_TIMEOUT ErrorReason = 5
 	// UNAUTHENTICATED. The call has no API key, and this server forwards its callers' own. Again does
 	// not help: send it as "authorization: Bearer ...".
