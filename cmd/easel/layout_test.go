@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
-	"internal/catalog":          {module + "/internal/limiter", "github.com/tidwall/gjson", "golang.org/x/sync/semaphore"},
+	"internal/catalog":          {module + "/internal/limiter", "github.com/tidwall/gjson", "golang.org/x/sync/"},
 	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},

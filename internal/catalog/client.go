@@ -93,7 +93,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream: upstream,
-		lists:    &lists{all: map[Tenant]*shelf{}},
+		lists:    &lists{all: map[Tenant]listRead{}},
 		idle:     cfg.BodyIdleTimeout,
 	}, nil
 }
@@ -201,7 +201,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	again := false // an earlier attempt of ours may have been carried out
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
 		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
-		c.lists.changed(cred.Tenant)
+		c.lists.invalidate(cred.Tenant)
 		if again && KindOf(err) == KindNotFound {
 			return nil
 		}

@@ -2,48 +2,39 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // listAge is the maximum age of a list that serves another caller.
 const listAge = time.Second
 
-// lists has one list of each credential in flight at most, and shares it with all who ask within its second. No list is
-// read on the context of one caller; one that nobody waits for any more is given up.
+// lists reads one list of an API key at a time, and shares it with the callers of its second.
 type lists struct {
+	reads singleflight.Group
+
 	mu  sync.Mutex
-	all map[Tenant]*shelf
+	all map[Tenant]listRead // latest lists, for a second each
 }
 
-// shelf has the last list of a credential, in flight or in its second.
-type shelf struct {
-	flight  *flight
-	changed time.Time // start of the oldest list that serves a caller
+// listRead is a list, or the error in its place.
+type listRead struct {
+	start time.Time // time when the request was sent; zero if it was not sent
+	list  *List
+	err   error
 }
 
-// flight is the read of one list.
-type flight struct {
-	began   time.Time // when its request left, or it began to wait for its permit
-	until   time.Time // how long it waits for a permit: as long as the caller that began it; zero means no deadline
-	left    bool      // its request has a permit
-	waiting int       // callers
-	cancel  context.CancelFunc
-	landed  chan struct{} // closed when list and err are there
-	list    *List
-	err     error
+// serves reports whether a read is the response of the catalog to a request that was sent at a time or later.
+func (r listRead) serves(since time.Time) bool {
+	_, responded := errors.AsType[*Error](r.err)
+	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-func (f *flight) hasLanded() bool {
-	select {
-	case <-f.landed:
-		return true
-	default:
-		return false
-	}
-}
-
-// get gives a list that began at a time or later, and within the last second. An older one in flight is waited for.
+// get returns a list whose request was sent at a time or later, and within the last second. The read ends with the context of
+// the caller that started it. Then another caller starts the next one.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -51,105 +42,59 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	} else if since.After(now) {
 		since = now
 	}
-	if err := contextError(ctx); err != nil { // a list outlives its caller, so none begins for a caller that has left
-		return nil, err
-	}
 	for {
-		f, serves := l.join(ctx, c, cred, since)
-		select {
-		case <-f.landed:
-		case <-ctx.Done():
-		}
-		again := l.leave(ctx, cred.Tenant, f)
 		if err := contextError(ctx); err != nil {
 			return nil, err
 		}
-		if serves && !again {
-			return f.list, f.err
+		isOwn := false
+		reading := l.reads.DoChan(string(cred.Tenant), func() (any, error) {
+			isOwn = true
+			return l.read(ctx, c, cred, since), nil
+		})
+		select {
+		case got := <-reading:
+			if r, _ := got.Val.(listRead); isOwn || r.serves(since) {
+				return r.list, r.err
+			}
+		case <-ctx.Done():
 		}
 	}
 }
 
-// join waits with others for a list, or begins one. It reports whether the list serves a caller, or has to end before
-// another can begin.
-func (l *lists) join(ctx context.Context, c *Client, cred Credential, since time.Time) (f *flight, serves bool) {
+// read returns the latest list if it serves, or reads another one and stores it.
+func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.all[cred.Tenant]
-	if s == nil {
-		s = &shelf{}
-		l.all[cred.Tenant] = s
+	latest := l.all[cred.Tenant]
+	l.mu.Unlock()
+	if latest.serves(since) {
+		return latest
 	}
-	if s.changed.After(since) {
-		since = s.changed
+	next := c.requestList(ctx, cred)
+	if next.err == nil {
+		l.store(cred.Tenant, next)
 	}
-	if f = s.flight; f == nil || f.hasLanded() && f.began.Before(since) {
-		f = l.begin(ctx, c, cred)
-		s.flight = f
-	}
-	f.waiting++
-	return f, !f.began.Before(since)
+	return next
 }
 
-// leave ends the wait of a caller, and reports whether it has to wait for another list: also where it waits longer than the
-// one that got no permit.
-func (l *lists) leave(ctx context.Context, tenant Tenant, f *flight) (again bool) {
+// store stores a list for its second, unless a later one is stored.
+func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.waiting--
-	deadline, _ := ctx.Deadline()
-	if f.hasLanded() {
-		return f.err != nil && !f.left && deadline.After(f.until)
+	if l.all[tenant].start.After(r.start) {
+		return
 	}
-	if f.waiting > 0 {
-		return false
-	}
-	f.cancel()
-	l.drop(tenant, f)
-	return false
-}
-
-// begin begins to read a list, which outlives the caller.
-func (l *lists) begin(ctx context.Context, c *Client, cred Credential) *flight {
-	f := &flight{began: time.Now(), landed: make(chan struct{})}
-	f.until, _ = ctx.Deadline()
-	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer f.cancel()
-		list, err := c.listForAll(ctx, f.until, cred, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			f.began, f.left = time.Now(), true
-		})
+	l.all[tenant] = r
+	time.AfterFunc(time.Until(r.start.Add(listAge)), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		f.list, f.err = list, err
-		close(f.landed)
-		if err != nil {
-			l.drop(cred.Tenant, f)
-			return
+		if l.all[tenant] == r {
+			delete(l.all, tenant)
 		}
-		time.AfterFunc(time.Until(f.began.Add(listAge)), func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.drop(cred.Tenant, f)
-		})
-	}()
-	return f
+	})
 }
 
-// drop forgets a list, unless another one has taken its place; mu is held.
-func (l *lists) drop(tenant Tenant, f *flight) {
-	if s := l.all[tenant]; s != nil && s.flight == f {
-		delete(l.all, tenant)
-	}
-}
-
-// changed says that lists that began before now are too old.
-func (l *lists) changed(tenant Tenant) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.all[tenant]; s != nil {
-		s.changed = time.Now()
-	}
+// invalidate makes lists outdated whose requests were sent before now.
+func (l *lists) invalidate(tenant Tenant) {
+	l.reads.Forget(string(tenant))
+	l.store(tenant, listRead{start: time.Now()})
 }

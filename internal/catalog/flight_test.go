@@ -105,7 +105,7 @@ func TestADeletionMakesTheListOld(t *testing.T) {
 	})
 }
 
-func TestAListOutlivesTheCallerThatBeganIt(t *testing.T) {
+func TestAReaderThatLeavesEndsNoListOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		first, leave := context.WithCancel(t.Context())
@@ -116,16 +116,16 @@ func TestAListOutlivesTheCallerThatBeganIt(t *testing.T) {
 		}()
 		synctest.Wait()
 		go func() {
-			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g1" {
+			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
 				t.Errorf("the second gets %+v, %v", list, err)
 			}
 		}()
 		synctest.Wait()
-		leave()
-		time.Sleep(time.Second)
 		if asked.Load() != 1 {
 			t.Errorf("%d lists are asked for", asked.Load())
 		}
+		leave()
+		time.Sleep(time.Second)
 	})
 }
 

@@ -67,25 +67,19 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// listForAll requests a list that serves all callers that wait for one. It waits for a permit until the given time, and calls
-// leaves when it has one. It outlives the caller that began it.
-func (c *Client) listForAll(ctx context.Context, until time.Time, cred Credential, leaves func()) (list *List, err error) {
+// requestList requests a list that serves all callers that wait for it.
+func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
-	waiting, cancel := ctx, context.CancelFunc(func() {})
-	if !until.IsZero() {
-		waiting, cancel = context.WithDeadline(ctx, until)
-	}
-	permit, err := c.upstream.acquire(waiting, cred, opGenerations)
-	cancel()
+	permit, err := c.upstream.acquire(ctx, cred, opGenerations)
 	if err != nil {
-		return nil, err
+		return listRead{err: err}
 	}
-	leaves()
-	err = c.upstream.attemptWith(ctx, permit, cred, &request{op: opGenerations}, func(a answer) (err error) {
-		list, err = readList(a)
+	r.start = time.Now()
+	r.err = c.upstream.attemptWith(ctx, permit, cred, &request{op: opGenerations}, func(a answer) (err error) {
+		r.list, err = readList(a)
 		return err
 	})
-	return list, err
+	return r
 }
 
 // readList reads a list. A record without an id is skipped as long as others have one: one odd record must not hide the others.
