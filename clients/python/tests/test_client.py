@@ -524,7 +524,7 @@ class ClientTest(unittest.TestCase):
                     with self.assertRaises(easel.Unavailable) as caught:
                         client.call(name, *args)
                     self.assertEqual((times, times - 1), (len(script.requests), len(client.waits())))
-        self.assertTrue(caught.exception.is_retryable)
+        self.assertEqual((True, None), (caught.exception.is_retryable, caught.exception.order_outcome))
 
     def test_what_a_closed_client_leaves_undone_ends_with_the_key(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
@@ -532,7 +532,7 @@ class ClientTest(unittest.TestCase):
             ("order", [self.waiting], {"key": "key-1"}, ("key-1", "", "unknown")),
             ("order", [failing("UNAVAILABLE", delay=800)], {"key": "key-1"}, ("key-1", "", "unknown")),
             ("run", [lambda _: answer, sending(STAY)], {"key": "key-1"}, ("key-1", "gen_1", "unknown")),
-            ("download", [sending(STAY)], {"to": io.BytesIO()}, ("", "gen_1", "unknown")),
+            ("download", [sending(STAY)], {"to": io.BytesIO()}, ("", "gen_1", None)),
         ):
             with self.subTest(name, told=told):
                 script, client = self.play(*answers)

@@ -51,9 +51,9 @@ class Error(Exception):
         self.request_id: str = request.request_id if request else ""
 
     @property
-    def order_outcome(self) -> OrderOutcome:
-        """Says what is known of an order after all attempts. Only after "not_placed" may its key be forgotten."""
-        return cast(OrderOutcome, self.metadata.get("order_outcome", "unknown"))
+    def order_outcome(self) -> OrderOutcome | None:
+        """Returns the outcome of an order after all attempts, or None if no order was sent. Forget the key only after "not_placed"."""
+        return cast(OrderOutcome | None, self.metadata.get("order_outcome", "unknown" if self.key else None))
 
     def _detail(self, name: str) -> Any:
         return next((one for one in self.details if one.DESCRIPTOR.name == name), None)
