@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -132,8 +131,9 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 func (f *facade) openCatalog(context.Context) (err error) {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	f.closeAt(stopJobs, func(context.Context) error { transport.CloseIdleConnections(); return nil })
-	trace := func(base http.RoundTripper) http.RoundTripper { return telemetry.UpstreamTransport(base, f.logger) }
-	f.upstream, err = catalog.New(catalog.Config{BaseURL: f.UpstreamURL, AllowInsecure: f.UpstreamInsecure, ContentHosts: f.ContentHosts, Transport: transport, Trace: trace})
+	f.upstream, err = catalog.New(catalog.Config{
+		BaseURL: f.UpstreamURL, AllowInsecure: f.UpstreamInsecure, ContentHosts: f.ContentHosts, Transport: telemetry.UpstreamTransport(transport, f.logger),
+	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)
 	}

@@ -28,9 +28,6 @@ type Config struct {
 	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
 	// /generations/{id}", after which a tracing transport can name its spans.
 	Transport http.RoundTripper
-	// Trace wraps what sends requests: Transport, and what follows redirects, of whose addresses it sees the host alone, as
-	// the rest may be a secret. Nil means untraced.
-	Trace func(http.RoundTripper) http.RoundTripper
 	// AttemptTimeout bounds one request including its JSON body; of a content request,
 	// the wait for the header. 0 means 15 s.
 	AttemptTimeout time.Duration
@@ -47,16 +44,10 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransportPools(NewTransport())
 	}
-	if cfg.Trace == nil {
-		cfg.Trace = untraced
-	}
 	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
 	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
 	return cfg
 }
-
-// untraced traces nothing.
-func untraced(base http.RoundTripper) http.RoundTripper { return base }
 
 // Client speaks to one catalog for any number of credentials. Its methods may be
 // called at the same time.
@@ -84,8 +75,8 @@ func New(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	upstream := retrier{
 		requester: requester{
-			base: base, transport: cfg.Trace(cfg.Transport), timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
-			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport(), cfg.Trace),
+			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
+			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
 			large: semaphore.NewWeighted(maxLargeBodies),
 		},
 		attempts: 3,

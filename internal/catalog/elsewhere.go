@@ -1,14 +1,11 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,30 +13,17 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https, without the API key. It has places and
-// connections as the catalog's own requests have them.
+// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. Its connections are
+// divided among API keys and owners like those to the catalog.
 type elsewhere struct {
-	hosts   []string // that are followed, as an address names them
-	proxies []string // on the way to them, as they are dialled
-	pool    *pool
-	traced  http.RoundTripper // which sends by RoundTrip
+	hosts []string // as an address names them
+	pool  *pool
 }
 
-// hop is a request to another host, for an API key that does not leave.
-type hop struct {
-	request       *http.Request
-	authorization string
-}
+// maxHops is the maximum number of redirects of one response.
+const maxHops = 3
 
-type hopKey struct{}
-
-// opElsewhere is the Pattern of a request to another host, of which traces and metrics have no more.
-const opElsewhere = http.MethodGet + " {host}"
-
-// mostHops is how many redirects one answer may lead over.
-const mostHops = 3
-
-// CheckContentHost says what is wrong with a host that the catalog may send readers to.
+// CheckContentHost returns an error if a host that the catalog may redirect readers to is invalid.
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -51,64 +35,12 @@ func CheckContentHost(host string) error {
 	return nil
 }
 
-// newElsewhere follows to some hosts alone. An address of a network that is not public is used where it is named itself.
-func newElsewhere(hosts []string, from *http.Transport, trace func(http.RoundTripper) http.RoundTripper) *elsewhere {
-	e := &elsewhere{}
+func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
+	e := &elsewhere{pool: newPool(base)}
 	for _, host := range hosts {
 		e.hosts = append(e.hosts, strings.ToLower(host))
-		if from.Proxy == nil {
-			continue
-		}
-		if proxy, err := from.Proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: host}}); err == nil && proxy != nil {
-			e.proxies = append(e.proxies, dialled(proxy))
-		}
 	}
-	dial := from.DialContext
-	from.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err == nil && !slices.Contains(e.proxies, addr) && e.isHidden(conn.RemoteAddr()) {
-			_ = conn.Close() // nothing was sent
-			return nil, errHidden
-		}
-		return conn, err
-	}
-	e.pool, e.traced = newPool(from), trace(e)
 	return e
-}
-
-// dialled is the address of a proxy that is dialled.
-func dialled(proxy *url.URL) string {
-	ports := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
-	return net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), ports[proxy.Scheme]))
-}
-
-// errHidden is the error of a host whose address is of a network that is not public.
-var errHidden = errors.New("the host has an address that is not public: EASEL_CONTENT_HOSTS must name the address itself")
-
-// isHidden reports whether an address that was reached is not public, and not named.
-func (e *elsewhere) isHidden(at net.Addr) bool {
-	address, err := netip.ParseAddrPort(at.String())
-	if err != nil {
-		return true
-	}
-	ip := address.Addr().Unmap()
-	reserved := slices.ContainsFunc(reservedNetworks, func(network netip.Prefix) bool { return network.Contains(ip) })
-	public := ip.IsGlobalUnicast() && !ip.IsPrivate() && !reserved
-	named := func(host string) bool {
-		one, err := netip.ParseAddr(strings.Trim((&url.URL{Host: host}).Hostname(), "[]"))
-		return err == nil && one.Unmap() == ip
-	}
-	return !public && !slices.ContainsFunc(e.hosts, named)
-}
-
-// reservedNetworks are not public, beside those that package netip knows: "this network" (RFC 1122), of carriers and of clouds
-// (RFC 6598), for protocols (RFC 6890, 2928), for measurements (RFC 2544), of relays (RFC 7526), not in use (RFC 1112), once
-// local to a site (RFC 3879), and IPv6's ways to IPv4 (RFC 4291, 6052, 8215, 2765, 3056).
-var reservedNetworks = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("192.88.99.0/24"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("2001::/23"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
 // follows reports whether an address may be followed.
@@ -132,13 +64,11 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 // get reads a result at another host, for an API key that does not leave. What that host refuses is not the catalog's word: it
 // may be asked again. Errors do not repeat the address, which may be a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
-	for range mostHops {
+	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)
 		switch {
 		case errors.Is(err, errNoConnection):
 			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no connection to the host that has the result is free"}
-		case errors.Is(err, errHidden):
-			return nil, &Error{Kind: KindRedirect, Op: opContent, Message: errHidden.Error()}
 		case err != nil && context.Cause(ctx) != nil:
 			return nil, &Error{Kind: KindUnavailable, Op: opContent, Err: context.Cause(ctx)}
 		case err != nil:
@@ -156,17 +86,10 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 	return nil, &Error{Kind: KindRedirect, Op: opContent, Message: "the result lies behind too many redirects"}
 }
 
-// send sends a request to another host. What traces it is shown the host alone.
+// send sends a request to another host. It is not traced, because its address may be a secret.
 func (e *elsewhere) send(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	req := &http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}
 	maps.Copy(req.Header, r.header)
 	maps.Copy(req.Header, sameHeader)
-	shown := &http.Request{Method: req.Method, URL: &url.URL{Scheme: to.Scheme, Host: to.Host}, Host: to.Host, Header: http.Header{}, Pattern: opElsewhere}
-	return e.traced.RoundTrip(shown.WithContext(context.WithValue(ctx, hopKey{}, hop{req, authorization})))
-}
-
-// RoundTrip implements [http.RoundTripper] for what traces: it sends the request that is not shown, as it is.
-func (e *elsewhere) RoundTrip(shown *http.Request) (*http.Response, error) {
-	h, _ := shown.Context().Value(hopKey{}).(hop) // send has put it there
-	return e.pool.send(h.request.WithContext(shown.Context()), h.authorization)
+	return e.pool.send(req.WithContext(ctx), authorization)
 }

@@ -6,7 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,15 +44,15 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
 		kind     catalog.Kind // 0: it is read
 		reaches  bool
 	}{
-		"named":                    {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
-		"over two":                 {[]string{at}, bucket.URL + "/again", 0, true},
-		"round and round":          {[]string{at}, bucket.URL + "/round", catalog.KindRedirect, true},
-		"nobody named":             {nil, bucket.URL + "/file", catalog.KindRedirect, false},
-		"another named":            {[]string{"127.0.0.1"}, bucket.URL + "/file", catalog.KindRedirect, false},
-		"in the clear":             {[]string{at}, "http://" + at + "/file", catalog.KindRedirect, false},
-		"with a user":              {[]string{at}, "https://me@" + at + "/file", catalog.KindRedirect, false},
-		"a name of a private host": {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", catalog.KindRedirect, false},
-		"refused there":            {[]string{at}, bucket.URL + "/refused", catalog.KindUnavailable, true},
+		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
+		"over two":        {[]string{at}, bucket.URL + "/again", 0, true},
+		"round and round": {[]string{at}, bucket.URL + "/round", catalog.KindRedirect, true},
+		"nobody named":    {nil, bucket.URL + "/file", catalog.KindRedirect, false},
+		"another named":   {[]string{"127.0.0.1"}, bucket.URL + "/file", catalog.KindRedirect, false},
+		"in the clear":    {[]string{at}, "http://" + at + "/file", catalog.KindRedirect, false},
+		"with a user":     {[]string{at}, "https://me@" + at + "/file", catalog.KindRedirect, false},
+		"another name":    {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", catalog.KindUnavailable, false},
+		"refused there":   {[]string{at}, bucket.URL + "/refused", catalog.KindUnavailable, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen = 0
@@ -82,55 +81,5 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 		})
-	}
-}
-
-// seen is a transport that notes the requests that it is shown, and marks them.
-type seen struct {
-	base http.RoundTripper
-	urls *[]string
-}
-
-func (s seen) RoundTrip(r *http.Request) (*http.Response, error) {
-	*s.urls = append(*s.urls, r.Pattern+" "+r.URL.String())
-	r.Header.Set("Traceparent", "trace")
-	return s.base.RoundTrip(r)
-}
-
-// The address of a result at another host may be a secret, and that host is told of no trace.
-func TestAFollowedRedirectIsTracedByItsHost(t *testing.T) {
-	bucket := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RequestURI() != "/file?signature=s3cret" || r.Header.Get("Traceparent") != "" {
-			t.Errorf("the bucket is asked for %s with %v", r.URL, r.Header)
-		}
-		_, _ = io.WriteString(w, "picture")
-	}))
-	defer bucket.Close()
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Traceparent") == "" {
-			t.Error("the catalog is not told of the trace")
-		}
-		http.Redirect(w, r, bucket.URL+"/file?signature=s3cret", http.StatusFound)
-	}))
-	defer upstream.Close()
-	var urls []string
-	client, err := catalog.New(catalog.Config{
-		BaseURL: upstream.URL, ContentHosts: []string{strings.TrimPrefix(bucket.URL, "https://")},
-		Trace: func(base http.RoundTripper) http.RoundTripper { return seen{base, &urls} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
-	opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret("key")), "g1", 0, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Body.Close()
-	if got, err := io.ReadAll(opened.Body); err != nil || string(got) != "picture" {
-		t.Errorf("it reads %q, %v", got, err)
-	}
-	if want := []string{"GET /generations/{id}/content " + upstream.URL + "/generations/g1/content", "GET {host} " + bucket.URL}; !slices.Equal(urls, want) {
-		t.Errorf("what traces has seen %q, not %q", urls, want)
 	}
 }

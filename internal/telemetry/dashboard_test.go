@@ -126,7 +126,7 @@ var dashboard = []row{
 		number("Longest wait for an answer", "s", 60, now("max", "easel.generation.stalest", "")),
 		number("Keys in trouble", "none", 1, over(`sum(<easel.credentials>{easel_upstream_condition!~"healthy|unknown",$where}) or vector(0)`, "")),
 		number("Calls that failed here", "percentunit", 0.01, over(`(sum(rate(<rpc.server.call.duration_count>{rpc_response_status_code=~"INTERNAL|UNKNOWN|DATA_LOSS|UNAVAILABLE",$where}[$__rate_interval])) or vector(0)) / sum(rate(<rpc.server.call.duration_count>{$where}[$__rate_interval]))`, "")),
-		number("Upstream answers 429", "percentunit", 0.05, over(`(sum(rate(<http.client.request.duration_count>{url_template!="{host}",http_response_status_code="429",$where}[$__rate_interval])) or vector(0)) / sum(rate(<http.client.request.duration_count>{url_template!="{host}",$where}[$__rate_interval]))`, "")),
+		number("Upstream answers 429", "percentunit", 0.05, over(`(sum(rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval])) or vector(0)) / sum(rate(<http.client.request.duration_count>{$where}[$__rate_interval]))`, "")),
 		number("Spent in 24 hours", "currencyEUR", 0, over(`(sum(increase(<easel.order.charged>{$where}[24h])) or vector(0)) / 100`, "")),
 		number("Requests saved by sharing", "percentunit", 0, over(`1 - sum(rate(<easel.polls>{$where}[$__rate_interval])) / sum(rate(<easel.poll.unshared>{$where}[$__rate_interval]))`, "")),
 	}},

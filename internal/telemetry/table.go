@@ -90,8 +90,8 @@ var Table = []Metric{
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog; {host} is another host, to which it sends readers on"}, httpCode, {Name: "error.type", Of: "types of errors in Go where there was no answer"}},
-		Text:   "Requests to the catalog, and where it sends readers on, each attempt, until the head of the answer. The status 429 asks to slow down.",
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go where there was no answer"}},
+		Text:   "Attempts of requests to the catalog, until the header of the response. The status 429 asks to slow down.",
 	},
 	{
 		Name: "easel.stream.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
