@@ -12,30 +12,6 @@ import (
 	"time"
 )
 
-func TestSilenceBetweenBytesIsNotWaitedOut(t *testing.T) { // U3
-	synctest.Test(t, func(t *testing.T) {
-		h := host{file: film, etag: `"v1"`, cut: 9000}
-		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-			h.answer(n, r, conn)
-			if n == 0 {
-				time.Sleep(time.Hour)
-			}
-		}}
-		h.cut = 9000
-		start := time.Now()
-		content, err := w.client(t, Config{}).Content(t.Context(), testCredential, "g1", 0, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer content.Body.Close()
-		n, err := io.CopyN(io.Discard, content.Body, 9001)
-		if elapsed := time.Since(start); err != nil || n != 9001 || elapsed < 30*time.Second || elapsed > 31*time.Second {
-			t.Errorf("got %d bytes after %v, %v", n, elapsed, err)
-		}
-		time.Sleep(time.Hour)
-	})
-}
-
 func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // U3
 	for _, pause := range []time.Duration{0, 20 * time.Second, 50 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -134,28 +110,6 @@ func TestABodyCanBeClosedAtAnyTime(t *testing.T) {
 		}
 	})
 }
-
-func TestReadingAllocatesNothing(t *testing.T) {
-	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-		resp := reply(r, 200, nil, "")
-		resp.Body, resp.ContentLength = zeros{}, 1<<40
-		return resp, nil
-	}))
-	content, err := c.Content(t.Context(), testCredential, "g1", 0, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer content.Body.Close()
-	p := make([]byte, 4096)
-	if n := testing.AllocsPerRun(1000, func() { _, _ = content.Body.Read(p) }); n != 0 {
-		t.Errorf("%v allocations a read", n)
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
-func (zeros) Close() error               { return nil }
 
 func FuzzContent(f *testing.F) { // U16
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"), uint16(0))

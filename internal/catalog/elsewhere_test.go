@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,5 +82,43 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 		})
+	}
+}
+
+func TestRedirectedResultsOfTwoAPIKeysShareNoConnection(t *testing.T) {
+	var conns sync.Map // remote addresses
+	bucket := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }))
+	defer bucket.Close()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, bucket.URL+"/"+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), http.StatusFound)
+	}))
+	defer upstream.Close()
+	client, err := catalog.New(catalog.Config{BaseURL: upstream.URL, ContentHosts: []string{strings.TrimPrefix(bucket.URL, "https://")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
+	for n := range 6 {
+		opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret(string(rune('a'+n%2)))), "g1", 0, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = opened.Body.Close()
+	}
+	n := 0
+	conns.Range(func(any, any) bool { n++; return true })
+	if n != 2 {
+		t.Errorf("two API keys had %d connections", n)
+	}
+}
+
+func TestAContentHostIsADNSName(t *testing.T) {
+	for host, ok := range map[string]bool{
+		"bucket.example": true, "bucket.example:8443": true, "": false, "https://bucket.example": false, "bucket.example/a": false,
+		"*.example": false, "bücket.example": false, "bucket。example": false,
+	} {
+		if err := catalog.CheckContentHost(host); (err == nil) != ok {
+			t.Errorf("%q: %v", host, err)
+		}
 	}
 }

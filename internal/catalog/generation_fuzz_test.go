@@ -2,26 +2,9 @@ package catalog
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 )
-
-func BenchmarkReadAListOf100(b *testing.B) {
-	record := `{"id":"gen_%d","modelId":"studio/landscape","status":"queued","costCents":12,
-		"inputs":{"prompt":"a quiet sea at dawn","size":"1024x640"},"createdAt":"2026-11-20T23:35:21.964812563Z","region":"eu"}`
-	var records []string
-	for i := range 100 {
-		records = append(records, fmt.Sprintf(record, i))
-	}
-	body := "[" + strings.Join(records, ",") + "]"
-	b.ReportAllocs()
-	for b.Loop() {
-		if list, err := readGenerations(answerOf(opGenerations, body)); err != nil || len(list) != 100 {
-			b.Fatal(err)
-		}
-	}
-}
 
 func FuzzReadGeneration(f *testing.F) { // U11
 	f.Add(`{"id":"g1","status":"succeeded","inputs":{"a":[1,{"b":null}]},"costCents":1,"createdAt":"2023-11-14T22:13:20Z","error":{"message":"x"}}`)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -106,25 +105,6 @@ func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // U22
 			t.Errorf("under %s: %s", keys[now], extra)
 		}
 	}
-}
-
-func TestAListIsKeptForItsSecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLister(t)
-		if _, err := l.List(t.Context(), testCredential, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range []struct {
-			age  time.Duration
-			want int
-		}{{listAge - 1, 1}, {1, 0}} {
-			time.Sleep(step.age)
-			synctest.Wait()
-			if n := l.lists.size(); n != step.want {
-				t.Errorf("%d lists are kept after another %v, want %d", n, step.age, step.want)
-			}
-		}
-	})
 }
 
 func BenchmarkAGeneration(b *testing.B) {

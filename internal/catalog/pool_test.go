@@ -1,13 +1,13 @@
 package catalog
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,33 +27,6 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 	if pools.calls == pools.orders || pools.orders == pools.results || pools.calls == pools.results {
 		t.Error("two classes share a pool")
 	}
-}
-
-func TestDownloadsThatNobodyReadsKeepNoCallWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
-			if strings.HasSuffix(r.URL.Path, "/content") {
-				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
-				_, _ = conn.Read(make([]byte, 1)) // until the reader is done
-				return
-			}
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
-		}}
-		client := w.client(t, Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		const downloads = maxConns - maxConns/16 // as many as one may have
-		for range downloads {
-			content, err := client.Content(ctx, testCredential, "gen_1", 0, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer content.Body.Close()
-		}
-		if _, err := client.Account(ctx, testCredential); err != nil {
-			t.Errorf("beside %d downloads a call is answered with %v", downloads, err)
-		}
-	})
 }
 
 func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
@@ -135,7 +108,7 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 }
 
 func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
-	s := serveRaw(t, nil, func(conn net.Conn, _ string) bool {
+	s := serveRaw(t, func(conn net.Conn, _ string) bool {
 		_, err := io.WriteString(conn, fine)
 		return err == nil
 	})
@@ -153,7 +126,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // as every program over this transport does
-	s := serveRaw(t, nil, func(conn net.Conn, path string) bool {
+	s := serveRaw(t, func(conn net.Conn, path string) bool {
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
 		_, err := io.WriteString(conn, answer+answer)
 		return err == nil
@@ -229,4 +202,83 @@ func TestManyAPIKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
 			t.Errorf("%d keys are kept, and %d connections", n, open.Load())
 		}
 	})
+}
+
+// rawServer is a server of connections over TCP.
+type rawServer struct {
+	url   string
+	conns atomic.Int32
+}
+
+// serveRaw starts a server that responds to each request by calling answer, which closes the connection by returning false.
+func serveRaw(t *testing.T, answer func(conn net.Conn, path string) bool) *rawServer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rawServer{url: "http://" + l.Addr().String()}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.conns.Add(1)
+			serving.Go(func() {
+				defer conn.Close()
+				for in := bufio.NewReader(conn); ; {
+					r, err := http.ReadRequest(in)
+					if err != nil || !answer(conn, r.URL.Path) {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	return s
+}
+
+// poolsOf are the pools of a transport, for as long as the test takes.
+func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
+	t.Helper()
+	pools := NewTransportPools(base)
+	t.Cleanup(pools.CloseIdleConnections)
+	return pools
+}
+
+const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
+
+func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // U17
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+			_, _ = conn.Read(make([]byte, 1)) // until it is closed
+		}}
+		client := w.client(t, Config{})
+		for op, call := range calls {
+			want := KindContract
+			if op == OpCreate {
+				want = KindOutcomeUnknown
+			}
+			began := time.Now()
+			if err := call(t.Context(), client); KindOf(err) != want || time.Since(began) != 0 {
+				t.Errorf("%s: %v after %v", op, err, time.Since(began))
+			}
+		}
+	})
+}
+
+// counted is a connection that tells of its end.
+type counted struct {
+	net.Conn
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }

@@ -101,26 +101,6 @@ func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // U1
 	}
 }
 
-func TestRetriesComeBackAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		upstream := &failing{status: 503}
-		c := newTestClient(t, upstream)
-		for range 50 {
-			_, _ = c.Account(t.Context(), testCredential)
-		}
-		c.upstream.transport = answering(200, "application/json", `{"balanceCents":1}`)
-		for range 80 {
-			if _, err := c.Account(t.Context(), testCredential); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.upstream.transport, upstream.requests = upstream, 0
-		if _, _ = c.Account(t.Context(), testCredential); upstream.requests < 2 {
-			t.Error("no retry although the catalog was well for long")
-		}
-	})
-}
-
 func TestARetryWaitsForRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &failing{status: 503, retryAfter: "4"}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,35 +54,11 @@ func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestAnIdentifierNeverLeadsToAnotherPath(t *testing.T) { // I3
-	var got atomic.Pointer[string]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got.Store(&r.RequestURI)
-		io.WriteString(w, `{"id":"x","status":"queued"}`)
-	}))
-	defer server.Close()
-	c, err := New(Config{BaseURL: server.URL + "/api/a%2Fb/", Transport: poolsOf(t, NewTransport())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[string]string{
-		"gen_1": "gen_1", "a/b": "a%2Fb", "%2f": "%252f", "%2e%2e": "%252e%252e", "a?b#c": "a%3Fb%23c", "a b": "a%20b", "...": "...",
-		"画": "%E7%94%BB", "a;b=c": "a%3Bb=c", "a..b": "a..b", `a\b`: "a%5Cb", "//": "%2F%2F", "~": "~", ":": ":", strings.Repeat("x", 256): strings.Repeat("x", 256),
-	} {
-		got.Store(new(string))
-		_, err := c.Generation(t.Context(), testCredential, id)
-		if path := "/api/a%2Fb/generations/" + want; err != nil || *got.Load() != path {
-			t.Errorf("%q went to %s, %v, want %s", id, *got.Load(), err, path)
-		}
-		_, err = c.Model(t.Context(), testCredential, id)
-		if !strings.HasPrefix(*got.Load(), "/api/a%2Fb/models/detail?id=") || strings.ContainsAny(*got.Load(), "&#") {
-			t.Errorf("%q went to %s, %v", id, *got.Load(), err)
-		}
-	}
+func TestAnIdentifierThatLeadsElsewhereIsRefused(t *testing.T) { // I3
+	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) { panic("sent to " + r.URL.String()) }))
 	for _, id := range []string{
 		"", ".", "..", "../me", "a/../b", "a/..", "./a", `..\me`, "a\r\nX-Evil: 1", "a\x00b", "a\tb", "\x7f", "\xff", strings.Repeat("x", 257), strings.Repeat("x", 10_000),
 	} {
-		got.Store(nil)
 		for field, call := range map[string]func() error{
 			"generation_id":   func() error { _, err := c.Generation(t.Context(), testCredential, id); return err },
 			"generation_id ":  func() error { return c.Delete(t.Context(), testCredential, id) },
@@ -92,7 +67,7 @@ func TestAnIdentifierNeverLeadsToAnotherPath(t *testing.T) { // I3
 			"model_id ":       func() error { _, err := c.Quote(t.Context(), testCredential, id, []byte(`{}`)); return err },
 		} {
 			e := asError(t, call())
-			if e.Kind != KindInvalidInput || len(e.Violations) != 1 || e.Violations[0].Field != strings.TrimSpace(field) || got.Load() != nil {
+			if e.Kind != KindInvalidInput || len(e.Violations) != 1 || e.Violations[0].Field != strings.TrimSpace(field) {
 				t.Errorf("%.20q: got %+v", id, e)
 			}
 		}
@@ -301,20 +276,6 @@ func TestABodyThatSaysItIsTooLargeIsNotRead(t *testing.T) { // U18
 	})).Models(t.Context(), testCredential)
 	if KindOf(err) != KindMalformed || body.taken.Load() != 0 || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("read %d bytes, %v", body.taken.Load(), err)
-	}
-}
-
-func TestAGigabyteOfJSONCostsLittleMemory(t *testing.T) { // U18
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-		resp := reply(r, 200, nil, "")
-		resp.Body, resp.ContentLength = &endless{text: `[{"a":`}, -1
-		return resp, nil
-	})).List(t.Context(), testCredential, time.Time{})
-	runtime.ReadMemStats(&after)
-	if grown := after.TotalAlloc - before.TotalAlloc; KindOf(err) != KindMalformed || grown > 5*maxList { // a buffer that doubles until it has maxList
-		t.Errorf("allocated %d MiB, %v", grown>>20, err)
 	}
 }
 
