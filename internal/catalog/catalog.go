@@ -1,12 +1,8 @@
-// Package catalog speaks to the Generation Catalog, the REST service that Easel
-// stands in front of.
+// Package catalog sends requests to the Generation Catalog. It hides URLs, spellings in JSON, HTTP statuses and API keys behind
+// a few types and one closed set of error kinds.
 //
-// It hides the upstream's URLs, JSON spellings, HTTP statuses and API keys. It gives
-// the few types below and one closed set of error kinds. The whole program uses these
-// types; there is no second model behind them.
-//
-// The specification leaves many shapes open. The tables of rules.go have all the known
-// spellings, so that a new spelling is one line. Amounts of money are never guessed.
+// The specification leaves many shapes open. The tables of rules.go have the known spellings, one line each. Amounts of money are
+// never guessed.
 package catalog
 
 import (
@@ -43,11 +39,8 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an API key.
-//
-// Here and below, Extra is an object of the members that have no field of their own, or that
-// could not be read, at most 24 deep; nil where there are none. API keys, texts that look like
-// one, and addresses of results are left out.
+// Account is the catalog's record of an API key. Here and below, Extra is an object of the members without a field, at most 24
+// deep, without API keys and addresses of results. It is nil if there are none.
 type Account struct {
 	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil if it could not be read
@@ -110,10 +103,8 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job of the catalog. A value is never changed once it is shared.
-//
-// A succeeded generation has a File, a Text, or both where the catalog offers both. A record
-// of a list has neither where the list leaves the result out.
+// Generation is one paid job of the catalog. A shared value is immutable. A succeeded generation has a File, a Text or both; in a
+// list it may have neither.
 type Generation struct {
 	ID             string
 	ModelID        string // "" where the record does not say
@@ -131,9 +122,7 @@ type Generation struct {
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag is a digest of everything that a caller can see change, without ObserveTime. It
-// depends on the record alone, so every replica computes the same: inputs and unknown
-// members are in their canonical form.
+// Etag returns a digest of the record without ObserveTime, which is the same on every replica.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -153,15 +142,13 @@ type Version struct {
 // Version is the generation with its etag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File describes a result file. Its address is not kept: the content path is built
-// from the base URL.
+// File describes a result file. Its path is built from the base URL, not from its address in the record.
 type File struct {
 	ContentType string // "" where the record does not say
 	SizeBytes   *int64 // nil where the record does not say
 }
 
-// Content is the result file of a generation, or a part of it. The reader fails
-// unless every byte was delivered: a body cut short is never a clean end.
+// Content is the result file of a generation, or its end. Body returns io.EOF only after the last byte.
 type Content struct {
 	Body        io.ReadCloser
 	ContentType string

@@ -17,25 +17,20 @@ import (
 
 // Config says where the catalog is and how long to wait for it.
 type Config struct {
-	// BaseURL is the absolute address that every path is appended to. It must be
-	// https, unless the host is loopback or AllowInsecure is set, and must have no
-	// query, fragment or user. Required.
+	// BaseURL is the address of the catalog, as [ParseBaseURL] accepts it. Required.
 	BaseURL string
-	// AllowInsecure permits API keys to travel in the clear. False refuses http to other
-	// hosts.
+	// AllowInsecure permits http to other hosts than loopback, which sends API keys in the clear.
 	AllowInsecure bool
-	// Transport sends the requests. Nil means [TransportPools] of [NewTransport]. It must not
-	// repeat a POST by itself. Every request carries its route in Pattern, such as "GET
-	// /generations/{id}", after which a tracing transport can name its spans.
+	// Transport sends the requests, whose Pattern is their route. It must not repeat a POST. Nil means [TransportPools] of
+	// [NewTransport].
 	Transport http.RoundTripper
-	// AttemptTimeout bounds one request including its JSON body; of a content request,
-	// the wait for the header. 0 means 15 s.
+	// AttemptTimeout is the timeout of one request with its JSON body, or of the header of content. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// BodyIdleTimeout is the longest silence between two bytes of content. 0 means 30 s.
+	// BodyIdleTimeout is the longest silence between two bytes of content. Zero means 30 s.
 	BodyIdleTimeout time.Duration
-	// ContentHosts are other hosts that a redirect of a result is followed to: over https, and without the API key.
+	// ContentHosts are the other hosts to which a redirect of a result is followed.
 	ContentHosts []string
-	// Seed is the seed of the jitter of all waits. 0 means a random one.
+	// Seed is the seed of the jitter of all waits. Zero means a random seed.
 	Seed uint64
 }
 
@@ -49,14 +44,10 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Client speaks to one catalog for any number of credentials. Its methods may be
-// called at the same time.
+// Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
-// Every error is an [*Error], except that the end of the caller's own context
-// is returned as the context's error. Each request waits for a permit of the limiter of its
-// API key. Reads are retried inside when the catalog can't be reached: at most three
-// attempts, within the caller's deadline, and fewer when many calls fail, so that an
-// outage is not made worse.
+// Every error is an [*Error], or the error of the caller's context. Each request waits for a permit of the limiter of its API
+// key. If the catalog is unavailable, reads have at most three attempts, and fewer while most requests fail.
 type Client struct {
 	upstream retrier
 	lists    *lists
@@ -96,26 +87,19 @@ func (c *Client) Polls() *Client {
 	return &polls
 }
 
-// Reporting gives the same client for calls: called hears of each of their requests, so that the poller of the same
-// credential can count it and slow down with it.
-//
-// err is nil where the catalog answered with a 2xx header, whatever its body is; the [*Error] of the request, with Kind
-// and RetryAfter, where it refused or did not answer; and the error of the caller's context where the caller left before
-// either. called does not hear of a request that was never sent: its context was over, or no header can carry its API
-// key. Each attempt is a request.
-//
-// ctx is that of the call, or has its values. called runs on the path of the call, with no lock held: it must be quick,
-// and may be called by many at the same time.
+// Reporting returns a client that calls a function after each attempt that was sent. err is nil after a 2xx header; otherwise it
+// is the [*Error] of the attempt, or the error of the context if the caller left first. The function delays the call. It runs
+// without a lock, and concurrently.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
 	return &reporting
 }
 
-// Jitter draws a time from 0 up to a limit, which must be above 0 and is never drawn itself, from the source of all waits.
+// Jitter returns a random duration below a limit, which must be above 0, from the source of all waits.
 func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
 
-// Account reads the account of the API key.
+// Account returns the account of the API key.
 func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) {
 	return fetch(ctx, c, cred, &request{op: opAccount}, readAccount)
 }
@@ -158,19 +142,13 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 	})
 }
 
-// Content opens the result file of a generation at offset. A file with another ETag than
-// a non-empty etag is refused ([KindContentChanged]).
+// Content opens the result file of a generation at an offset. If etag is not empty, a file with another ETag is rejected
+// ([KindContentChanged]). The context applies to the body too, which the caller must close, and not during a Read.
 //
-// The body resumes by itself when the connection fails, and ends with [io.EOF] only
-// when every byte up to the end of the file was delivered. It can also end with
-// [KindInterrupted], which says where to resume, with [KindContentChanged], or with the
-// error of ctx, which governs the body as long as it is read. The caller must close the
-// body, and not during a Read.
-//
-// A strong ETag identifies the bytes. Without one, a resumed body is read again from its
-// beginning, and a checksum compares it with the delivered bytes. An answer whose end can't
-// be told from a cut, by range, length or framing, counts as cut. Only one fault can't be
-// detected: a Content-Length that is too small, from a server without ranges.
+// The body resumes if the connection fails, and returns [io.EOF] only after every byte of the file. It can also end with
+// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without one, a resumed body is read again from
+// its start and compared by a checksum. If range, length and framing do not show the end of a response, it counts as cut. One
+// fault can't be detected: a Content-Length that is too small, from a server without ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

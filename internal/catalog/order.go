@@ -18,9 +18,8 @@ type Order struct {
 	Inputs         json.RawMessage // one JSON object, sent digit for digit
 	IdempotencyKey string
 	LeaveBy        time.Time // what is not sent by then is not sent; zero: whenever
-	Attempt        int       // which attempt of the order it is, for traces: 1 is the first
-	// Permit is the permit of the attempt, of [Client.Acquire]. [Client.Post] releases it, whatever the outcome. Nil means
-	// that Post acquires one.
+	Attempt        int       // number of the attempt for traces, from 1
+	// Permit is a permit of [Client.Acquire], which [Client.Post] always releases. If it is nil, Post acquires one.
 	Permit *limiter.Permit
 }
 
@@ -31,17 +30,17 @@ func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time
 	return permit, limiterError(OpCreate, err)
 }
 
-// Posted is what has become of one attempt to place an order.
+// Posted is the outcome of one attempt to place an order.
 type Posted uint8
 
-// What may become of one.
+// The outcomes.
 const (
 	// NotSent means that nothing has reached the catalog.
 	NotSent Posted = iota
-	// Unknown means that the order may have been taken, now or by an earlier attempt.
+	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
-	// Answered means that the catalog has named the generation, or that this attempt was not taken. An earlier one may
-	// have been: some catalogs look at money, models or inputs before they look at the idempotency key.
+	// Answered means that the catalog has named the generation, or has rejected this attempt. It may have accepted an earlier
+	// one: some catalogs check money, models or inputs before the idempotency key.
 	Answered
 )
 

@@ -12,24 +12,15 @@ import (
 	"time"
 )
 
-// maxConns is how many connections to the catalog one transport opens at once. The three of
-// TransportPools leave 256 for callers among the 1024 descriptors that many systems give a process.
+// maxConns is the maximum number of connections of one transport. The three of TransportPools leave 256 of the 1024
+// descriptors of a process for callers.
 const maxConns = 256
 
-// NewTransport makes the transport for catalog requests.
+// NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection costs one attempt,
+// and no compression, so that a small response stays small. HTTPS_PROXY and NO_PROXY apply.
 //
-// It speaks HTTP/1.1, one request at a time on a connection, so that a connection
-// that went dead costs one attempt and is closed with it. It never asks for
-// compression, which bounds what a small answer can grow to. It goes through the proxy that
-// HTTPS_PROXY names, but for the hosts of NO_PROXY, in a tunnel of TLS to the catalog itself.
-//
-// At most 256 connections are open, so that a burst does not take every descriptor of
-// the process. A request beyond that waits for one, and the wait is part of its time
-// limit. A download holds its connection until its reader is done: see [TransportPools], which
-// have three times as many.
-//
-// A connection that receives an unsolicited answer is closed, and the standard library prints the answer
-// through the log package. It may hold an API key: a program that logs otherwise discards that log.
+// The standard library prints an unsolicited response, which may contain an API key, through the log package. The program must
+// discard that log.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -47,7 +38,7 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// Proxy is the host of the proxy before a catalog, "" where there is none.
+// Proxy returns the host of the proxy to a catalog, or "".
 func Proxy(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -60,8 +51,7 @@ func Proxy(baseURL string) string {
 	return proxy.Host
 }
 
-// proxyOf is the proxy of a request. A request in the clear goes through no proxy, whatever the environment
-// says, as a proxy would read the API key.
+// proxyOf returns the proxy of a request. A request in the clear has none, because a proxy would read the API key.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
@@ -69,20 +59,16 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// TransportPools is a transport with a pool of connections for each class of request: orders,
-// the bytes of results, and all other calls. In each pool, every API key has connections of its
-// own. A download holds its connection until its reader is done, which may take minutes: in one
-// pool, a few hundred slow readers would block every order.
+// TransportPools is a transport with a pool of connections for orders, one for results and one for all other calls, so that
+// slow readers of results do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools makes the pools of base, which comes from [NewTransport]. Each pool has the limits
-// of base, which must not change any more.
+// NewTransportPools creates the pools. Each has the limits of base, which must not change afterwards.
 func NewTransportPools(base *http.Transport) *TransportPools {
 	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
 
-// RoundTrip implements http.RoundTripper. After an attempt that timed out it closes the idle
-// connections: they may be dead for the same reason, and each would cost another attempt.
+// RoundTrip implements http.RoundTripper. After an attempt that timed out it closes the idle connections, which may be dead too.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.pool(r.Pattern).RoundTrip(r)
 	if err != nil && !errors.Is(err, errNoConnection) && errors.Is(context.Cause(r.Context()), errNoAnswer) {
@@ -108,8 +94,8 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// ParseBaseURL checks the base URL. Its errors never repeat the URL, which may hold a
-// password.
+// ParseBaseURL parses a base URL. It must be https, or http to loopback, without user, query and fragment. Errors do not repeat
+// it, because it may contain a password.
 func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
