@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 )
 
 const redacted = "[redacted]"
@@ -41,9 +40,6 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // MarshalText hides the API key from JSON, XML and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
-// LogValue hides the API key from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // Tenant names a credential without revealing it: a keyed hash, which may be a map key and
 // stand in logs. Calls share polls and caches by tenant.

@@ -97,7 +97,7 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	if !ok {
 		return nil, false, false
 	}
-	r = top.inside(generationWrappers, generationWeights)
+	r = top.inside(generationWrappers, generationWeights, 2)
 	found := candidates(nil, top, "", 0)
 	certain = len(found) < 2
 	if !certain {

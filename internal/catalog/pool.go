@@ -27,12 +27,6 @@ type pool struct {
 	open int                                 // connections of all API keys
 }
 
-// user is a request with its permit.
-type user struct {
-	permit *limiter.Permit
-	key    [sha256.Size]byte
-}
-
 // keyTransport has the connections of one API key.
 type keyTransport struct {
 	*http.Transport
@@ -81,15 +75,18 @@ func (p *pool) send(r *http.Request, authorization string) (*http.Response, erro
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
-	by := user{permit, key}
 	t := p.transportOf(key)
 	resp, err := t.RoundTrip(r)
+	isRejected := err == nil && resp.StatusCode == http.StatusUnauthorized
+	release := sync.OnceFunc(func() {
+		p.release(key, t, isRejected)
+		permit.Release(limiter.Result{})
+	})
 	if err != nil {
-		p.release(t, by, false)
+		release()
 		return nil, err
 	}
-	rejected := resp.StatusCode == http.StatusUnauthorized
-	resp.Body = &pooledBody{ReadCloser: resp.Body, pool: p, transport: t, by: by, rejected: rejected}
+	resp.Body = pooledBody{resp.Body, release}
 	return resp, nil
 }
 
@@ -118,19 +115,18 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 
 // release ends the use of a transport. An API key that the catalog rejects is forgotten then, as callers
 // can invent API keys.
-func (p *pool) release(t *keyTransport, by user, rejected bool) {
+func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--
 	t.lastUsed = time.Now()
-	over := rejected && t.inFlight == 0
+	over := isRejected && t.inFlight == 0
 	if over && t.idle.Stop() {
-		delete(p.keys, by.key)
+		delete(p.keys, key)
 	}
 	p.mu.Unlock()
 	if over {
 		t.CloseIdleConnections()
 	}
-	by.permit.Release(limiter.Result{})
 }
 
 // forgetAfterUse forgets an API key once its connections have ended; mu is held.
@@ -176,18 +172,14 @@ func (c *pooledConn) Close() error {
 	return c.Conn.Close()
 }
 
-// pooledBody is the body of an answer. Its end releases the transport.
+// pooledBody is the body of a response. Its end releases the transport.
 type pooledBody struct {
 	io.ReadCloser
-	pool      *pool
-	transport *keyTransport
-	by        user
-	rejected  bool
-	ended     sync.Once
+	release func()
 }
 
 // Close implements io.Closer.
-func (b *pooledBody) Close() error {
-	defer b.ended.Do(func() { b.pool.release(b.transport, b.by, b.rejected) })
+func (b pooledBody) Close() error {
+	defer b.release()
 	return b.ReadCloser.Close()
 }

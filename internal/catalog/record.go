@@ -145,7 +145,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	if !ok {
 		return nil, false
 	}
-	return top.inside(wrappers, weights), true
+	return top.inside(wrappers, weights, 2), true
 }
 
 // only is the item of a list of one, or the value itself.
@@ -156,29 +156,17 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside is the record itself, or one in it with a higher score.
-func (r *Record) inside(wrappers []string, weights []weight) *Record {
+// inside returns the record itself, or a record in it with a higher score, as in {"data":{"generation":{…}}}.
+func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {
-		inner, ok := r.object(name)
-		if !ok {
-			continue
-		}
-		if inner = inner.deepest(wrappers, weights); inner.score(weights) > best.score(weights) {
-			best = inner
+		if inner, ok := r.object(name); ok && depth > 0 {
+			if inner = inner.inside(wrappers, weights, depth-1); inner.score(weights) > best.score(weights) {
+				best = inner
+			}
 		}
 	}
 	return best
-}
-
-// deepest looks one wrapper further down, as in {"data":{"generation":{…}}}.
-func (r *Record) deepest(wrappers []string, weights []weight) *Record {
-	for _, name := range wrappers {
-		if inner, ok := r.object(name); ok && inner.score(weights) > r.score(weights) {
-			return inner
-		}
-	}
-	return r
 }
 
 // findList finds the list in a body: an array, a member of a known name, an object's one

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -155,8 +156,8 @@ func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every text of a value, and drops members whose names hold it. It does not shorten texts: a
-// result is a text that was paid for. A value without the API key stays as it was sent.
+// redact redacts the API key in every text of a value, and omits members whose names contain it. Without the API key, the value
+// stays as it was sent or becomes canonical.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v
@@ -164,38 +165,8 @@ func (r *redactor) redact(v JSON) JSON {
 	if isEscaped := strings.Contains(string(v), `\`); !isEscaped && (!hasWord(string(v), len(r.key), ` "`) || !r.holdsKey(string(v))) {
 		return v
 	}
-	clean, found := r.redacted(v.decoded())
-	if !found {
-		return v
-	}
-	return JSON(encoded(clean))
-}
-
-// redacted returns a decoded value without the API key, and reports whether the value held it.
-func (r *redactor) redacted(value any) (clean any, found bool) {
-	switch value := value.(type) {
-	case string:
-		return r.without(value), r.holdsKey(value)
-	case []any:
-		for n, inner := range value {
-			var here bool
-			value[n], here = r.redacted(inner)
-			found = found || here
-		}
-		return value, found
-	case map[string]any:
-		for name, inner := range value {
-			var here bool
-			value[name], here = r.redacted(inner)
-			if r.holdsKey(name) {
-				here = true
-				delete(value, name)
-			}
-			found = found || here
-		}
-		return value, found
-	}
-	return value, false
+	clean, _ := writer{redactor: r}.value(nil, v, false, math.MaxInt)
+	return JSON(clean)
 }
 
 // dropFrom drops each header that holds the API key: the type and the ETag of a result go on to

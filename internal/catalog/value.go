@@ -18,31 +18,6 @@ func Canonical(text []byte) Value {
 	return canonical
 }
 
-// decoded returns a value as encoding/json decodes it, with each number as a [json.Number].
-func (v JSON) decoded() (value any) {
-	switch kind := v.Kind(); {
-	case kind == '"':
-		return unquoted(string(v))
-	case v.isNumber():
-		return json.Number(v)
-	case kind == 't' || kind == 'f':
-		return kind == 't'
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(v)))
-	decoder.UseNumber()
-	_ = decoder.Decode(&value) // it is valid
-	return value
-}
-
-// encoded returns a decoded value as JSON.
-func encoded(value any) Value {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // it was decoded from JSON
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
-}
-
 // extraOf returns the remaining members of a record: those that were not taken, without secrets, and nested up
 // to maxDepth.
 func extraOf(r *Record) Value {
@@ -55,8 +30,11 @@ func extraOf(r *Record) Value {
 }
 
 // writer writes values in canonical form. If keep is set, it omits members that are secrets, contain a secret, or are nested
-// too deeply. An array that contains a secret counts as a secret.
-type writer struct{ keep bool }
+// too deeply. An array that contains a secret counts as a secret. If redactor is set, it redacts the API key.
+type writer struct {
+	keep     bool
+	redactor *redactor
+}
 
 // value appends a value that is nested at most to a depth. If it can't be written, nothing is appended. An object that describes
 // an API key, which may have its daily cap, is kept without the members that may be the API key itself: ofKey is true inside
@@ -68,7 +46,7 @@ func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bo
 		if w.keep && suspicious(text) {
 			return to, false
 		}
-		return appendText(to, text), true
+		return appendText(to, w.redactor.without(text)), true
 	case '[':
 		return w.array(to, v, ofKey, depth)
 	case '{':
@@ -106,7 +84,7 @@ func (w writer) object(to []byte, members []Member, ofKey bool, depth int) (_ []
 		if to, ok = w.member(to, m, ofKey, depth-1); !ok {
 			to = to[:end]
 		}
-		if !ok && !w.keep {
+		if !ok && !w.keep && w.redactor == nil {
 			return to[:begin], false
 		}
 	}
@@ -117,6 +95,9 @@ func (w writer) object(to []byte, members []Member, ofKey bool, depth int) (_ []
 }
 
 func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok bool) {
+	if w.redactor.holdsKey(m.Name) {
+		return to, false
+	}
 	if w.keep {
 		switch key := keyOf(m.Name); {
 		case m.Value.Kind() == '{' && keyNames[key]:
@@ -131,7 +112,11 @@ func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok
 // appendText appends a text as encoding/json writes it.
 func appendText(to []byte, text string) []byte {
 	if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) {
-		return append(to, encoded(text)...)
+		buffer := bytes.NewBuffer(to)
+		encoder := json.NewEncoder(buffer)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(text) // cannot fail for a string
+		return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 	}
 	return append(append(append(to, '"'), text...), '"')
 }
