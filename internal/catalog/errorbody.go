@@ -26,15 +26,8 @@ func (e errorBody) mentions(word string) bool {
 // codeLine matches plain text that begins with a code, or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// heading matches the first heading of a page: it may be a code. The text below may echo a prompt.
-var heading = regexp.MustCompile(`(?is:<h1[^>]*>(.*?)</h1>)`)
-
-// wholeCode matches a text that is a code and nothing else.
-var wholeCode = regexp.MustCompile(`^\s*([A-Z][A-Z0-9_]{2,63})\s*$`)
-
-// readErrorBody reads a body of JSON or of plain text. HTML is for people at a browser and is
-// not repeated; only a heading that is a code is read. A code counts only where codes
-// stand: the text of a body may echo a prompt that holds one.
+// readErrorBody reads a body of JSON or of plain text. A code counts only in the place of a code, because the text of a body may
+// echo a prompt.
 func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	value, err := parse(body)
@@ -48,12 +41,6 @@ func readErrorBody(op, contentType string, body []byte, redact *redactor) errorB
 			e.code, line = redact.clean(code[1]), line[len(code[0]):]
 		}
 		e.message = redact.clean(strings.TrimSpace(line))
-	case media == "text/html":
-		if first := heading.FindSubmatch(body); first != nil {
-			if code := wholeCode.FindSubmatch(first[1]); code != nil {
-				e.code = redact.clean(string(code[1]))
-			}
-		}
 	}
 	return e
 }

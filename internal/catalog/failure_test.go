@@ -10,24 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestACodeIsReadWhereAPageHasItsHeading(t *testing.T) { // A12
-	for body, want := range map[string]string{
-		"<h1>API_KEY_DAILY_CAP</h1>":                        "API_KEY_DAILY_CAP",
-		"<title>409</title><H1> API_KEY_DAILY_CAP\n</H1>":   "API_KEY_DAILY_CAP",
-		"<h1>Conflict</h1><p>API_KEY_DAILY_CAP</p>":         "",
-		"<h1>the prompt was: API_KEY_DAILY_CAP</h1>":        "",
-		"<h1>409 Conflict</h1><h1>API_KEY_DAILY_CAP</h1>":   "",
-		"<h1 class=x>API_KEY_DAILY_CAP</h1>":                "API_KEY_DAILY_CAP",
-		"&lt;h1&gt;API_KEY_DAILY_CAP&lt;/h1&gt;":            "",
-		"<h1>CONFLICT</h1><p>the prompt API_KEY_DAILY_CAP ": "CONFLICT",
-	} {
-		said := readErrorBody(OpCreate, "text/html", []byte(body), nil)
-		if said.code != want || said.message != "" {
-			t.Errorf("%s: code %q and message %q, want %q", body, said.code, said.message, want)
-		}
-	}
-}
-
 // every stands for the routes that have no row of their own for the status.
 const every = ""
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -26,7 +27,7 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the outcome of a request for its API key. If there are too many rejections, it forgets any other.
+// record records the outcome of a request for its API key. If there are too many rejections, it forgets those of forwarded keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,13 +38,8 @@ func (r *rejections) record(cred Credential, err error) {
 	if KindOf(err) != KindCredentialRejected {
 		return
 	}
-	for other, old := range r.all {
-		if len(r.all) < rejectedLimit {
-			break
-		}
-		if !old.held {
-			delete(r.all, other)
-		}
+	if len(r.all) >= rejectedLimit {
+		maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return !old.held })
 	}
 	r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
 }

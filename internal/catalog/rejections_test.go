@@ -50,7 +50,7 @@ func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
 	for n := range rejectedLimit + 10 {
 		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
 	}
-	if len(r.all) != rejectedLimit || !r.of("shared").held || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
+	if len(r.all) > rejectedLimit || !r.of("shared").held || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
 		t.Errorf("%d are remembered", len(r.all))
 	}
 }
