@@ -26,22 +26,10 @@ type Config struct {
 	Transport http.RoundTripper
 	// AttemptTimeout is the timeout of one request with its JSON body, or of the header of content. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// BodyIdleTimeout is the longest silence between two bytes of content. Zero means 30 s.
-	BodyIdleTimeout time.Duration
 	// ContentHosts are the other hosts to which a redirect of a result is followed.
 	ContentHosts []string
 	// Seed is the seed of the jitter of all waits. Zero means a random seed.
 	Seed uint64
-}
-
-// withDefaults fills in defaults for zero fields.
-func (cfg Config) withDefaults() Config {
-	if cfg.Transport == nil {
-		cfg.Transport = NewTransportPools(NewTransport())
-	}
-	cfg.AttemptTimeout = cmp.Or(cfg.AttemptTimeout, 15*time.Second)
-	cfg.BodyIdleTimeout = cmp.Or(cfg.BodyIdleTimeout, 30*time.Second)
-	return cfg
 }
 
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
@@ -51,7 +39,6 @@ func (cfg Config) withDefaults() Config {
 type Client struct {
 	upstream retrier
 	lists    *lists
-	idle     time.Duration // the longest silence in a body of content
 }
 
 // New checks the configuration and makes a client. It sends nothing.
@@ -60,24 +47,22 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalog: base URL: %w", err)
 	}
-	if cfg.AttemptTimeout < 0 || cfg.BodyIdleTimeout < 0 {
-		return nil, errors.New("catalog: timeouts must not be negative")
+	if cfg.AttemptTimeout < 0 {
+		return nil, errors.New("catalog: AttemptTimeout must not be negative")
 	}
-	cfg = cfg.withDefaults()
+	if cfg.Transport == nil {
+		cfg.Transport = NewTransportPools(NewTransport())
+	}
 	upstream := retrier{
 		requester: requester{
-			base: base, transport: cfg.Transport, timeout: cfg.AttemptTimeout, called: func(context.Context, Credential, error) {},
+			base: base, transport: cfg.Transport, timeout: cmp.Or(cfg.AttemptTimeout, 15*time.Second), called: func(context.Context, Credential, error) {},
 			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
 			large: semaphore.NewWeighted(maxLargeBodies),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),
 	}
-	return &Client{
-		upstream: upstream,
-		lists:    &lists{all: map[Tenant]listRead{}},
-		idle:     cfg.BodyIdleTimeout,
-	}, nil
+	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
 // Polls returns the same client for polls. They start after the orders and reads of the API key, and are not retried.
@@ -157,7 +142,7 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 		return nil, invalid(opContent, "read_offset", "must not be negative")
 	}
 	return openContent(ctx, &contentBody{
-		upstream: &c.upstream, idle: c.idle, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag,
+		upstream: &c.upstream, ctx: ctx, cred: cred, id: id, start: offset, at: offset, size: -1, etag: etag,
 	})
 }
 

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// maxResumes is how often a body is resumed without a new byte.
-const maxResumes = 3
+const (
+	// maxResumes is the maximum number of times that a body is resumed without a new byte.
+	maxResumes = 3
+	// idleTimeout is the longest silence between two bytes of a body.
+	idleTimeout = 30 * time.Second
+)
 
 // openContent connects for the first time.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
@@ -33,7 +37,6 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 // contentBody is a body that resumes when its connection fails.
 type contentBody struct {
 	upstream *retrier
-	idle     time.Duration // the longest silence between two bytes
 	ctx      context.Context
 	cred     Credential
 	id       string
@@ -100,7 +103,7 @@ func (b *contentBody) read(p []byte) int {
 	if delivered {
 		p = p[:min(int64(len(p)), b.at-s.at)]
 	}
-	s.idle.Reset(b.idle)
+	s.idle.Reset(idleTimeout)
 	n, err := s.body.Read(p)
 	s.idle.Stop()
 	switch {

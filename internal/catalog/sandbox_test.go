@@ -53,7 +53,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
-	if b.Client, err = catalog.New(catalog.Config{BaseURL: b.url, Transport: transport, BodyIdleTimeout: time.Second}); err != nil {
+	if b.Client, err = catalog.New(catalog.Config{BaseURL: b.url, Transport: transport}); err != nil {
 		t.Fatal(err)
 	}
 	if b.key, err = box.CreateKey(t.Context(), key); err != nil {
