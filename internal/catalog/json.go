@@ -103,12 +103,18 @@ func unescaped(quoted string) (text string) {
 	return text
 }
 
-// AsText reads a text. The text is a copy: it does not keep the body in memory.
-func AsText(v JSON) (string, bool) {
+// Text returns a text, which keeps the body in memory.
+func (v JSON) Text() (text string, ok bool) {
 	if v.Kind() != '"' {
 		return "", false
 	}
-	return strings.Clone(unquoted(string(v))), true
+	return unquoted(string(v)), true
+}
+
+// AsText returns a copy of a text, which does not keep the body in memory.
+func AsText(v JSON) (string, bool) {
+	text, ok := v.Text()
+	return strings.Clone(text), ok
 }
 
 // AsWord reads a text that is not blank.

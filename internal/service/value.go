@@ -82,7 +82,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
 		return structpb.NewListValue(list)
 	case '"':
-		text, _ := catalog.AsText(v)
+		text, _ := v.Text() // the value is a copy already
 		return structpb.NewStringValue(text)
 	case 't', 'f':
 		return structpb.NewBoolValue(v.Kind() == 't')
