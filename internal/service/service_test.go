@@ -46,15 +46,6 @@ func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // A10
 	}
 }
 
-func TestA401IsTheCallersFaultOrTheOperators(t *testing.T) {
-	for held, want := range map[bool]codes.Code{false: codes.Unauthenticated, true: codes.Internal} {
-		st := Status(fmt.Errorf("wrapped: %w", &catalog.Error{Kind: catalog.KindCredentialRejected, Held: held}))
-		if st.Code() != want || reason(st.Err()) != "UPSTREAM_CREDENTIAL_REJECTED" {
-			t.Errorf("held %v: %v", held, st)
-		}
-	}
-}
-
 func TestNotFoundSaysWhatToCheck(t *testing.T) {
 	unknown := &catalog.Error{Kind: catalog.KindNotFound, Status: 404, Own: true}
 	for text, errs := range map[string][]error{
