@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 )
 
 func TestOtherBytesAreNoticed(t *testing.T) { // U16
@@ -31,41 +30,37 @@ func TestOtherBytesAreNoticed(t *testing.T) { // U16
 		"another type is no change": {host{file: film}, host{file: film, chunked: true, noRange: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c.first.cut, c.then.cut = 33_000, -1
-				w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-					if n == 0 {
-						c.first.answer(n, r, conn)
-					} else {
-						c.then.answer(n, r, conn)
-					}
-				}}
-				_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-				if KindOf(err) != c.want || w.count() < 2 {
-					t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+			c.first.cut, c.then.cut = 33_000, -1
+			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+				if n == 0 {
+					c.first.answer(n, r, conn)
+				} else {
+					c.then.answer(n, r, conn)
 				}
-				sameOrError(t, c.first.file, got, err)
-			})
+			}}
+			_, got, err := w.read(t, 0, "")
+			if KindOf(err) != c.want || w.count() < 2 {
+				t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+			}
+			sameOrError(t, c.first.file, got, err)
 		})
 	}
 }
 
 func TestAWrongLengthIsNoticed(t *testing.T) { // U16
 	for _, delta := range []int{-99_000, -1, 1, 1000} {
-		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-				if n > 0 {
-					host{file: film, etag: `"v1"`, cut: -1}.answer(n, r, conn)
-					return
-				}
-				fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes 0-99999/100000\r\nContent-Length: %d\r\n\r\n", len(film)+delta)
-				conn.Write(film[:len(film)+min(delta, 0)])
-			}}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-			if err != nil || !bytes.Equal(got, film) {
-				t.Errorf("%d: got %d bytes in %d requests, %v", delta, len(got), w.count(), err)
+		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+			if n > 0 {
+				host{file: film, etag: `"v1"`, cut: -1}.answer(n, r, conn)
+				return
 			}
-		})
+			fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes 0-99999/100000\r\nContent-Length: %d\r\n\r\n", len(film)+delta)
+			conn.Write(film[:len(film)+min(delta, 0)])
+		}}
+		_, got, err := w.read(t, 0, "")
+		if err != nil || !bytes.Equal(got, film) {
+			t.Errorf("%d: got %d bytes in %d requests, %v", delta, len(got), w.count(), err)
+		}
 	}
 }
 
@@ -73,22 +68,18 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	for etag, want := range map[string]Kind{`"v1"`: 0, `"v2"`: KindContentChanged, `W/"v1"`: KindContentChanged, "v1": KindContentChanged, "\"v\r\n1\"": KindContentChanged} {
 		for _, offset := range []int64{0, 10} {
 			for _, noRange := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
-					w := &wire{answer: host{file: film, etag: `"v1"`, noRange: noRange, cut: -1}.answer}
-					_, got, err := read(t.Context(), w.client(t, Config{}), offset, etag)
-					if KindOf(err) != want {
-						t.Errorf("%q from %d: got %d bytes, %v", etag, offset, len(got), err)
-					}
-				})
+				w := &wire{answer: host{file: film, etag: `"v1"`, noRange: noRange, cut: -1}.answer}
+				_, got, err := w.read(t, offset, etag)
+				if KindOf(err) != want {
+					t.Errorf("%q from %d: got %d bytes, %v", etag, offset, len(got), err)
+				}
 			}
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
-		w := &wire{answer: host{file: film, cut: -1}.answer}
-		if _, _, err := read(t.Context(), w.client(t, Config{}), 0, `"v1"`); KindOf(err) != KindContentChanged {
-			t.Errorf("bytes that can't be told: got %v", err)
-		}
-	})
+	w := &wire{answer: host{file: film, cut: -1}.answer}
+	if _, _, err := w.read(t, 0, `"v1"`); KindOf(err) != KindContentChanged {
+		t.Errorf("bytes that can't be told: got %v", err)
+	}
 }
 
 func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // U16
@@ -114,39 +105,35 @@ func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // U16
 		"as it should be, spaced": {"Content-Range:  bytes 10 - 99999 / 100000 ", film[10:], 10, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-					chunked := strings.Contains(c.head, "chunked")
-					head := "HTTP/1.1 206 Partial\r\n" + c.head + "\r\n"
-					if !strings.Contains(c.head, "Content-Length") && !chunked {
-						head += fmt.Sprintf("Content-Length: %d\r\n", len(c.body))
-					}
-					io.WriteString(conn, head+"\r\n")
-					host{chunked: chunked, cut: -1}.send(conn, c.body)
-				}}
-				_, got, err := read(t.Context(), w.client(t, Config{}), c.offset, "")
-				if KindOf(err) != c.want || (err == nil) != (c.want == 0) {
-					t.Errorf("got %d bytes, %v", len(got), err)
+			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+				chunked := strings.Contains(c.head, "chunked")
+				head := "HTTP/1.1 206 Partial\r\n" + c.head + "\r\n"
+				if !strings.Contains(c.head, "Content-Length") && !chunked {
+					head += fmt.Sprintf("Content-Length: %d\r\n", len(c.body))
 				}
-				sameOrError(t, film[c.offset:], got, err)
-			})
+				io.WriteString(conn, head+"\r\n")
+				host{chunked: chunked, cut: -1}.send(conn, c.body)
+			}}
+			_, got, err := w.read(t, c.offset, "")
+			if KindOf(err) != c.want || (err == nil) != (c.want == 0) {
+				t.Errorf("got %d bytes, %v", len(got), err)
+			}
+			sameOrError(t, film[c.offset:], got, err)
 		})
 	}
 }
 
 func TestAPartThatEndsEarlyIsFollowedByTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
-			from, _ := rangeStart(r)
-			to := min(from+30_000, len(film))
-			fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n", from, to-1, len(film), to-from)
-			conn.Write(film[from:to])
-		}}
-		_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-		if err != nil || !bytes.Equal(got, film) || w.count() != 4 {
-			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
-		}
-	})
+	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
+		from, _ := rangeStart(r)
+		to := min(from+30_000, len(film))
+		fmt.Fprintf(conn, "HTTP/1.1 206 P\r\nETag: \"v1\"\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n", from, to-1, len(film), to-from)
+		conn.Write(film[from:to])
+	}}
+	_, got, err := w.read(t, 0, "")
+	if err != nil || !bytes.Equal(got, film) || w.count() != 4 {
+		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+	}
 }
 
 func TestAnAnswerWithoutAFileIsAnError(t *testing.T) {
@@ -159,30 +146,26 @@ func TestAnAnswerWithoutAFileIsAnError(t *testing.T) {
 		"HTTP/1.1 416 No\r\nContent-Range: bytes */100000\r\nContent-Length: 0\r\n\r\n":      KindOutOfRange,
 		"HTTP/1.1 409 No\r\nContent-Length: 29\r\n\r\n{\"code\":\"CONTENT_NOT_READY\"}  ":    KindContentNotReady,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { io.WriteString(conn, raw) }}
-			if _, _, err := read(t.Context(), w.client(t, Config{}), 0, ""); KindOf(err) != want {
-				t.Errorf("%q: got %v, want %v", raw, err, want)
-			}
-		})
+		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) { io.WriteString(conn, raw) }}
+		if _, _, err := w.read(t, 0, ""); KindOf(err) != want {
+			t.Errorf("%q: got %v, want %v", raw, err, want)
+		}
 	}
 }
 
 func TestAnErrorWhileResumingIsReturnedAsItIs(t *testing.T) {
 	for status, want := range map[int]Kind{401: KindCredentialRejected, 404: KindNotFound, 302: KindRedirect, 418: KindContract} {
-		synctest.Test(t, func(t *testing.T) {
-			h := host{file: film, etag: `"v1"`, cut: 5000}
-			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-				if n > 0 {
-					fmt.Fprintf(conn, "HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n", status)
-					return
-				}
-				h.answer(n, r, conn)
-			}}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-			if KindOf(err) != want || len(got) != 5000 || w.count() != 2 {
-				t.Errorf("%d: got %d bytes in %d requests, %v", status, len(got), w.count(), err)
+		h := host{file: film, etag: `"v1"`, cut: 5000}
+		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+			if n > 0 {
+				fmt.Fprintf(conn, "HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n", status)
+				return
 			}
-		})
+			h.answer(n, r, conn)
+		}}
+		_, got, err := w.read(t, 0, "")
+		if KindOf(err) != want || len(got) != 5000 || w.count() != 2 {
+			t.Errorf("%d: got %d bytes in %d requests, %v", status, len(got), w.count(), err)
+		}
 	}
 }

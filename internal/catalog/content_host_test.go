@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // film is a result file of 100,000 bytes without a pattern.
@@ -107,6 +108,14 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	var got bytes.Buffer
 	_, err = io.CopyBuffer(&got, struct{ io.Reader }{content.Body}, make([]byte, 3777))
 	return content, got.Bytes(), err
+}
+
+// read opens content and reads it to its end, in virtual time.
+func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)
+	})
+	return content, got, err
 }
 
 // sameOrError asserts the one promise: every byte, or an error.

@@ -52,14 +52,12 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 
 func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 	for _, h := range []host{{etag: `"v1"`}, {noRange: true}, {chunked: true}, {chunked: true, noRange: true}, {closed: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			h.file, h.cut = film, -1
-			w := &wire{answer: h.answer}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 100_001, "")
-			if KindOf(err) != KindOutOfRange || len(got) > 0 {
-				t.Errorf("%+v: got %d bytes, %v", h.noRange, len(got), err)
-			}
-		})
+		h.file, h.cut = film, -1
+		w := &wire{answer: h.answer}
+		_, got, err := w.read(t, 100_001, "")
+		if KindOf(err) != KindOutOfRange || len(got) > 0 {
+			t.Errorf("%+v: got %d bytes, %v", h.noRange, len(got), err)
+		}
 	}
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { panic("sent") }))
 	if _, err := c.Content(t.Context(), testCredential, "g1", -1, ""); KindOf(err) != KindInvalidInput {
@@ -69,14 +67,12 @@ func TestAnOffsetPastTheEndIsOutOfRange(t *testing.T) {
 
 func TestAnEmptyFileIsWhole(t *testing.T) {
 	for _, h := range []host{{}, {chunked: true}, {etag: `"v1"`}} {
-		synctest.Test(t, func(t *testing.T) {
-			h.cut = -1
-			w := &wire{answer: h.answer}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-			if err != nil || len(got) > 0 {
-				t.Errorf("got %d bytes, %v", len(got), err)
-			}
-		})
+		h.cut = -1
+		w := &wire{answer: h.answer}
+		_, got, err := w.read(t, 0, "")
+		if err != nil || len(got) > 0 {
+			t.Errorf("got %d bytes, %v", len(got), err)
+		}
 	}
 }
 
@@ -93,20 +89,18 @@ func TestABodyThatIsCutResumes(t *testing.T) { // U16
 		for _, cut := range []int{0, 1, 8000, 33_333, 99_999} {
 			for _, offset := range []int{0, 500} {
 				t.Run(fmt.Sprint(name, cut, offset), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						h.file = film
-						cuts := 0
-						w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-							if h.cut = -1; n == 0 {
-								h.cut, cuts = cut, cuts+1
-							}
-							h.answer(n, r, conn)
-						}}
-						_, got, err := read(t.Context(), w.client(t, Config{}), int64(offset), "")
-						if err != nil || !bytes.Equal(got, film[offset:]) || cuts != 1 || w.count() < 2 && cut < len(film)-offset {
-							t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+					h.file = film
+					cuts := 0
+					w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+						if h.cut = -1; n == 0 {
+							h.cut, cuts = cut, cuts+1
 						}
-					})
+						h.answer(n, r, conn)
+					}}
+					_, got, err := w.read(t, int64(offset), "")
+					if err != nil || !bytes.Equal(got, film[offset:]) || cuts != 1 || w.count() < 2 && cut < len(film)-offset {
+						t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+					}
 				})
 			}
 		}
@@ -114,14 +108,12 @@ func TestABodyThatIsCutResumes(t *testing.T) { // U16
 }
 
 func TestABodyThatIsCutAgainAndAgainResumesWhileItGrows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := host{file: film, etag: `"v1"`, cut: 9000}
-		w := &wire{answer: h.answer}
-		_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-		if err != nil || !bytes.Equal(got, film) || w.count() != 12 {
-			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
-		}
-	})
+	h := host{file: film, etag: `"v1"`, cut: 9000}
+	w := &wire{answer: h.answer}
+	_, got, err := w.read(t, 0, "")
+	if err != nil || !bytes.Equal(got, film) || w.count() != 12 {
+		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+	}
 }
 
 func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
@@ -210,30 +202,26 @@ func TestARangeIsOnlyGoodForTheSameBytes(t *testing.T) {
 
 func TestTheEndCanBeProvedByARefusedRange(t *testing.T) {
 	for _, contentRange := range []string{"Content-Range: bytes */100000\r\n", ""} {
-		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
-				if n > 0 {
-					io.WriteString(conn, "HTTP/1.1 416 No\r\nContent-Length: 0\r\n"+contentRange+"\r\n")
-					return
-				}
-				host{file: film, etag: `"v1"`, closed: true, noRange: true, cut: -1}.answer(n, r, conn)
-			}}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-			if err != nil || !bytes.Equal(got, film) || w.count() != 2 {
-				t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
+			if n > 0 {
+				io.WriteString(conn, "HTTP/1.1 416 No\r\nContent-Length: 0\r\n"+contentRange+"\r\n")
+				return
 			}
-		})
+			host{file: film, etag: `"v1"`, closed: true, noRange: true, cut: -1}.answer(n, r, conn)
+		}}
+		_, got, err := w.read(t, 0, "")
+		if err != nil || !bytes.Equal(got, film) || w.count() != 2 {
+			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
+		}
 	}
 }
 
 func TestAnAnswerThatEndsWithItsConnectionIsIncomplete(t *testing.T) { // U16
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
-		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
-			_, got, err := read(t.Context(), w.client(t, Config{}), 0, "")
-			if KindOf(err) != KindInterrupted {
-				t.Errorf("got %d bytes, %v", len(got), err)
-			}
-		})
+		w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
+		_, got, err := w.read(t, 0, "")
+		if KindOf(err) != KindInterrupted {
+			t.Errorf("got %d bytes, %v", len(got), err)
+		}
 	}
 }
