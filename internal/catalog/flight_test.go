@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -192,18 +190,3 @@ func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // L7
 		}
 	})
 }
-
-func TestAListThatBreaksOffIsNone(t *testing.T) {
-	c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-		resp := reply(r, 200, nil, "")
-		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`[{"id":"g1","status":"queued"},`), broken{}))
-		return resp, nil
-	})).Polls()
-	if list, err := c.List(t.Context(), testCredential, time.Time{}); KindOf(err) != KindUnavailable {
-		t.Errorf("got %+v, %v", list, err)
-	}
-}
-
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -150,13 +150,7 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
 		}}
-		var open atomic.Int32
-		base := NewTransport()
-		base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := w.dial(ctx, network, addr)
-			open.Add(1)
-			return &counted{Conn: conn, open: &open}, err
-		}
+		base, open := countingTransport(w)
 		pools := poolsOf(t, base)
 		for n := range 10 {
 			if _, err := askAs(t, pools, "http://catalog.example/a", fmt.Sprint(n)); err != nil {
@@ -173,20 +167,15 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
 func TestManyAPIKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
-		var open atomic.Int32
-		base := NewTransport()
+		base, open := countingTransport(w)
 		base.MaxConnsPerHost = 10
-		base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := w.dial(ctx, network, addr)
-			if n := open.Add(1); n > 11 { // the one that is made before another ends
-				t.Errorf("%d are open", n)
-			}
-			return &counted{Conn: conn, open: &open}, err
-		}
 		pools := poolsOf(t, base)
 		for n := range 100 {
 			if _, err := askAs(t, pools, "http://catalog.example/a", fmt.Sprint(n)); err != nil {
 				t.Fatal(err)
+			}
+			if n := open.Load(); n > 10 {
+				t.Errorf("%d are open", n)
 			}
 		}
 		known := func() int {
@@ -271,7 +260,18 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // U17
 	})
 }
 
-// counted is a connection that tells of its end.
+// countingTransport returns a transport to a wire, and the number of its open connections.
+func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
+	base, open := NewTransport(), new(atomic.Int32)
+	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := w.dial(ctx, network, addr)
+		open.Add(1)
+		return &counted{Conn: conn, open: open}, err
+	}
+	return base, open
+}
+
+// counted is a connection that counts its end.
 type counted struct {
 	net.Conn
 	open *atomic.Int32

@@ -65,37 +65,35 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestACallerHasTheWholeTimeoutForEachMessageOfADownload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &slowReader{takes: func(int) time.Duration { return time.Minute - 1 }}
-		if took, err := flowTo(r, 5, 0); err != nil || took != 5*(time.Minute-1) || r.got != 5 {
-			t.Errorf("%d messages in %v, %v", r.got, took, err)
-		}
-	})
-}
-
-func TestACatalogThatIsSlowIsNotTheCallersFault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &slowReader{takes: func(int) time.Duration { return time.Second }}
-		if _, err := flowTo(r, 5, time.Hour); err != nil || r.got != 5 {
-			t.Errorf("%d messages, %v", r.got, err)
-		}
-	})
-}
-
-func TestADownloadIsGivenUpAMinuteAfterTheMessageThatIsNotTaken(t *testing.T) { // L1
-	for stuck := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			r := &slowReader{takes: func(n int) time.Duration {
-				if n == stuck {
-					return time.Hour
+func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // L1
+	const never = -1
+	for name, row := range map[string]struct {
+		takes, pause time.Duration // of the caller for a message, and of the catalog for bytes
+		stuck        int           // message that the caller does not take
+		took         time.Duration
+	}{
+		"a caller that is almost too slow": {time.Minute - 1, 0, never, 5 * (time.Minute - 1)},
+		"a slow catalog":                   {time.Second, time.Hour, never, 0},
+		"the first message":                {25 * time.Second, 0, 0, time.Minute},
+		"a later message":                  {25 * time.Second, 0, 2, 2*25*time.Second + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &slowReader{takes: func(n int) time.Duration {
+					if n == row.stuck {
+						return time.Hour
+					}
+					return row.takes
+				}}
+				took, err := flowTo(r, 5, row.pause)
+				want, got := codes.OK, 5
+				if row.stuck != never {
+					want, got = codes.ResourceExhausted, row.stuck
 				}
-				return 25 * time.Second
-			}}
-			took, err := flowTo(r, 5, 0)
-			if code := status.Code(err); code != codes.ResourceExhausted || took != time.Duration(stuck)*25*time.Second+time.Minute || r.got != stuck {
-				t.Errorf("%d messages in %v, %v", r.got, took, err)
-			}
+				if status.Code(err) != want || r.got != got || row.took > 0 && took != row.took {
+					t.Errorf("%d messages in %v, %v", r.got, took, err)
+				}
+			})
 		})
 	}
 }
