@@ -60,7 +60,7 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy for callers without a budget.
 const budgetHint = "set a budget of the caller, of its team or of all teams (total)"
 
-// unlimited returns the names of the callers without a budget, shortened. It is empty if there are none.
+// unlimited returns the names of the callers without a budget, shortened, or "" if every caller has a budget.
 func unlimited(list *auth.List) string {
 	names := list.Unlimited()
 	named := strings.Join(names[:min(len(names), 5)], ", ")

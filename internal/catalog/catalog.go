@@ -40,7 +40,7 @@ func (s State) Terminal() bool {
 }
 
 // Account is the catalog's record of an API key. Here and below, Extra is an object of the members without a field, at most 24
-// deep, without API keys and addresses of results. It is nil if there are none.
+// deep, without API keys and addresses of results. It is nil without such members.
 type Account struct {
 	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil if it could not be read

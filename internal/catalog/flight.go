@@ -93,7 +93,7 @@ func (l *lists) store(tenant Tenant, r listRead) {
 	})
 }
 
-// invalidate makes lists outdated whose requests were sent before now.
+// invalidate removes lists whose requests were sent before now.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
 	l.store(tenant, listRead{start: time.Now()})

@@ -230,7 +230,7 @@ func serveRaw(t *testing.T, answer func(conn net.Conn, path string) bool) *rawSe
 	return s
 }
 
-// poolsOf are the pools of a transport, for as long as the test takes.
+// poolsOf creates the pools of a transport for a test.
 func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
 	t.Helper()
 	pools := NewTransportPools(base)

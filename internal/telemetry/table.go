@@ -90,7 +90,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go where there was no answer"}},
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go if there was no response"}},
 		Text:   "Attempts of requests to the catalog, until the header of the response. The status 429 asks to slow down.",
 	},
 	{
