@@ -94,16 +94,23 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := slowLister(t, numbered)
-		_, _ = c.List(t.Context(), testCredential, time.Time{})
-		if err := c.Delete(t.Context(), testCredential, "g1"); err != nil {
-			t.Fatal(err)
-		}
-		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g3" {
-			t.Errorf("%+v, %v", list, err)
-		}
-	})
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // of the deletion, which takes half a second like the list
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := slowLister(t, numbered)
+			go func() {
+				time.Sleep(max(0, -start))
+				_, _ = c.List(t.Context(), testCredential, time.Time{})
+			}()
+			time.Sleep(max(0, start))
+			if err := c.Delete(t.Context(), testCredential, "g1"); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g3" {
+				t.Errorf("from %v: %+v, %v", start, list, err)
+			}
+			time.Sleep(time.Second)
+		})
+	}
 }
 
 func TestAReaderThatLeavesEndsNoListOfOthers(t *testing.T) {

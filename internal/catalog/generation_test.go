@@ -395,7 +395,7 @@ func TestAnObjectThatDescribesAnAPIKeyIsKeptWithoutIt(t *testing.T) { // U22
 
 func TestInputsComeBackUnchangedButForTheAPIKey(t *testing.T) { // U22
 	g, err := readGeneration(answerOf(opGeneration, `{"status":"queued","inputs":{"prompt":"my_live_show","token":"x",
-		"leak":["`+testKey+`"],"n":1e400}}`), "g1")
+		"leak":["`+testKey+`"],"a `+testKey+`":1,"n":1e400}}`), "g1")
 	want := map[string]any{"prompt": "my_live_show", "token": "x", "leak": []any{redacted}, "n": json.Number("1e400")}
 	if diff := cmp.Diff(want, membersOf(g.Inputs)); diff != "" || err != nil {
 		t.Error(diff, err)
