@@ -20,7 +20,7 @@ type statusRow struct {
 	want   Kind
 }
 
-func TestEveryStatusHasItsKind(t *testing.T) {
+func TestEveryStatusHasItsKind(t *testing.T) { // A12
 	var rows []statusRow
 	for _, same := range []struct {
 		op       string
