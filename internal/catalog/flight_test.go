@@ -94,7 +94,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // of the deletion, which takes half a second like the list
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion; it takes half a second, as a list does
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {
