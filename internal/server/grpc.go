@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"math"
 	"sync/atomic"
-	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -29,7 +27,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 	}
 	server := grpc.NewServer(append(chain.options(originOfPeer),
 		grpc.InTapHandle(chain.tap),
-		grpc.Creds(handshakes{encryption, &protocolLog{config.logger(), rate.Sometimes{Interval: time.Second}}}),
+		grpc.Creds(handshakes{encryption}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
 		// How many bytes a call may send before they are read. Windows that the library sizes by

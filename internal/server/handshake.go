@@ -3,12 +3,9 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"log/slog"
 	"net"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
@@ -39,31 +36,8 @@ func originOfPeer(ctx context.Context) origin {
 // refusalTime is the time that the refusal of a call has to reach its caller before the connection is closed.
 const refusalTime = time.Second
 
-// handshakes are transport credentials that log clients of the wrong protocol, and whose TLS connections can be closed by
-// their calls.
-type handshakes struct {
-	credentials.TransportCredentials
-	log *protocolLog
-}
-
-// Messages of a protocolLog.
-const (
-	tlsClient       = "TLS client on plaintext port"
-	plaintextClient = "plaintext client on TLS port"
-)
-
-// tlsHandshake is the type of the first record of TLS.
-const tlsHandshake = 22
-
-// protocolLog logs clients that speak TLS to a plaintext port, or the reverse, at most once a second.
-type protocolLog struct {
-	logger    *slog.Logger
-	sometimes rate.Sometimes
-}
-
-func (l *protocolLog) write(message string, client net.Conn) {
-	l.sometimes.Do(func() { l.logger.Warn(message, slog.String("peer", client.RemoteAddr().String())) })
-}
+// handshakes are transport credentials whose TLS connections can be closed by their calls.
+type handshakes struct{ credentials.TransportCredentials }
 
 // closable is the TLS state of a connection, with the connection.
 type closable struct {
@@ -74,36 +48,13 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil {
-		if _, isPlaintext := errors.AsType[tls.RecordHeaderError](err); isPlaintext {
-			h.log.write(plaintextClient, raw)
-		}
-		return nil, nil, err
-	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {
-		return conn, closable{encrypted, raw}, nil
+		info = closable{encrypted, raw}
 	}
-	return &plaintextConn{Conn: conn, log: h.log}, info, nil
+	return conn, info, err
 }
 
 // Clone implements credentials.TransportCredentials.
 func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone(), h.log}
-}
-
-// plaintextConn is a plaintext connection whose first byte is looked at.
-type plaintextConn struct {
-	net.Conn
-	log  *protocolLog
-	read bool
-}
-
-// Read implements net.Conn.
-func (c *plaintextConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && !c.read && p[0] == tlsHandshake {
-		c.log.write(tlsClient, c.Conn)
-	}
-	c.read = c.read || n > 0
-	return n, err
+	return handshakes{h.TransportCredentials.Clone()}
 }
