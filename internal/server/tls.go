@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/auth"
@@ -58,16 +57,11 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	if files.ClientCAFile != "" {
 		names = append(names, files.ClientCAFile)
 	}
-	authorities := []string(nil) // names of the latest that were read
-	certificates, err := reload.Open("TLS certificate", logger, func(contents ...[]byte) (*tls.Config, error) {
-		if len(contents) > 2 {
-			authorities = namesOfAuthorities(authoritiesIn(contents[2]))
-		}
-		return files.parse(contents...)
-	}, names...)
+	certificates, err := reload.Open("TLS certificate", logger, files.parse, names...)
 	if err == nil {
 		certificates.Describe = func(_, after *tls.Config) []any {
-			return []any{"certificate", nameOfCertificate(after.Certificates[0].Leaf), "client_authorities", authorities}
+			leaf := after.Certificates[0].Leaf
+			return []any{"certificate", fmt.Sprintf("%.100s sha256:%x", leaf.Subject, sha256.Sum256(leaf.Raw))}
 		}
 	}
 	return certificates, err
@@ -114,30 +108,12 @@ func authoritiesIn(text []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// maxAuthorities is the number of authorities that a log line names.
-const maxAuthorities = 100
-
-// namesOfAuthorities returns the names of the first authorities.
-func namesOfAuthorities(all []*x509.Certificate) (names []string) {
-	for _, one := range all {
-		names = append(names, nameOfCertificate(one))
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names[:min(len(names), maxAuthorities)]
-}
-
-// nameOfCertificate returns the subject and the digest of a certificate, for people.
-func nameOfCertificate(one *x509.Certificate) string {
-	return fmt.Sprintf("%.100s sha256:%x", one.Subject, sha256.Sum256(one.Raw))
-}
-
 // certificate is that of the verified client. A connection without a verified certificate has none.
 func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	client := &auth.Certificate{Counts: c.counts(state)}
+	client := &auth.Certificate{Counts: func() bool { return c.stillVerified(state) }}
 	leaf := state.PeerCertificates[0]
 	for _, uri := range leaf.URIs {
 		client.Names = append(client.Names, uri.String())
@@ -157,40 +133,18 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// counts gives what reports whether a certificate is still verified. It costs little while the files stay and the chain lasts.
-func (c *chain) counts(state *tls.ConnectionState) func() bool {
-	type passing struct {
-		by    *tls.Config
-		until time.Time // the end of the chain
-	}
-	var passed atomic.Pointer[passing]
-	return func() bool {
-		inForce := c.certificates.Known()
-		if last := passed.Load(); last != nil && last.by == inForce && time.Now().Before(last.until) {
-			return true
-		}
-		n := c.verifiedChain(state)
-		if n < 0 {
-			return false
-		}
-		passed.Store(&passing{inForce, endOf(state.VerifiedChains[n])})
+// stillVerified reports whether a handshake would accept the certificate of a client now: a chain has not expired, and its
+// authority is configured. A client without a certificate passes.
+func (c *chain) stillVerified(state *tls.ConnectionState) bool {
+	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
 	}
-}
-
-// stillVerified reports whether the certificate of a client, where it has shown one, would pass a handshake now.
-func (c *chain) stillVerified(state *tls.ConnectionState) bool {
-	return state == nil || len(state.VerifiedChains) == 0 || c.verifiedChain(state) >= 0
-}
-
-// verifiedChain is which chain passes: nothing of it has expired, and its authority is in force; -1: none does.
-func (c *chain) verifiedChain(state *tls.ConnectionState) int {
 	now, authorities := time.Now(), c.certificates.Known().ClientCAs
-	return slices.IndexFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
+	return slices.ContainsFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// What is in the pool needs no look at a signature.
+		// A certificate of the pool is verified without a look at its signature.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})

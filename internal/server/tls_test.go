@@ -354,7 +354,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 				if d.certificates, err = loadCertificates(files.TLS, slog.New(slog.DiscardHandler)); err != nil {
 					t.Fatal(err)
 				}
-				counts := d.counts(state)
+				counts := func() bool { return d.stillVerified(state) }
 				for age := time.Minute; age < long+time.Hour; age += 10 * time.Minute {
 					time.Sleep(time.Until(began.Add(age)))
 					if got := counts(); got != (age < test.life) {
