@@ -8,7 +8,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -22,7 +21,7 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
 		if !m.probe {
-			m.serve(w, r, template, func(w http.ResponseWriter) { next(w, r, params) })
+			m.serve(r, template, func() { next(w, r, params) })
 			return
 		}
 		m.found = !refuses(r.Method, template)
@@ -90,9 +89,6 @@ func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, metho
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
 
-// scope names this package in what it traces.
-const scope = "github.com/easel-grpc/easel/internal/rest"
-
 // traceRequests makes a span and a measurement of each REST request with OpenTelemetry's handler. The
 // answer names the trace of the request.
 func traceRequests(next http.Handler) http.Handler {
@@ -116,46 +112,11 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// serve serves a request whose route is known. The template of the route names the span, never the path:
-// ids would make as many names as there are generations. A watch or a wait may be open for an hour, so
-// its span ends now, and a second span marks its end.
-func (m *matched) serve(w http.ResponseWriter, r *http.Request, template string, serve func(http.ResponseWriter)) {
-	pattern := r.Method + " " + template // "GET /v1/generations/{generation_id}"
-	m.request.Pattern = pattern          // where OpenTelemetry's handler reads it
-	ctx := r.Context()
-	span := trace.SpanFromContext(ctx)
-	span.SetName(pattern)
+// serve serves a request whose route is known. The template of the route names the span, not the path, which has an ID.
+func (m *matched) serve(r *http.Request, template string, serve func()) {
+	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads it
+	span := trace.SpanFromContext(r.Context())
+	span.SetName(m.request.Pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
-	switch template {
-	case watchPath, watchAllPath, waitPath:
-		span.End()
-		response := &statusWriter{w, http.StatusOK}
-		defer func() { endRequest(ctx, pattern+" end", response.status) }() // also after a panic, which aborts the connection
-		serve(response)
-	default:
-		serve(w)
-	}
-}
-
-// statusWriter is a response writer that records the status.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap returns the writer that [http.ResponseController] flushes.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func endRequest(ctx context.Context, name string, status int) {
-	_, span := otel.Tracer(scope).Start(ctx, name)
-	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
-	if status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, "")
-	}
-	span.End()
+	serve()
 }

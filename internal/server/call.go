@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -25,14 +26,15 @@ type call struct {
 	origin origin
 	start  time.Time
 	ctx    context.Context //nolint:containedctx // has the caller, for the log
-	span   *callSpan       // nil for a stranger's
-	otel   stats.Handler
 
-	release func() // releases the counts of the call
-	entered bool   // the handler has the request
-	quiet   bool   // the call was cancelled before it began
-	names   names
-	cause   error // the error of the call before it became a status
+	release         func() // releases the counts of the call
+	entered         bool   // the handler has the request
+	quiet           bool   // the call was cancelled before it began
+	names           names
+	answer          any          // nil for a stream
+	order           string       // ID in the ledger
+	messages, bytes atomic.Int64 // numbers of messages sent and of bytes of a result
+	cause           error        // the error of the call before it became a status
 }
 
 type callKey struct{}
@@ -60,10 +62,8 @@ func (h statsHandler) TagRPC(ctx context.Context, info *stats.RPCTagInfo) contex
 	if _, known := h.methods[info.FullMethodName]; !known {
 		return ctx
 	}
-	c := &call{chain: h.chain, method: info.FullMethodName, origin: h.origin(ctx), start: time.Now(), otel: h.tracing.handler(info.FullMethodName)}
-	ctx, c.span = h.tracing.begin(c.otel.TagRPC(ctx, info), c.method, c.origin.peer)
-	c.ctx = ctx
-	return context.WithValue(ctx, callKey{}, c)
+	c := &call{chain: h.chain, method: info.FullMethodName, origin: h.origin(ctx), start: time.Now(), ctx: h.tracing.calls.TagRPC(ctx, info)}
+	return context.WithValue(c.ctx, callKey{}, c)
 }
 
 // HandleRPC implements stats.Handler.
@@ -76,9 +76,9 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		if !c.quiet {
 			c.log(end.Error)
 		}
-		c.span.end(status.Convert(end.Error), time.Since(c.start))
+		c.conclude(status.Convert(end.Error))
 	}
-	c.otel.HandleRPC(ctx, event)
+	h.tracing.calls.HandleRPC(ctx, event)
 }
 
 // fail makes a status of the error that ends a call.
@@ -121,11 +121,11 @@ func (c *call) log(err error) {
 			attrs = append(attrs, slog.String(who[0], who[1]))
 		}
 	}
-	attrs = append(attrs, c.names.attrs(namesOf(c.span.answer), c.span.order)...)
+	attrs = append(attrs, c.names.attrs(namesOf(c.answer), c.order)...)
 	if c.methods[c.method].IsServerStream {
-		attrs = append(attrs, slog.Int64("messages", c.span.messages.Load()))
+		attrs = append(attrs, slog.Int64("messages", c.messages.Load()))
 	}
-	if bytes := c.span.bytes.Load(); bytes > 0 {
+	if bytes := c.bytes.Load(); bytes > 0 {
 		attrs = append(attrs, slog.Int64("bytes", bytes))
 	}
 	level, code := slog.LevelInfo, st.Code()

@@ -74,7 +74,7 @@ func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, han
 			return err
 		}
 		answer, err = handle(ctx, req)
-		call.span.answer = answer
+		call.answer = answer
 		return err
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 		return nil, err
 	}
 	if c.method == easelv1.GenerationService_CreateGeneration_FullMethodName {
-		ctx = service.WithOrderID(ctx, &c.span.order)
+		ctx = service.WithOrderID(ctx, &c.order)
 	}
 	c.ctx = ctx
 	return ctx, nil
@@ -140,8 +140,7 @@ func (c *call) check(req any) error {
 	if c.names = namesOf(req); err != nil {
 		return err
 	}
-	c.entered = true
-	c.span.enter(c.names, c.methods[c.method].IsServerStream)
+	c.enter()
 	return nil
 }
 
@@ -184,7 +183,7 @@ func (c *call) watch(request any) error {
 func (s *checkedStream) SendMsg(message any) error {
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
-		s.call.span.message(bytesOf(message))
+		s.call.sent(bytesOf(message))
 	}
 	return err
 }

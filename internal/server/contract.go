@@ -16,12 +16,6 @@ var longLived = map[string]bool{
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }
 
-// splitSpan reports whether a call has one span of its opening and one of its end. It may be open for an hour
-// in which little happens, and a single span would be exported only after that.
-func splitSpan(method string) bool {
-	return longLived[method] && method != easelv1.GenerationService_DownloadGeneration_FullMethodName
-}
-
 // public reports whether a method needs no credential. All others do.
 func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") ||

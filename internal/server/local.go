@@ -124,7 +124,7 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 		if err := c.check(req); err != nil {
 			return err
 		}
-		return handle(ctx, c.span.message)
+		return handle(ctx, c.sent)
 	})
 	measured.HandleRPC(ctx, &stats.End{BeginTime: c.start, EndTime: time.Now(), Error: err})
 	return err

@@ -45,11 +45,11 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 		return nil
 	}
 	begin := time.Now()
-	call := &call{chain: c, method: method, origin: from, start: begin, ctx: ctx, span: &callSpan{}}
+	call := &call{chain: c, method: method, origin: from, start: begin, ctx: ctx}
 	refusal := call.fail(err)
-	measured := c.tracing.split.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
-	c.tracing.split.HandleRPC(measured, &stats.Begin{BeginTime: begin})
-	c.tracing.split.HandleRPC(measured, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: refusal})
+	measured := c.tracing.refusals.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
+	c.tracing.refusals.HandleRPC(measured, &stats.Begin{BeginTime: begin})
+	c.tracing.refusals.HandleRPC(measured, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: refusal})
 	if c.refusals.Allow() {
 		call.log(refusal)
 	}
