@@ -3,11 +3,14 @@ package rest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -75,7 +78,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 			err := checkMediaType(r.Header.Get("Content-Type"))
 			var body []byte
 			if err == nil {
-				body, err = e.calls.ReadBody(w, r)
+				body, err = readWhole(w, r, e.calls.MaxBody())
 			}
 			if err == nil {
 				err = service.CheckBody(body)
@@ -91,6 +94,37 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		next(w, r, params)
 	}
+}
+
+// RequestTimeout is the time in which the body of a request must arrive.
+const RequestTimeout = 10 * time.Second
+
+// limitReads sets the deadline of every body at its beginning, also for a request that is refused.
+func limitReads(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			// A connection without deadlines is one of a test.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(RequestTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readWhole reads a body, and lifts its deadline for the time of the answer. A refused request keeps the deadline: the
+// standard library reads the remainder of its body before it releases the connection.
+func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
+		return body, nil
+	}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send a smaller one", large.Limit))
+	}
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
+		return nil, service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", RequestTimeout))
+	}
+	return nil, service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 }
 
 // decodeBody reads a request from the body, where there is one.

@@ -105,6 +105,7 @@ func restHandler(f *testing.F) http.Handler {
 	handlers, ended := make(chan http.Handler, 1), make(chan struct{})
 	front, err := server.New(server.Config{
 		Listeners: server.Listeners{GRPC: bufconn.Listen(1), HTTP: bufconn.Listen(1), Admin: bufconn.Listen(1)}, Service: services,
+		Admin: func(*server.Server) http.Handler { return http.NotFoundHandler() },
 		REST: func(_ *server.Server, local *server.Local) (http.Handler, error) {
 			handler, err := New(Config{Calls: local, Content: services.Content, OpenAPI: []byte("{}")})
 			handlers <- handler

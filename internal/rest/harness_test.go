@@ -23,6 +23,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*server.Confi
 		config := server.Config{
 			Listeners: server.Listeners{GRPC: site.GRPCPipe, HTTP: site.HTTPPipe, Admin: site.AdminPipe},
 			Service:   studio,
+			Admin:     func(*server.Server) http.Handler { return http.NotFoundHandler() },
 			Logger:    slog.New(slog.NewJSONHandler(site.Logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		}
 		form := Config{

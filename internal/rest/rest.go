@@ -31,8 +31,8 @@ type Calls interface {
 	grpc.ClientConnInterface
 	// Admit refuses a request for a call of a method if it has no credential that may be one.
 	Admit(r *http.Request, method string) error
-	// ReadBody reads the body of a request, within its time.
-	ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
+	// MaxBody returns the maximum size of the body of a request, in bytes.
+	MaxBody() int64
 	// Metadata returns the gRPC metadata of a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
 	// Call makes a call whose answer does not go through the connection: handle takes the place of the
@@ -68,7 +68,7 @@ func New(config Config) (http.Handler, error) {
 	}
 	handler := crossorigin.RefuseWrites(readable(gateway), writeError)
 	handler = crossorigin.PublicHosts(config.AllowedHosts, config.Addr).RefuseOthers(handler, writeError)
-	return limitWrites(securityHeaders(traceRequests(handler))), nil
+	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
 // securityHeaders go on every answer. An answer belongs to one caller, and is no page that may be framed

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
@@ -46,7 +47,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 				if _, err := io.Copy(io.Discard, all); err != nil { // until the server hangs up
 					t.Fatal(err)
 				}
-				if took := time.Since(began); took > requestTimeout+time.Second {
+				if took := time.Since(began); took > rest.RequestTimeout+time.Second {
 					t.Errorf("the connection was held for %v", took)
 				}
 			})

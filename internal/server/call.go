@@ -94,11 +94,10 @@ func (c *call) fail(cause error) error {
 	return service.WithRequestID(c.ctx, err)
 }
 
-// errPanicked ends a call that has panicked. The caller does not get the value of the panic, which may
-// hold anything.
+// errPanicked ends a call that has panicked. The value of the panic may be a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// recovered makes an error of a panic, which would end the process.
+// recovered converts a panic to an error.
 func (c *call) recovered(err *error) {
 	if value := recover(); value != nil {
 		c.logger.ErrorContext(c.ctx, "panic in a call", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
@@ -135,7 +134,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && (code == codes.OK || code == codes.Canceled): // probes, and what clients watch, say nothing
+	case public(c.method) && (code == codes.OK || code == codes.Canceled): // probes
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"strings"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -14,6 +15,19 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
+// longLived are the calls that may stay open for long. They count as streams.
+var longLived = map[string]bool{
+	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
+	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
+	easelv1.GenerationService_WaitGeneration_FullMethodName:     true,
+	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
+}
+
+// public reports whether a method needs no credential. All others do.
+func public(method string) bool {
+	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
+}
+
 // chain is the way of a call to its handler, the outermost part first. Both gRPC servers have it.
 //
 //	stats handler   span, measurements, line in the log
@@ -23,16 +37,15 @@ import (
 //	count           a caller and a server have a maximum of calls under way
 //	check           the request keeps the rules of the contract
 type chain struct {
-	service        Service
-	logger         *slog.Logger
-	rules          rules
-	tracing        *tracing
-	certificates   *reload.Value[*tls.Config] // the current ones; nil without TLS
-	calls, streams *counts
-	watched        *counts                    // renders that open watches name
-	maxMessage     int                        // the maximum size of a request, in bytes
-	methods        map[string]grpc.MethodInfo // methods of the public server by full name
-	refusals       *rate.Limiter              // limits log lines about strangers
+	service                 Service
+	logger                  *slog.Logger
+	rules                   rules
+	tracing                 *tracing
+	certificates            *reload.Value[*tls.Config] // the current ones; nil without TLS
+	calls, streams, watched *counts                    // watched counts the renders that open watches name
+	maxMessage              int                        // the maximum size of a request, in bytes
+	methods                 map[string]grpc.MethodInfo // methods of the public server by full name
+	refusals                *rate.Limiter              // limits log lines about strangers
 }
 
 func newChain(config Config, rules rules, tracing *tracing) *chain {
@@ -67,20 +80,15 @@ func (c *chain) register(server *grpc.Server) {
 	}
 }
 
-func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	call := callOf(ctx)
-	err = call.run(ctx, func(ctx context.Context) error {
-		if err := call.check(req); err != nil {
-			return err
+	err := call.run(ctx, func(ctx context.Context) (err error) {
+		if err = call.check(req); err == nil {
+			call.answer, err = handle(ctx, req)
 		}
-		answer, err = handle(ctx, req)
-		call.answer = answer
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return call.answer, err // the library drops the answer of a call that failed
 }
 
 func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {

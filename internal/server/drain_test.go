@@ -215,11 +215,9 @@ func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken
 
 func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := Config{
-			Service:   servertest.NewStudio(),
-			Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()},
-		}
-		server, err := New(config)
+		server, err := New(configured(servertest.NewStudio(), func(c *Config) {
+			c.Listeners = Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()}
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +229,7 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 
 func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(Config{Service: servertest.NewStudio(), Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: servertest.Pipe(), Admin: servertest.Pipe()}})
+		server, err := New(configured(servertest.NewStudio(), inPipes))
 		if err != nil {
 			t.Fatal(err)
 		}

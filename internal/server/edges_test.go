@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -111,7 +112,7 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 		defer conn.Close()
 		body := `{"modelId":"m","inputs":{},"idempotencyKey":"k"}`
 		fmt.Fprintf(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:9])
-		time.Sleep(requestTimeout - time.Second)
+		time.Sleep(rest.RequestTimeout - time.Second)
 		_, _ = io.WriteString(conn, body[9:])
 		answers := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(answers, nil)

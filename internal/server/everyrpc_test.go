@@ -56,7 +56,7 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},
 			{
-				server.LongLived(full) || !m.IsStreamingServer(), "internal/server/contract.go", "longLived",
+				server.LongLived(full) || !m.IsStreamingServer(), "internal/server/chain.go", "longLived",
 				"a stream stands there",
 			},
 			{

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -19,7 +20,7 @@ var (
 	Conns, OperatorConns, StreamsPerConn      = Limits{}.conns(), operatorConns, Limits{}.streamsPerConn()
 	ConnAge, DrainTimeout                     = Limits{}.connAge(), Config{}.drainTimeout()
 	HandshakeTimeout, HeaderTimeout           = handshakeTimeout, headerTimeout
-	RequestTimeout, IdleTimeout, WriteTimeout = requestTimeout, idleTimeout, writeTimeout
+	RequestTimeout, IdleTimeout, WriteTimeout = rest.RequestTimeout, idleTimeout, writeTimeout
 	VanishedTimeout, PingsMin                 = keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newPublicGRPC is the gRPC server that callers reach.
+// newPublicGRPC returns the gRPC server that callers reach.
 func newPublicGRPC(config Config, chain *chain, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
 	limits, encryption := config.Limits, insecure.NewCredentials()
 	if certificates != nil {
@@ -30,21 +30,13 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 		grpc.Creds(handshakes{encryption}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// How many bytes a call may send before they are read. Windows that the library sizes by
-		// itself grow to 16 MiB.
+		// Windows that the library sizes by itself grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time:             keepaliveIdle,
-			Timeout:          keepaliveTimeout,
-			MaxConnectionAge: limits.connAge(),
-		}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime:             keepaliveMinimum,
-			PermitWithoutStream: true,
-		}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveIdle, Timeout: keepaliveTimeout, MaxConnectionAge: limits.connAge()}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinimum, PermitWithoutStream: true}),
 	)...)
 	config.Service.Register(server)
 	grpc_health_v1.RegisterHealthServer(server, health)
@@ -53,7 +45,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 	return server
 }
 
-// newRESTGRPC is the gRPC server that Local reaches. It has no other clients.
+// newRESTGRPC returns the gRPC server that Local reaches. It has no other clients.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
@@ -62,8 +54,8 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	return server
 }
 
-// healthServer is the standard health service, except that its watches end after the message that the
-// server goes down: a graceful stop would wait for them.
+// healthServer is the standard health service, except that its watches end after the message that the server goes down. A
+// graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
 	draining atomic.Bool // before the status turns to NOT_SERVING for good
@@ -82,7 +74,7 @@ func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStat
 	}
 }
 
-// start reports that calls are served, shutdown that they are not served any more.
+// start reports that calls are served, shutdown that they are no longer.
 func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h *healthServer) shutdown() {
@@ -99,7 +91,7 @@ func (h *healthServer) serving(ctx context.Context) bool {
 func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	return h.Server.Watch(req, &healthStream{Health_WatchServer: stream, ctx: ctx, cancel: cancel, draining: &h.draining})
+	return h.Server.Watch(req, &healthStream{stream, ctx, cancel, &h.draining})
 }
 
 type healthStream struct {

@@ -37,7 +37,9 @@ func originOfPeer(ctx context.Context) origin {
 const refusalTime = time.Second
 
 // handshakes are transport credentials whose TLS connections can be closed by their calls.
-type handshakes struct{ credentials.TransportCredentials }
+type handshakes struct {
+	credentials.TransportCredentials
+}
 
 // closable is the TLS state of a connection, with the connection.
 type closable struct {

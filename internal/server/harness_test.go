@@ -32,21 +32,28 @@ type site struct {
 	Server *Server
 }
 
+// configured returns a configuration with free ports and what change changes.
+func configured(studio *servertest.Studio, change func(*Config)) Config {
+	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
+	change(&config)
+	return config
+}
+
+func inPipes(c *Config) {
+	c.Listeners = Listeners{GRPC: servertest.Pipe(), HTTP: servertest.Pipe(), Admin: servertest.Pipe()}
+}
+
 func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *site {
 	t.Helper()
 	s := &site{}
 	s.Site = servertest.Start(t, studio, func(site *servertest.Site) (func(context.Context) error, error) {
-		config := Config{
-			Listeners: Listeners{GRPC: site.GRPCPipe, HTTP: site.HTTPPipe, Admin: site.AdminPipe},
-			Service:   studio,
-			REST:      restOf(studio),
-			Admin:     operators,
-			Logger:    slog.New(slog.NewJSONHandler(site.Logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		}
-		for _, f := range change {
-			f(&config)
-		}
-		server, err := New(config)
+		server, err := New(configured(studio, func(c *Config) {
+			c.Listeners = Listeners{GRPC: site.GRPCPipe, HTTP: site.HTTPPipe, Admin: site.AdminPipe}
+			c.Logger = slog.New(slog.NewJSONHandler(site.Logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			for _, f := range change {
+				f(c)
+			}
+		}))
 		if err != nil {
 			return nil, err
 		}

@@ -5,11 +5,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 )
 
-// newHTTPServer is an HTTP server with every limit that does not end a stream. An answer has no time
-// limit as a whole: its handler limits each write.
+// newHTTPServer returns an HTTP server with every limit that does not end a stream. Handlers limit each read and write.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -28,24 +26,13 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	}
 }
 
-// newAdminServer is the HTTP server for operators.
+// newAdminServer returns the HTTP server for operators.
 func newAdminServer(config Config, handler http.Handler) *http.Server {
 	server := newHTTPServer(config, handler)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	return server
-}
-
-// limitReads gives every body its deadline from the beginning, also where the request is refused.
-func limitReads(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			// A connection that knows no deadline goes without: only tests have such.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // serveHTTP serves until the server is shut down.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -15,6 +14,8 @@ import (
 
 // retryAfter is the delay that a refused caller is asked to wait.
 const retryAfter = time.Second
+
+var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)}
 
 // counts are the calls of one kind under way, or the renders that they watch, by caller and in total.
 type counts struct {
@@ -40,9 +41,9 @@ func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	case c.used[caller]+n > c.each:
 		text := fmt.Sprintf("one caller may have %d %s at once", c.each, c.kind)
 		quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
-		return nil, service.Fail(c.reason, text+"; "+c.remedy, quota, retryInfo(retryAfter))
+		return nil, service.Fail(c.reason, text+"; "+c.remedy, quota, retryInfo)
 	case c.total+n > c.all:
-		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server serves %d %s at once; retry later", c.all, c.kind), retryInfo(retryAfter))
+		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server serves %d %s at once; retry later", c.all, c.kind), retryInfo)
 	}
 	c.used[caller] += n
 	c.total += n
@@ -63,8 +64,4 @@ func (c *counts) inUse() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total
-}
-
-func retryInfo(after time.Duration) protoadapt.MessageV1 {
-	return &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}
 }

@@ -12,29 +12,23 @@ type ListenError struct {
 	Err      error
 }
 
-// Error says which, and why.
+// Error implements error.
 func (e *ListenError) Error() string { return "listen for " + e.Listener + ": " + e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns the cause.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-func closeAll(listeners []listener) {
+func closeAll(listeners map[string]net.Listener) {
 	for _, l := range listeners {
-		_ = l.ready.Close() // it takes no connections yet, so nothing is lost
+		_ = l.Close() // it accepts no connections yet, so nothing is lost
 	}
 }
 
-// bind listens on a TCP address. The kernel notices a vanished peer within 45 s, whether its connection
-// is idle or has bytes under way.
+// bind listens on a TCP address. The kernel notices a vanished peer within 45 s.
 func bind(addr string) (net.Listener, error) {
 	config := net.ListenConfig{
-		Control: limitUnacknowledged,
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable:   true,
-			Idle:     keepaliveIdle,
-			Interval: 5 * time.Second,
-			Count:    3,
-		},
+		Control:         limitUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: 5 * time.Second, Count: 3},
 	}
 	return config.Listen(context.Background(), "tcp", addr)
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -19,22 +16,14 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Sizes of the connection in memory.
+// Sizes in bytes of the connection in memory, which all REST calls share.
 const (
-	// localPipe is the buffer size in bytes of the in-memory connection, which all REST calls share.
-	localPipe = 256 << 10
-	// localStreamWindow is the number of bytes that the server may send ahead of one slow REST client.
-	// A window that the library sizes by itself grows to megabytes here.
-	localStreamWindow = 128 << 10
-	// localConnWindow is the same for all REST clients together.
-	localConnWindow = 16 << 20
-	// localResponse is the size of the largest response.
-	localResponse = 4 << 20
+	localPipe         = 256 << 10 // buffer
+	localStreamWindow = 128 << 10 // sent ahead of one slow REST client; a window that the library sizes grows to megabytes
+	localConnWindow   = 16 << 20  // sent ahead of all of them
+	localResponse     = 4 << 20   // largest response
 )
 
 // Metadata of a call in memory. Only the gRPC server in memory reads it.
@@ -44,7 +33,7 @@ const (
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
-// Local is a connection in memory to a gRPC server with the chain of the public one, for the REST form of the contract.
+// Local is a connection in memory to a gRPC server with the chain of the public one, for package rest.
 type Local struct {
 	*grpc.ClientConn
 	chain *chain
@@ -63,8 +52,7 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 	return &Local{conn, chain}, err
 }
 
-// Metadata returns the metadata of the call that a request becomes: its trace, and where it comes from. The gateway adds the
-// credential.
+// Metadata returns the metadata of the call of a request: its trace and its origin. The gateway adds the credential.
 func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	trace := propagation.MapCarrier{}
 	otel.GetTextMapPropagator().Inject(ctx, trace)
@@ -91,8 +79,7 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the state of a connection whose client has shown certificates. The HTTP listener has verified them once;
-// without a chain to a current authority, the state has no valid chain.
+// verified returns the state of a connection whose client has shown certificates, which the HTTP listener has verified once.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -130,25 +117,5 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 	return err
 }
 
-// ReadBody reads the body of a request, within its time.
-func (l *Local) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(l.chain.maxMessage)))
-	if err != nil {
-		return nil, unreadableBody(err)
-	}
-	// The answer may take longer than the body did. A refused request keeps its deadline: the standard
-	// library reads the remainder of a body before it releases the connection.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
-	return body, nil
-}
-
-// unreadableBody is the error of a body that could not be read.
-func unreadableBody(err error) error {
-	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send a smaller one", large.Limit))
-	}
-	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
-		return service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", requestTimeout))
-	}
-	return service.InvalidRequest(service.Violation{Description: "the body can't be read"})
-}
+// MaxBody returns the maximum size of the body of a request, in bytes.
+func (l *Local) MaxBody() int64 { return int64(l.chain.maxMessage) }

@@ -10,24 +10,23 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// mostName is how long a name of a caller's may be in the log, in bytes, and mostIDs how many generations of a watch have
-// theirs.
-const mostName, mostIDs = 128, 5
+// maxNameBytes is the maximum size in the log of a name that a caller chose.
+const maxNameBytes = 128
 
-// names are what the line and the span of a call name, so that somebody who searches for it finds the call.
+// names identify a call in its log line and in its span.
 type names struct {
 	generation, model, idempotencyKey string
-	generations                       []string            // of a watch that names some
-	answered                          *easelv1.Generation // nil: none
+	generations                       int                 // number of generations that a watch names
+	answered                          *easelv1.Generation // nil if none
 }
 
-// namesOf are the names in a request or an answer.
+// namesOf returns the names in a request or an answer.
 func namesOf(message any) (n names) {
 	if m, ok := message.(interface{ GetGenerationId() string }); ok {
 		n.generation = m.GetGenerationId()
 	}
 	if m, ok := message.(interface{ GetGenerationIds() []string }); ok {
-		n.generations = m.GetGenerationIds()
+		n.generations = len(m.GetGenerationIds())
 	}
 	if m, ok := message.(interface{ GetModelId() string }); ok {
 		n.model = m.GetModelId()
@@ -37,12 +36,12 @@ func namesOf(message any) (n names) {
 	}
 	if m, ok := message.(interface{ GetGeneration() *easelv1.Generation }); ok {
 		n.answered = m.GetGeneration()
-		n.generation, n.model = cmp.Or(n.answered.GetGenerationId(), n.generation), cmp.Or(n.answered.GetModelId(), n.model)
+		n.generation, n.model = n.answered.GetGenerationId(), n.answered.GetModelId()
 	}
 	return n
 }
 
-// attrs are the names of a call, of its answer and of its order, as its line has them.
+// attrs returns the names of a call, its answer and its order for the log.
 func (n names) attrs(answer names, order string) (all []slog.Attr) {
 	for _, one := range [][2]string{
 		{"generation", cmp.Or(n.generation, answer.generation)},
@@ -51,23 +50,16 @@ func (n names) attrs(answer names, order string) (all []slog.Attr) {
 		{"idempotency_key", n.idempotencyKey},
 	} {
 		if one[1] != "" {
-			all = append(all, slog.String(one[0], cut(one[1])))
+			all = append(all, slog.String(one[0], strings.ToValidUTF8(one[1][:min(len(one[1]), maxNameBytes)], "")))
 		}
 	}
-	if len(n.generations) == 0 {
-		return all
+	if n.generations > 0 {
+		all = append(all, slog.Int("generations", n.generations))
 	}
-	var first []string
-	for _, id := range n.generations[:min(len(n.generations), mostIDs)] {
-		first = append(first, cut(id))
-	}
-	return append(all, slog.Int("generations", len(n.generations)), slog.Any("generation_ids", first))
+	return all
 }
 
-// cut cuts off what is too long of a name.
-func cut(name string) string { return strings.ToValidUTF8(name[:min(len(name), mostName)], "") }
-
-// attributes are the names of a request or an answer, as its span has them.
+// attributes returns the names in a request or an answer for its span.
 func (n names) attributes() []attribute.KeyValue {
 	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {

@@ -17,12 +17,12 @@ import (
 )
 
 // rules check requests against the rules of the contract.
-type rules struct {
-	validator protovalidate.Validator
-}
+type rules struct{ validator protovalidate.Validator }
 
-// newRules compiles the rules, once for all servers of a process: a rule that can't be compiled fails the start, and
-// the first call is as fast as the second.
+// ofContract reports whether a message type belongs to the contract.
+func ofContract(name protoreflect.FullName) bool { return name.Parent() == "easel.v1" }
+
+// newRules compiles the rules once for all servers of a process. A rule that can't be compiled fails the start.
 var newRules = sync.OnceValues(func() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
 	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check completes an order with the idempotency key of the REST header, then checks the request. The
-// error lists the first violations.
+// check completes an order with the idempotency key of the REST header, then checks the request. The error lists the first
+// violations.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -58,7 +58,7 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 	if invalid, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
 		return service.InvalidRequest(violationsOf(message, invalid)...)
 	}
-	return fmt.Errorf("hold the rules against a request: %w", err) // one that can't be evaluated is our fault
+	return fmt.Errorf("evaluate the rules of the contract: %w", err)
 }
 
 // longList returns the violation of a list or a map with more items than its rule allows, or nil. The validator would check
@@ -99,7 +99,7 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf names the field that a rule of a whole message is about: the rule is called like it, or like a field in it.
+// fieldOf returns the field of a rule of a whole message, or "". The ID of such a rule is the path of the field.
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
@@ -108,8 +108,7 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative names the first of the fields of which exactly one must be set. That rule belongs to the
-// message as a whole, and a caller needs the name of a field.
+// alternative returns the first of the fields of which exactly one must be set. The rule of them belongs to the message.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -118,8 +117,8 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// takeIdempotencyKey fills the idempotency key of an order from the Idempotency-Key header of a
-// REST call. Two different ones are refused: either could be the one that counts.
+// takeIdempotencyKey fills the idempotency key of an order from the Idempotency-Key headers of a REST call. Two different
+// keys are refused.
 func takeIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {

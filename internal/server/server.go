@@ -1,14 +1,13 @@
-// Package server puts the services on the network: listeners, TLS, the chain that every call passes,
-// health and the drain.
+// Package server puts the services on the network: listeners, TLS, the chain that every call passes, health and the drain.
 //
-// Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC
-// server, which it reaches in memory through Local. Both gRPC servers have the same chain.
+// Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC server, which it
+// reaches in memory through Local. Both gRPC servers have the same chain.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// A stop tells every open stream, waits a while, and then cuts off what is left.
+// A stop notifies every open stream, waits for the calls to end, and then cuts off the others.
 package server
 
 import (
@@ -36,57 +35,54 @@ type Server struct {
 	chain        *chain // shared by both gRPC servers
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
-
-	grpcListener, httpListener, adminListener net.Listener
-	metricsListener                           net.Listener // nil without an address
+	bound        map[string]net.Listener    // by name; nil before Listen
 }
 
-// New checks the configuration and reads what it names. Nothing runs yet.
+// New checks the configuration and reads its files. Nothing runs yet.
 func New(config Config) (*Server, error) {
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
-	rules, rulesErr := newRules()
-	tracing, tracingErr := newTracing()
-	err := errors.Join(rulesErr, tracingErr)
+	s, err := open(config)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
-	}
-	s := &Server{
-		config: config, logger: config.logger(), chain: newChain(config, rules, tracing), health: newHealthServer(),
-	}
-	if config.TLS.enabled() {
-		if s.certificates, err = loadCertificates(config.TLS, s.logger); err != nil {
-			return nil, fmt.Errorf("server: %w", err)
-		}
-		s.chain.certificates = s.certificates
 	}
 	return s, nil
 }
 
-// Listen binds the addresses and logs each. On an error, which is a
-// *ListenError, none stays bound.
-// Serve calls it where the caller has not.
+func open(config Config) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	rules, rulesErr := newRules()
+	tracing, tracingErr := newTracing()
+	if err := errors.Join(rulesErr, tracingErr); err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, logger: config.logger(), chain: newChain(config, rules, tracing), health: newHealthServer()}
+	if !config.TLS.enabled() {
+		return s, nil
+	}
+	var err error
+	s.certificates, err = loadCertificates(config.TLS, s.logger)
+	s.chain.certificates = s.certificates
+	return s, err
+}
+
+// Listen binds the addresses and logs each. After an error, which is a *ListenError, none is bound. Serve calls Listen if
+// its caller has not.
 func (s *Server) Listen() error {
-	listeners := s.config.listeners()
-	for n := range listeners {
-		l := &listeners[n]
-		if l.ready != nil {
-			continue
+	bound := map[string]net.Listener{}
+	for _, l := range s.config.listeners() {
+		if l.ready == nil {
+			var err error
+			if l.ready, err = bind(l.addr); err != nil {
+				closeAll(bound)
+				return &ListenError{Listener: l.name, Err: err}
+			}
 		}
-		bound, err := bind(l.addr)
-		if err != nil {
-			closeAll(listeners[:n])
-			return &ListenError{Listener: l.name, Err: err}
-		}
-		l.ready = bound
+		bound[l.name] = l.ready
 	}
-	s.grpcListener, s.httpListener, s.adminListener = listeners[0].ready, listeners[1].ready, listeners[2].ready
-	if len(listeners) > 3 {
-		s.metricsListener = listeners[3].ready
-	}
-	for _, l := range listeners {
-		s.logger.Info("listening", "server", l.name, "addr", l.ready.Addr().String())
+	s.bound = bound
+	for _, l := range s.config.listeners() {
+		s.logger.Info("listening", "server", l.name, "addr", s.addr(l.name))
 	}
 	if s.config.TLS.enabled() {
 		s.logger.Info("TLS", "client_auth", string(s.config.TLS.clientAuth()))
@@ -97,54 +93,46 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// GRPCAddr is the address that the gRPC listener is bound to, "" before Listen.
-func (s *Server) GRPCAddr() string { return boundAddr(s.grpcListener) }
+// GRPCAddr returns the address of the gRPC listener, "" before Listen.
+func (s *Server) GRPCAddr() string { return s.addr("grpc") }
 
-// HTTPAddr is the address that the HTTP listener is bound to, "" before Listen.
-func (s *Server) HTTPAddr() string { return boundAddr(s.httpListener) }
+// HTTPAddr returns the address of the HTTP listener, "" before Listen.
+func (s *Server) HTTPAddr() string { return s.addr("http") }
 
-// AdminAddr is the address that the admin listener is bound to, "" before Listen.
-func (s *Server) AdminAddr() string { return boundAddr(s.adminListener) }
+// AdminAddr returns the address of the admin listener, "" before Listen.
+func (s *Server) AdminAddr() string { return s.addr("admin") }
 
-// MetricsAddr is the address that the metrics listener is bound to, "" before Listen and where there is none.
-func (s *Server) MetricsAddr() string { return boundAddr(s.metricsListener) }
+// MetricsAddr returns the address of the metrics listener, "" before Listen and without such a listener.
+func (s *Server) MetricsAddr() string { return s.addr("metrics") }
 
-func boundAddr(l net.Listener) string {
-	if l == nil {
-		return ""
+func (s *Server) addr(name string) string {
+	if l := s.bound[name]; l != nil {
+		return l.Addr().String()
 	}
-	return l.Addr().String()
+	return ""
 }
 
-// Serve serves until ctx ends or a listener fails, then stops in order, and returns
-// nil if it was told to stop. It listens first where Listen was not called.
+// Serve serves until ctx is done or a listener fails, then stops in order. It returns nil after ctx was done. It listens
+// first if Listen was not called.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.grpcListener == nil {
+	if s.bound == nil {
 		if err := s.Listen(); err != nil { //nolint:contextcheck // binding an address waits for nothing
 			return err
 		}
 	}
 	run, err := s.assemble()
 	if err != nil {
-		closeAll(s.bound())
+		closeAll(s.bound)
 		return err
 	}
 	defer func() { _ = run.local.Close() }() // every call over it has ended
-
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return named("grpc", run.public.Serve(netutil.LimitListener(s.grpcListener, s.config.Limits.conns())))
-	})
-	group.Go(func() error { return named("rest", run.rest.Serve(run.pipe)) })
-	group.Go(func() error {
-		return named("http", serveHTTP(run.http, netutil.LimitListener(s.httpListener, s.config.Limits.conns())))
-	})
-	group.Go(func() error {
-		return named("admin", serveHTTP(run.admin, netutil.LimitListener(s.adminListener, operatorConns)))
-	})
-	if run.metrics != nil {
+	for name, serve := range s.serving(run) {
 		group.Go(func() error {
-			return named("metrics", serveHTTP(run.metrics, netutil.LimitListener(s.metricsListener, operatorConns)))
+			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
+				return fmt.Errorf("serve %s: %w", name, err)
+			}
+			return nil
 		})
 	}
 	group.Go(func() error {
@@ -156,45 +144,38 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// bound are the listeners that Listen has bound.
-func (s *Server) bound() []listener {
-	all := []listener{{ready: s.grpcListener}, {ready: s.httpListener}, {ready: s.adminListener}}
-	if s.metricsListener != nil {
-		all = append(all, listener{ready: s.metricsListener})
+// serving returns the functions that serve until the servers stop, by the names of the servers.
+func (s *Server) serving(run *servers) map[string]func() error {
+	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
+	conns := s.config.Limits.conns()
+	all := map[string]func() error{
+		"grpc":  func() error { return run.public.Serve(limited("grpc", conns)) },
+		"rest":  func() error { return run.rest.Serve(run.pipe) },
+		"http":  func() error { return serveHTTP(run.http, limited("http", conns)) },
+		"admin": func() error { return serveHTTP(run.admin, limited("admin", operatorConns)) },
+	}
+	if run.metrics != nil {
+		all["metrics"] = func() error { return serveHTTP(run.metrics, limited("metrics", operatorConns)) }
 	}
 	return all
 }
 
-func named(server string, err error) error {
-	if err == nil || errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
-		return nil
-	}
-	return fmt.Errorf("serve %s: %w", server, err)
-}
-
-// assemble makes the servers.
+// assemble creates the servers.
 func (s *Server) assemble() (*servers, error) {
 	pipe := bufconn.Listen(localPipe)
 	local, err := newLocal(pipe, s.chain)
 	if err != nil {
 		return nil, fmt.Errorf("connect in memory: %w", err)
 	}
-	// First, because they register their methods with the chain.
-	public, restGRPC := newPublicGRPC(s.config, s.chain, s.health, s.certificates), newRESTGRPC(s.config, s.chain)
-	rest, err := s.config.rest(s, local)
+	run := &servers{public: newPublicGRPC(s.config, s.chain, s.health, s.certificates), rest: newRESTGRPC(s.config, s.chain), pipe: pipe, local: local}
+	rest, err := s.config.REST(s, local) // after the gRPC servers have registered their methods with the chain
 	if err != nil {
 		_ = local.Close() // it was never used
 		return nil, err
 	}
-	run := &servers{
-		public: public,
-		rest:   restGRPC,
-		http:   newHTTPServer(s.config, limitReads(s.chain.certified(rest))),
-		admin:  newAdminServer(s.config, s.config.admin(s)),
-		pipe:   pipe,
-		local:  local,
-	}
-	if s.metricsListener != nil {
+	run.http = newHTTPServer(s.config, s.chain.certified(rest))
+	run.admin = newAdminServer(s.config, s.config.Admin(s))
+	if s.config.MetricsAddr != "" {
 		run.metrics = newHTTPServer(s.config, s.config.Metrics(s))
 	}
 	if s.certificates != nil {
@@ -203,32 +184,19 @@ func (s *Server) assemble() (*servers, error) {
 	return run, nil
 }
 
-// stop ends everything in order: the health check fails, open streams get their closing message, and
-// calls may end.
-func (s *Server) stop(run *servers) {
-	// Not the context of Serve: that has ended, and calls must have time.
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
-	defer cancel()
-	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
-	s.health.shutdown()
-	go s.config.Service.Drain() // a service that hangs must not outlast the drain timeout
-	run.stop(ctx, s.logger)
-	s.logger.Info("stopped")
-}
-
 // Usage is how much of one of the limits for all callers together is used.
 type Usage struct {
 	Limit     string // "streams" or "calls"
 	Used, Max int
 }
 
-// Usage tells how much of each limit is used now.
+// Usage returns the current use of each limit.
 func (s *Server) Usage() []Usage {
 	calls, streams := s.chain.calls, s.chain.streams
 	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}
 }
 
-// Certificates are those of the listeners, which are read again when their files change; nil without TLS.
+// Certificates returns the certificates of the listeners, which are read again when their files change; nil without TLS.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
 // Serving reports whether calls should be sent here: not before Serve, nor in a drain.
@@ -243,26 +211,34 @@ type servers struct {
 	local        *Local
 }
 
-// stop lets calls end until ctx does, and then cuts off the others. The listeners of operators stop last.
-func (run *servers) stop(ctx context.Context, logger *slog.Logger) {
+// stop ends everything in order: the health check fails, open streams get their closing message, and calls may end until the
+// drain timeout. The listeners of operators stop last.
+func (s *Server) stop(run *servers) {
+	// Not the context of Serve: that has ended, and calls must have time.
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
+	defer cancel()
+	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
+	s.health.shutdown()
+	go s.config.Service.Drain() // a service that hangs must not outlast the drain timeout
 	var group errgroup.Group
-	group.Go(func() error { stopGRPC(ctx, logger, "grpc", run.public); return nil })
+	group.Go(func() error { s.stopGRPC(ctx, "grpc", run.public); return nil })
 	group.Go(func() error {
-		stopHTTP(ctx, logger, "http", run.http)
-		stopGRPC(ctx, logger, "rest", run.rest) // requests make its calls, so it stops after them
+		s.stopHTTP(ctx, "http", run.http)
+		s.stopGRPC(ctx, "rest", run.rest) // requests make its calls, so it stops after them
 		return nil
 	})
-	_ = group.Wait() // the steps log what they have to say
-	stopHTTP(ctx, logger, "admin", run.admin)
+	_ = group.Wait() // each step logs its failure
+	s.stopHTTP(ctx, "admin", run.admin)
 	if run.metrics != nil {
-		stopHTTP(ctx, logger, "metrics", run.metrics)
+		s.stopHTTP(ctx, "metrics", run.metrics)
 	}
+	s.logger.Info("stopped")
 }
 
 // stopGRPC lets calls end until ctx does.
-func stopGRPC(ctx context.Context, logger *slog.Logger, name string, server *grpc.Server) {
+func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server) {
 	cut := context.AfterFunc(ctx, func() {
-		logger.Warn("calls were cut off", "server", name)
+		s.logger.Warn("calls were cut off", "server", name)
 		server.Stop()
 	})
 	defer cut()
@@ -270,9 +246,9 @@ func stopGRPC(ctx context.Context, logger *slog.Logger, name string, server *grp
 }
 
 // stopHTTP lets requests end until ctx does.
-func stopHTTP(ctx context.Context, logger *slog.Logger, name string, server *http.Server) {
+func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
-		logger.Warn("requests were cut off", "server", name, "error", err)
+		s.logger.Warn("requests were cut off", "server", name, "error", err)
 		_ = server.Close() // the failure was logged
 	}
 }

@@ -2,32 +2,19 @@ package server
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
-
-func countLines(text, with string) (n int) {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, with) {
-			n++
-		}
-	}
-	return n
-}
 
 func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 	err := Config{
@@ -35,24 +22,21 @@ func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 		Limits: Limits{ConnAge: -1},
 	}.Validate()
 	for _, want := range []string{
-		"address of the grpc listener", `unknown client authentication "never"`, "the http listener has no address", "no service", "a certificate file and a key file",
-		"drain timeout", "connection age",
+		"address of the grpc listener", `unknown client authentication "never"`, "address of the http listener", "missing service", "a certificate file and a key file",
+		"drain timeout", "ConnAge:-1ns",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults: %v", want, err)
 		}
 	}
-	if err := (Config{GRPCAddr: ":0", HTTPAddr: "127.0.0.1:0", AdminAddr: "[::1]:0", Service: servertest.NewStudio()}).Validate(); err != nil {
+	if err := configured(servertest.NewStudio(), func(c *Config) { c.GRPCAddr, c.AdminAddr = ":0", "[::1]:0" }).Validate(); err != nil {
 		t.Errorf("a good configuration is refused: %v", err)
 	}
 }
 
 func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
 	logs := &servertest.Buffer{}
-	server, err := New(Config{
-		GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: servertest.NewStudio(),
-		Logger: slog.New(slog.NewJSONHandler(logs, nil)),
-	})
+	server, err := New(configured(servertest.NewStudio(), func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(logs, nil)) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +47,7 @@ func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, addr := range map[string]string{"grpc": server.GRPCAddr(), "http": server.HTTPAddr(), "admin": server.AdminAddr()} {
-		if strings.HasSuffix(addr, ":0") || countLines(logs.String(), `"msg":"listening","server":"`+name+`","addr":"`+addr+`"`) != 1 {
+		if strings.HasSuffix(addr, ":0") || strings.Count(logs.String(), `"msg":"listening","server":"`+name+`","addr":"`+addr+`"`) != 1 {
 			t.Errorf("%s is bound to %s; logged %s", name, addr, logs)
 		}
 	}
@@ -88,7 +72,7 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	server, err := New(Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: taken.Addr().String(), AdminAddr: "127.0.0.1:0", Service: servertest.NewStudio()})
+	server, err := New(configured(servertest.NewStudio(), func(c *Config) { c.HTTPAddr = taken.Addr().String() }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,27 +81,6 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 	}
 	if server.GRPCAddr() != "" {
 		t.Errorf("%s stays bound", server.GRPCAddr())
-	}
-}
-
-func TestReflectionIsOpen(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
-	})
-	if err != nil && !errors.Is(err, io.EOF) { // Recv says why it is over already
-		t.Fatal(err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := stream.Recv()
-	if err != nil || !strings.Contains(answer.String(), "easel.v1.GenerationService") {
-		t.Errorf("reflection says %v, %v", answer, err)
 	}
 }
 
@@ -168,22 +131,5 @@ func TestNamesThatCallersMakeUpAreNoSpans(t *testing.T) {
 	}
 	if spans := exporter.GetSpans(); len(spans) != 0 {
 		t.Errorf("spans: %v", spans)
-	}
-}
-
-func TestLimitsHaveDefaults(t *testing.T) {
-	var none Limits
-	if none.callerStreams() != 1000 || none.streams() != 50_000 || none.calls() != 480 || none.callerCalls() != 320 || none.conns() != 10_000 || none.streamsPerConn() != 1250 {
-		t.Errorf("the defaults are %d, %d, %d, %d, %d, %d", none.callerStreams(), none.streams(), none.calls(), none.callerCalls(), none.conns(), none.streamsPerConn())
-	}
-	if (Limits{CallerStreams: 5000}).streamsPerConn() != 5250 {
-		t.Error("a connection does not carry what a caller may open")
-	}
-	if none.connAge() != 30*time.Minute {
-		t.Errorf("the default is %v", none.connAge())
-	}
-	some := Limits{StreamsPerConn: 3, ConnAge: 4}
-	if some.streamsPerConn() != 3 || some.connAge() != 4 {
-		t.Error("a limit that is set does not hold")
 	}
 }

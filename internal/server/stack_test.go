@@ -77,7 +77,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		wrap: func(base http.RoundTripper) http.RoundTripper {
 			return telemetry.UpstreamTransport(base, slog.New(slog.DiscardHandler))
 		},
-		server: server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+		server: server.Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Admin: func(*server.Server) http.Handler { return http.NotFoundHandler() }},
 		ledger: ledger.InMemory,
 	}
 	for _, f := range change {

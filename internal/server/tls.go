@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,33 +16,26 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// TLS names PEM files. They are read again when they change, and the old ones stay
-// in use while the new ones can't be read.
+// TLS names PEM files. They are read again when they change. The old ones stay in use while the new ones can't be read.
 type TLS struct {
-	// CertFile and KeyFile are the server's certificate chain and its key. Both or
-	// neither; neither is plaintext.
-	CertFile, KeyFile string
-	// ClientCAFile has the authorities that must have signed the certificate of a client.
-	// Empty asks for none.
-	ClientCAFile string
-	// ClientAuth says what becomes of a client without a certificate. Empty is
-	// RequireClientCert where there is a ClientCAFile, without which it means nothing.
-	ClientAuth ClientAuth
+	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
+	ClientCAFile      string // authorities of client certificates; empty means that none are requested
+	ClientAuth        ClientAuth
 }
 
-// ClientAuth is whether a client must show a certificate.
+// ClientAuth is whether a client must show a certificate. Empty means RequireClientCert.
 type ClientAuth string
 
 const (
-	// RequireClientCert refuses a connection without one.
+	// RequireClientCert refuses a connection without a certificate.
 	RequireClientCert ClientAuth = "require"
-	// VerifyClientCertIfGiven lets the Service decide what a caller without one may do.
+	// VerifyClientCertIfGiven accepts a connection without a certificate.
 	VerifyClientCertIfGiven ClientAuth = "verify_if_given"
 )
 
 func (t TLS) enabled() bool { return t.CertFile != "" }
 
-// clientAuth is the effective ClientAuth, "none" where no client certificate is asked for.
+// clientAuth returns the effective ClientAuth, "none" if no client certificate is requested.
 func (t TLS) clientAuth() ClientAuth {
 	if t.ClientCAFile == "" {
 		return "none"
@@ -67,8 +59,7 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	return certificates, err
 }
 
-// parse makes a configuration of a chain, its key and, where clients are asked for certificates,
-// the authorities of these.
+// parse returns the configuration of a chain, its key and, if client certificates are requested, their authorities.
 func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
@@ -84,42 +75,24 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 		if t.clientAuth() == VerifyClientCertIfGiven {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
-		authorities := authoritiesIn(contents[2])
-		if len(authorities) == 0 {
+		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
 			return nil, errors.New("no certificate of a client authority")
-		}
-		for _, one := range authorities {
-			config.ClientCAs.AddCert(one)
 		}
 	}
 	return config, nil
 }
 
-// authoritiesIn are the certificates in a PEM file. What is none is passed over.
-func authoritiesIn(text []byte) (all []*x509.Certificate) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if one, err := x509.ParseCertificate(block.Bytes); err == nil {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-// certificate is that of the verified client. A connection without a verified certificate has none.
+// certificate returns the verified certificate of a client, or nil.
 func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	client := &auth.Certificate{Counts: func() bool { return c.stillVerified(state) }}
 	leaf := state.PeerCertificates[0]
+	client := &auth.Certificate{CommonName: leaf.Subject.CommonName, Counts: func() bool { return c.stillVerified(state) }}
 	for _, uri := range leaf.URIs {
 		client.Names = append(client.Names, uri.String())
 	}
 	client.Names = append(client.Names, leaf.DNSNames...)
-	client.CommonName = leaf.Subject.CommonName
 	for _, chain := range state.VerifiedChains {
 		if end := endOf(chain); end.After(client.Until) {
 			client.Until = end
@@ -128,7 +101,7 @@ func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	return client
 }
 
-// endOf is when the first certificate of a chain ends.
+// endOf returns the time at which the first certificate of a chain expires.
 func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
@@ -161,7 +134,7 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates is for a listener: each handshake takes the newest certificates.
+// newestCertificates returns the configuration of a listener whose handshakes use the newest certificates.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

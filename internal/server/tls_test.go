@@ -132,6 +132,16 @@ func (f tlsFiles) clientConfig(t *testing.T, template *x509.Certificate) *tls.Co
 	return config
 }
 
+func certificateIn(t *testing.T, text []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
+}
+
 func parseURL(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -284,52 +294,6 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) { // X4
-	files := newTLSFiles(t, "first")
-	synctest.Test(t, func(t *testing.T) {
-		logs := &servertest.Buffer{}
-		c, err := loadCertificates(files.TLS, slog.New(slog.NewTextHandler(logs, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := func() string {
-			t.Helper()
-			config, err := newestCertificates(c).GetConfigForClient(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return leaf.Subject.CommonName
-		}
-		files.rename(t, "second")
-		if got := name(); got != "first" {
-			t.Errorf("the files are looked at all the time: %q", got)
-		}
-		time.Sleep(reload.Interval)
-		if got := name(); got != "second" {
-			t.Errorf("a new certificate is not taken: %q", got)
-		}
-		writeFile(t, files.CertFile, []byte("half a certif"))
-		for range 3 {
-			time.Sleep(reload.Interval)
-			if got := name(); got != "second" {
-				t.Errorf("the old certificate is not kept: %q", got)
-			}
-		}
-		if got := countLines(logs.String(), "can't be read"); got != 1 {
-			t.Errorf("one failure is logged %d times", got)
-		}
-		files.rename(t, "third")
-		time.Sleep(reload.Interval)
-		if got := name(); got != "third" {
-			t.Errorf("a good certificate after a bad one is not taken: %q", got)
-		}
-	})
-}
-
 func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // A9
 	const short, long = time.Hour, 3 * time.Hour
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // as time begins in a test
@@ -338,7 +302,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	writeFile(t, files.ClientCAFile, both)
 	signed := func(by *authority, life time.Duration) []*x509.Certificate {
 		text, _ := by.issue(t, x509.Certificate{NotAfter: began.Add(life), IsCA: true, BasicConstraintsValid: true})
-		return append(authoritiesIn(text), by.certificate)
+		return []*x509.Certificate{certificateIn(t, text), by.certificate}
 	}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
 	for name, test := range map[string]struct {
@@ -421,8 +385,7 @@ func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
 		"a key for a certificate":  {CertFile: files.KeyFile, KeyFile: files.KeyFile},
 		"no authority in the file": {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
 	} {
-		config := Config{Service: servertest.NewStudio(), TLS: tls, Listeners: Listeners{GRPC: servertest.Pipe(), HTTP: servertest.Pipe(), Admin: servertest.Pipe()}}
-		if _, err := New(config); err == nil {
+		if _, err := New(configured(servertest.NewStudio(), func(c *Config) { inPipes(c); c.TLS = tls })); err == nil {
 			t.Errorf("%s is no error", name)
 		}
 	}

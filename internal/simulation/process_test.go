@@ -144,6 +144,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 	return server.New(server.Config{
 		Listeners: server.Listeners{GRPC: r.grpc.listen(), HTTP: r.rest.listen(), Admin: (&place{}).listen()},
 		Service:   services, Logger: w.logger(), DrainTimeout: drainTimeout,
+		Admin: func(*server.Server) http.Handler { return http.NotFoundHandler() },
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
 			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 		},
