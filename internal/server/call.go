@@ -29,7 +29,6 @@ type call struct {
 
 	release         func() // releases the counts of the call
 	entered         bool   // the handler has the request
-	quiet           bool   // the call was cancelled before it began
 	names           names
 	answer          any          // nil for a stream
 	order           string       // ID in the ledger
@@ -73,9 +72,11 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 		return
 	}
 	if end, ok := event.(*stats.End); ok {
-		if !c.quiet {
-			c.log(end.Error)
+		if c.cause == nil && !c.entered && status.Code(end.Error) == codes.Internal {
+			end = &stats.End{BeginTime: end.BeginTime, EndTime: end.EndTime, Error: service.Status(errUndecodable).Err()}
+			event = end
 		}
+		c.log(end.Error)
 		c.conclude(status.Convert(end.Error))
 	}
 	h.tracing.calls.HandleRPC(ctx, event)
@@ -96,6 +97,10 @@ func (c *call) fail(cause error) error {
 
 // errPanicked ends a call that has panicked. The value of the panic may be a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
+
+// errUndecodable is the error of a request that is no message of its method. The library answers INTERNAL, which alerts would
+// count as a failure of the server.
+var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
 // recovered converts a panic to an error.
 func (c *call) recovered(err *error) {
@@ -134,7 +139,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && (code == codes.OK || code == codes.Canceled): // probes
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes, floods of cancelled calls
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
@@ -116,8 +118,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		c.quiet = true // a flood of cancelled calls does no work and writes no lines
-		return nil, ctx.Err()
+		return nil, ctx.Err() // a flood of cancelled calls does no work
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
@@ -164,7 +165,9 @@ func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *checkedStream) RecvMsg(message any) error {
-	if err := s.ServerStream.RecvMsg(message); err != nil {
+	if err := s.ServerStream.RecvMsg(message); status.Code(err) == codes.Internal {
+		return errUndecodable
+	} else if err != nil {
 		return err
 	}
 	if err := s.call.check(message); err != nil {

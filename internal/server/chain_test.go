@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -62,8 +63,13 @@ func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	cancel()
 	err := callOf(ctx).run(ctx, func(context.Context) error { panic("it has nothing to work with") })
 	measured.HandleRPC(ctx, &stats.End{Error: err})
-	if status.Code(err) != codes.Canceled || len(s.Lines(t, "call")) > 1 {
+	if status.Code(err) != codes.Canceled {
 		t.Errorf("it ends with %v", err)
+	}
+	for _, line := range s.Lines(t, "call") {
+		if line["method"] == easelv1.GenerationService_WatchGeneration_FullMethodName && line["level"] != "DEBUG" {
+			t.Errorf("logged %v", line)
+		}
 	}
 }
 
@@ -114,20 +120,42 @@ func (rawCodec) Name() string                       { return "proto" }
 
 var _ encoding.Codec = rawCodec{}
 
-// The gRPC library answers before the chain has the request: such a client has other stubs.
-func TestUndecodableRequestIsAnErrorOfTheLibrary(t *testing.T) {
+func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
+	spans := servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
-		t.Errorf("it is answered with %v", err)
+	wantUnmarshal := func(err error) { // the library answers
+		t.Helper()
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
+			t.Errorf("answered with %v", err)
+		}
 	}
+	wantUnmarshal(err)
+	stream, err := s.GRPC.NewStream(servertest.WithKey(t.Context()), &grpc.StreamDesc{ServerStreams: true}, easelv1.GenerationService_WatchGeneration_FullMethodName, grpc.ForceCodec(rawCodec{}))
+	if err == nil {
+		err = errors.Join(stream.SendMsg(notUTF8), stream.CloseSend())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUnmarshal(stream.RecvMsg(&easelv1.WatchGenerationResponse{}))
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if calls := s.Lines(t, "call"); len(calls) != 1 || calls[0]["code"] != "Internal" {
-		t.Errorf("logged %v", calls)
+	for _, line := range s.Lines(t, "call") {
+		if line["level"] != "INFO" || line["code"] != "InvalidArgument" || line["reason"] != "INVALID_REQUEST" {
+			t.Errorf("logged %v", line)
+		}
+	}
+	for _, span := range spans.GetSpans() { // the handler of spans is the one of metrics, which alerts read
+		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
+			t.Errorf("%s has %v", span.Name, span.Attributes)
+		}
+	}
+	if n := len(spans.GetSpans()); n != 2 || len(s.Lines(t, "call")) != 2 {
+		t.Errorf("%d spans", n)
 	}
 }
 

@@ -38,12 +38,10 @@ type Config struct {
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener for metrics and probes. Empty means none.
 	MetricsAddr string
-	// Listeners replace addresses. The server closes them.
-	Listeners Listeners
-	// TLS encrypts the gRPC and HTTP listeners. The zero value is plaintext.
-	TLS     TLS
-	Service Service
-	Logger  *slog.Logger // nil discards the lines
+	Listeners   Listeners // instead of addresses; the server closes them
+	TLS         TLS       // of the gRPC and HTTP listeners
+	Service     Service
+	Logger      *slog.Logger // nil discards the lines
 	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates
 	// that of the fourth listener, and is required if it has an address.
 	REST           func(*Server, *Local) (http.Handler, error)
@@ -122,10 +120,10 @@ func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 // message returns the maximum size of a request: of a gRPC message after decompression, or of the body of a REST request.
 func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
 
+func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 func (l Limits) streamsPerConn() uint32 {
 	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
 }
-func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 
 // listener is one of the server's.
 type listener struct {

@@ -16,12 +16,9 @@ func newHTTPServer(config Config, handler http.Handler) *http.Server {
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(config.logger().Handler(), slog.LevelWarn),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: int(config.Limits.streamsPerConn()),
-			// The maximum numbers of bytes that are received before a handler reads them.
+			MaxConcurrentStreams:      int(config.Limits.streamsPerConn()),
 			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 4 * streamWindow,
-			SendPingTimeout:  keepaliveIdle,
-			PingTimeout:      keepaliveTimeout,
-			WriteByteTimeout: writeTimeout,
+			SendPingTimeout: keepaliveIdle, PingTimeout: keepaliveTimeout, WriteByteTimeout: writeTimeout,
 		},
 	}
 }

@@ -12,10 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// retryAfter is the delay that a refused caller is asked to wait.
-const retryAfter = time.Second
-
-var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)}
+// retryInfo asks a refused caller to wait.
+var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 
 // counts are the calls of one kind under way, or the renders that they watch, by caller and in total.
 type counts struct {

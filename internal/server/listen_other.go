@@ -4,6 +4,5 @@ package server
 
 import "syscall"
 
-// limitUnacknowledged is known only on Linux; elsewhere the kernel's own timeout
-// holds.
+// limitUnacknowledged does nothing: the timeout of the kernel applies.
 func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

@@ -40,14 +40,6 @@ type Server struct {
 
 // New checks the configuration and reads its files. Nothing runs yet.
 func New(config Config) (*Server, error) {
-	s, err := open(config)
-	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
-	}
-	return s, nil
-}
-
-func open(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

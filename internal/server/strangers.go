@@ -44,12 +44,11 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if err == nil {
 		return nil
 	}
-	begin := time.Now()
-	call := &call{chain: c, method: method, origin: from, start: begin, ctx: ctx}
+	call := &call{chain: c, method: method, origin: from, start: time.Now(), ctx: ctx}
 	refusal := call.fail(err)
 	measured := c.tracing.refusals.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method})
-	c.tracing.refusals.HandleRPC(measured, &stats.Begin{BeginTime: begin})
-	c.tracing.refusals.HandleRPC(measured, &stats.End{BeginTime: begin, EndTime: time.Now(), Error: refusal})
+	c.tracing.refusals.HandleRPC(measured, &stats.Begin{BeginTime: call.start})
+	c.tracing.refusals.HandleRPC(measured, &stats.End{BeginTime: call.start, EndTime: time.Now(), Error: refusal})
 	if c.refusals.Allow() {
 		call.log(refusal)
 	}

@@ -43,7 +43,7 @@ func (t TLS) clientAuth() ClientAuth {
 	return cmp.Or(t.ClientAuth, RequireClientCert)
 }
 
-// loadCertificates reads the files for the first time; then they must be good.
+// loadCertificates reads the files for the first time.
 func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config], error) {
 	names := []string{files.CertFile, files.KeyFile}
 	if files.ClientCAFile != "" {
@@ -123,8 +123,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	})
 }
 
-// certified returns a handler that closes the connections of clients whose certificates are no longer verified. They may
-// connect again with newer ones.
+// certified returns a handler that closes the connections of clients whose certificates are no longer verified.
 func (c *chain) certified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.stillVerified(r.TLS) {
