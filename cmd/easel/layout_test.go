@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/orders":                {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/auth", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
-	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "go.opentelemetry.io/"},
+	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "github.com/tidwall/gjson", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/limiter", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/auth", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -42,8 +46,7 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance lets requests in that become calls, and reads their bodies whole: a body has a size and a time limit, which a
-// stream of answers must not have.
+// entrance admits requests that become calls, and reads their bodies whole, within limits of size and time.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // of the contract, by the verb and the template of their routes
@@ -80,10 +83,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 			if err == nil {
 				body, err = readWhole(w, r, e.calls.MaxBody())
 			}
-			if err == nil {
-				err = service.CheckBody(body)
-			}
-			if err != nil {
+			if err = cmp.Or(err, service.CheckBody(body)); err != nil {
 				writeError(w, r, err)
 				return
 			}
@@ -135,10 +135,10 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON, and takes no body in which something follows the request.
+// wholeJSON is the gateway's JSON. It rejects a body in which something follows the request.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// NewDecoder reads a request from a body. A body of spaces alone is none, for which the gateway knows io.EOF.
+// NewDecoder reads a request from a body. A body of spaces is io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
 		body, err := io.ReadAll(r) // from memory
@@ -148,12 +148,47 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 		case len(bytes.TrimSpace(body)) == 0:
 			return io.EOF
 		}
-		return jsonIn.Unmarshal(body, into.(proto.Message))
+		if err := jsonIn.Unmarshal(body, into.(proto.Message)); err != nil {
+			if member := faultyMember(body, err.Error()); member != "" {
+				return fmt.Errorf("field %q: %w", member, err)
+			}
+			return err
+		}
+		return nil
 	})
 }
 
-// checkMediaType accepts JSON, a body without a media type, and the media type that "curl -d" sends by
-// default. Such a body is read as JSON, too.
+// placeOfParser finds the line and the column of a fault.
+var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
+
+// faultyMember returns the path of the member in which a parser found a fault, or "".
+func faultyMember(body []byte, said string) string {
+	place := placeOfParser.FindStringSubmatch(said)
+	if place == nil {
+		return "inputs" // too deep, as no other member can be
+	}
+	line, _ := strconv.Atoi(place[1])
+	column, _ := strconv.Atoi(place[2])
+	lines := bytes.SplitAfterN(body, []byte("\n"), line)
+	rest := string(lines[len(lines)-1])
+	before := []rune(rest)[:min(column-1, utf8.RuneCountInString(rest))]
+	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
+}
+
+// memberAt returns the path of the innermost member of an object at a position of the body, or "".
+func memberAt(v gjson.Result, at int) (path string) {
+	if v.IsObject() {
+		v.ForEach(func(name, value gjson.Result) bool {
+			if name.Index <= at && at < value.Index+len(value.Raw) {
+				path = strings.TrimSuffix(name.String()+"."+memberAt(value, at), ".")
+			}
+			return path == ""
+		})
+	}
+	return path
+}
+
+// checkMediaType accepts JSON, no media type, and that of "curl -d". All are read as JSON.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil

@@ -8,15 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is how many bytes are written under one deadline, so that a slow client is not taken for
-// a stuck one.
+// deadlineChunk is the number of bytes written under one deadline. A slow client is not a stuck one.
 const deadlineChunk = 32 << 10
 
 // errNotTaken is the error of a chunk that the client has not taken in time.
 var errNotTaken = errors.New("the client took no byte in time")
 
-// deadlineWriter limits how long a client may take no byte. The deadline is set for each chunk and
-// lifted after: in HTTP/2 it would else end a stream that has nothing to send for a while.
+// deadlineWriter limits the time in which a client reads nothing. It sets a deadline for each chunk and lifts it after: over
+// HTTP/2 it would end a stream that has nothing to send.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -32,8 +31,7 @@ func limitWrites(next http.Handler) http.Handler {
 	})
 }
 
-// allowPauses gives the client of an answer the time that a download has over gRPC: a client that plays
-// or saves a file may pause on purpose.
+// allowPauses sets the time limit of a download: a client that plays or saves a file may pause on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {

@@ -128,11 +128,11 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	if !want.suffix { // where it begins is known once the size is
 		part.ReadOffset = want.first
 	}
-	if err := a.reopen(ctx, part); err != nil {
-		// With If-Range the offset may be one of a longer file than there is now.
-		if service.Status(err).Code() == grpccodes.OutOfRange && ifRange != "" {
-			return false, nil
-		}
+	err = a.reopen(ctx, part)
+	if service.Status(err).Code() == grpccodes.OutOfRange {
+		err = a.reopen(ctx, req) // the size is needed, and If-Range may name a longer file
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := a.precondition(); err != nil || a.code == http.StatusNotModified {
@@ -304,10 +304,10 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position reads digits alone: strconv would take more.
+// position parses digits. A number that no int64 holds is the largest one.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
-	return int64(n), err == nil
+	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // within fits the range into a file of size bytes. It reports false where no byte of

@@ -20,10 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// firstMessageWait is how long an event stream delays its headers for the first message. An error
-// within this time is answered with its HTTP code, which ends an EventSource for good and fails curl -f;
-// later the client gets the headers of an open watch. The first answer about an unknown generation comes
-// from the catalog, mostly within this time; a person does not notice the delay.
+// firstMessageWait is the time that the headers of an event stream wait for the first message. An error within it has an HTTP
+// code of its own, which ends an EventSource for good and fails curl -f.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
@@ -34,10 +32,8 @@ type eventStreams struct {
 
 // watchGeneration serves the watch of one generation as a stream of events.
 //
-// A browser's EventSource connects again whenever a stream ends, to the same URL: a page
-// closes it at the events "done" (the watch is complete) and "failure" (a status says why not).
-// Last-Event-ID is the etag that the browser has by then. It is newer than the knownEtag of the URL,
-// and so it wins.
+// A browser's EventSource connects again to the same URL whenever a stream ends. Its Last-Event-ID, the etag of the last
+// update, is newer than the knownEtag of the URL.
 func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -52,9 +48,8 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 		})
 }
 
-// watchGenerations serves the watch of many generations as a stream of events, which ends like the watch
-// of one. A POST has the request as its body, as a query with many etags is too long for a URL. A stream of many
-// gives no event ids, so an EventSource that connects again gets every state again.
+// watchGenerations serves the watch of many generations as a stream of events. The body of a POST is the request, because many
+// etags are too long for a URL. The events have no IDs, so an EventSource that connects again gets every state again.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,

@@ -18,8 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newGateway routes the requests of the contract: generated handlers turn them into calls, and the
-// streaming calls have handlers of our own.
+// newGateway routes the requests of the contract to generated handlers, and streaming calls to our own.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	entrance := newEntrance(config.Calls)
 	mux := runtime.NewServeMux(
@@ -53,8 +52,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
-// handleStreams gives the streaming calls handlers of our own. The route that is registered last is
-// matched first.
+// handleStreams adds the handlers of streaming calls. The route that is registered last is matched first.
 func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
 	for _, route := range []struct {
 		method, path string
@@ -122,11 +120,9 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	})
 }
 
-// jsonOut writes every scalar, so that a reader sees false and 0 and "", and leaves
-// out what is absent. Members are camelCase.
+// jsonOut writes every scalar, also false, 0 and "". Members are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn refuses members that the contract does not know: a misspelled option would order something
-// else. The limit of nesting is well below that of the protobuf wire format, which needs several levels
-// for one of JSON.
+// jsonIn rejects unknown members: a misspelled option would order something else. The limit of nesting is well below that of
+// the protobuf wire format, which needs several levels for one of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

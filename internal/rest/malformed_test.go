@@ -48,11 +48,13 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		{name: "a member twice", path: order, body: `{"modelId": "m", "model_id": "m"}`, field: "modelId"},
 		{name: "text of another type", path: order, body: `{"modelId": 5}`, field: "modelId"},
 		{name: "a number of another type", path: order, body: `{"maxCostCents": "ten"}`, field: "maxCostCents"},
-		{name: "inputs of another type", path: order, body: `{"inputs": 5}`},
-		{name: "labels of another type", path: order, body: `{"labels": {"a": 5}}`},
+		{name: "inputs of another type", path: order, body: `{"inputs": 5}`, field: "inputs"},
+		{name: "labels of another type", path: order, body: `{"labels": {"a": 5}}`, field: "labels.a"},
+		{name: "an input twice", path: order, body: "{\"modelId\": \"m\",\n\"inputs\": {\"é\": 1, \"a\": [], \"b\": {\"a\": 1, \"a\": 2}}}", field: "inputs.b.a"},
+		{name: "a label twice in a body", path: order, body: `{"labels": {"a": "1", "a": "2"}}`, field: "labels.a"},
 		{name: "a byte that is no text", path: order, body: "{\"modelId\": \"\xff\"}"},
 		{name: "an escape that is none", path: order, body: `{"modelId": "\x"}`},
-		{name: "a body that is nested too deeply", path: order, body: `{"inputs": {"a": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}"},
+		{name: "a body that is nested too deeply", path: order, body: `{"inputs": {"a": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}", field: "inputs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			method, headers := http.MethodGet, []string{}

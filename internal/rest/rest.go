@@ -1,10 +1,8 @@
-// Package rest is the REST form of the contract: the gateway, event streams, files with ranges, and
-// pages.
+// Package rest is the REST form of the contract: the gateway, event streams, files with ranges, and pages.
 //
-// A request becomes a call of the gRPC server of the same process, so there is one path and one set of
-// interceptors. The generated gateway makes the unary calls; the event streams have handlers of their
-// own over the same calls. Only the bytes of a download do not go through the connection in memory: their
-// handler passes the interceptor, and copies them from the service.
+// A request becomes a call of the gRPC server of the same process, with the same chain. The generated gateway makes the unary
+// calls; event streams have handlers of their own. The bytes of a download do not pass the connection in memory: their handler
+// passes the chain and copies them from the service.
 package rest
 
 import (
@@ -35,24 +33,22 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call makes a call whose answer does not go through the connection: handle takes the place of the
-	// handler of a gRPC call, and reports to sent how many bytes of a result each message had.
+	// Call makes a call whose answer does not pass the connection: handle replaces the handler of a gRPC call, and reports
+	// the bytes of a result in each message to sent.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
-// Config says what to serve. Calls and Content are required.
+// Config is the configuration of the REST form. Calls and Content are required.
 type Config struct {
 	Calls Calls
 	// Content opens the result of a generation as DownloadGeneration does.
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
-	// Pages are the handlers of GET and HEAD at each path, for people with a browser. They need no
-	// credential. nil serves none.
+	// Pages are the handlers of GET and HEAD by path, for browsers. They need no credential.
 	Pages map[string]http.Handler
-	// Addr is the address that the HTTP listener is bound to. AllowedHosts are the names that requests
-	// may call the server by, beside localhost and loopback addresses. Empty: no other where the
-	// listener is on loopback, and elsewhere any.
+	// Addr is the address of the HTTP listener. AllowedHosts are the host names of requests in addition to localhost and
+	// loopback addresses. Empty means none if the listener is on loopback, and otherwise any.
 	Addr         string
 	AllowedHosts []string
 }
@@ -71,8 +67,7 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders go on every answer. An answer belongs to one caller, and is no page that may be framed
-// or run scripts.
+// securityHeaders sets the headers of every answer, which belongs to one caller and is no page.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

@@ -57,14 +57,16 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 // probeMessage sends the largest request in both forms, and one of a byte more.
 func probeMessage(t *testing.T, s *site, limit int) {
 	t.Helper()
-	send := func(n int) error {
-		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)})
+	send := func(n int, options ...grpc.CallOption) error {
+		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
 	const around = 4 // the tag of a field and its length
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
-	if err := send(limit - around + 1); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("one byte more is answered with %v", err)
+	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
+		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("one byte more is answered with %v", err)
+		}
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
 		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))

@@ -46,11 +46,11 @@ func limits() []limit {
 	return []limit{
 		{
 			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes) + ": 256 KiB more than `inputs`", "`RESOURCE_EXHAUSTED` by the gRPC library; REST 413",
-			[]string{"TestAMessageOfExactlyTheLimitIsTaken", "TestAMessageOverTheLimitIsRefused"},
+			[]string{"TestAMessageOfExactlyTheLimitIsTaken"},
 		},
-		{"the headers of a request", inBytes(server.HeaderBytes), "the client's gRPC library does not send them; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
+		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` by Go's gRPC library, which does not send them; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
 		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestInputsHaveTheLimitOfTheSetting"}},
-		{"values in `inputs`, nested ones included", number(valuesLimit), invalid, []string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"}},
+		{"values in `inputs`, nested ones included; any number in `inputs_json`", number(valuesLimit), invalid, []string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"}},
 		{
 			"a message of a response", inBytes(answerLimit), "large fields are left out; `omitted_fields` names them",
 			[]string{"TestAnAnswerLeavesOutWhatMakesItTooLarge", "TestAModelLeavesOutWhatMakesItTooLarge", "TestAPageEndsWhereTheAnswerWouldBeTooLarge"},
