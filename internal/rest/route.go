@@ -16,15 +16,16 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute serves a request by its route, or tells a probe that there is one.
+// nameRoute names the span of a request by its route, or reports to a probe that there is one.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
-		if !m.probe {
-			m.serve(r, template, func() { next(w, r, params) })
+		if m.probe {
+			m.found = !refuses(r.Method, template)
 			return
 		}
-		m.found = !refuses(r.Method, template)
+		m.name(r, template)
+		next(w, r, params)
 	}
 }
 
@@ -46,9 +47,8 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath makes the gateway unescape each path segment exactly once. It would unescape the path again
-// that the standard library has unescaped already, and read another id. In a model's id an escaped slash
-// is a slash: the id is the remainder of the path.
+// tidyPath makes the gateway unescape each path segment exactly once: the standard library has unescaped the path already. In
+// the ID of a model, which is the remainder of the path, an escaped slash is a slash.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -83,8 +83,7 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate prepares the context of a call in a handler of our own, as the generated handlers do:
-// credential, origin, deadline.
+// annotate returns the context of a call in a handler of our own, with credential, origin and deadline.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
@@ -112,11 +111,10 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// serve serves a request whose route is known. The template of the route names the span, not the path, which has an ID.
-func (m *matched) serve(r *http.Request, template string, serve func()) {
+// name names the span of a request by the template of its route, not by its path, which has an ID.
+func (m *matched) name(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads it
 	span := trace.SpanFromContext(r.Context())
 	span.SetName(m.request.Pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))
-	serve()
 }
