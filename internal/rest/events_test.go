@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -207,30 +206,6 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 			if known != test.want {
 				t.Errorf("%s: known_etag is %q, want %q", test.name, known, test.want)
 			}
-		}
-	})
-}
-
-func TestAClientThatGoesAwayEndsTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		studio := servertest.NewStudio()
-		ended := make(chan error, 1)
-		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
-			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-			<-stream.Context().Done()
-			ended <- stream.Context().Err()
-			return stream.Context().Err()
-		}
-		s := serve(t, studio)
-		ctx, cancel := context.WithCancel(t.Context())
-		answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "").WithContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
-		cancel()
-		answer.Body.Close()
-		if err := <-ended; err == nil {
-			t.Error("the call goes on")
 		}
 	})
 }

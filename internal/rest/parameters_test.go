@@ -64,15 +64,6 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestEveryQueryParameterThatIsUnknownIsNamed(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?b=1&pageSize=2&a=3&b=4", ""))
-	faults := service.Detail[*errdetails.BadRequest](servertest.RESTStatus(t, text)).GetFieldViolations()
-	if len(faults) != 2 || faults[0].GetField() != "a" || faults[1].GetField() != "b" {
-		t.Errorf("named are %v", faults)
-	}
-}
-
 func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 	studio := servertest.NewStudio()
 	var asked *easelv1.GetGenerationRequest
@@ -172,12 +163,5 @@ func TestNothingIsReadOfAQueryWithoutACredential(t *testing.T) { // D13
 		if answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s is answered %s", path, answer.Status)
 		}
-	}
-}
-
-func BenchmarkAQueryOfUnknownParameters(b *testing.B) {
-	names, query := newParameters()["GET /v1/generations"], unknownQuery()
-	for b.Loop() {
-		_ = checkQuery(query, names)
 	}
 }

@@ -44,18 +44,3 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		}
 	}
 }
-
-func TestTheRoutesOfTheContractAreThoseServed(t *testing.T) {
-	served := map[string]bool{}
-	for _, route := range routes() {
-		served[route] = true
-	}
-	for _, path := range []string{watchPath, watchAllPath, contentPath} {
-		if !served["GET "+path] {
-			t.Errorf("%s is not a route of the contract", path)
-		}
-	}
-	if len(served) != 14 {
-		t.Errorf("the contract has %d routes", len(served))
-	}
-}

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -27,9 +26,7 @@ var badInputs = []struct {
 	{"a generation id with a backslash", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: `a\b`}, []string{"generation_id"}},
 	{"a model id with a line break", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a\r\nb"}, []string{"model_id"}},
 	{"a model id with a NUL", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: "a\x00b"}, []string{"model_id"}},
-	{"a model id of 10 KB", "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: strings.Repeat("a", 10<<10)}, []string{"model_id"}},
 	{"a page size below 0", "ModelService/ListModels", &easelv1.ListModelsRequest{PageSize: -1}, []string{"page_size"}},
-	{"a page token that is too long", "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("a", 1025)}, []string{"page_token"}},
 	{"a page token that is forged", "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: "Zm9yZ2Vk"}, []string{"page_token"}},
 	{"a page token of another list", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageToken: "bW9kZWxzOmE"}, []string{"page_token"}},
 	{"a page size below 0, of generations", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: -5}, []string{"page_size"}},
@@ -39,10 +36,8 @@ var badInputs = []struct {
 	{"a quote with inputs twice", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{}, InputsJson: "{}"}, []string{"inputs"}},
 	{"an order without a key", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}"}, []string{"idempotency_key"}},
 	{"an order without a key and a model", "GenerationService/CreateGeneration", &easelv1.CreateGenerationRequest{InputsJson: "{}"}, []string{"idempotency_key", "model_id"}},
-	{"a key of 10 KB", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", 10<<10) }), []string{"idempotency_key"}},
 	{"a key with a blank", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a b" }), []string{"idempotency_key"}},
 	{"a key with a control character", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a\nb" }), []string{"idempotency_key"}},
-	{"17 labels", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = labelsNamed(17) }), []string{"labels"}},
 	{"a label with a name in capitals", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = map[string]string{"Job": "7"} }), []string{`labels["Job"]`}},
 	{"a label with a name of 64 characters", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
 		r.Labels = map[string]string{strings.Repeat("a", 64): "7"}
@@ -72,20 +67,16 @@ var badInputs = []struct {
 	{"inputs_json with a member twice", "GenerationService/CreateGeneration", orderJSON(`{"a":1,"a":2}`), []string{"inputs_json"}},
 	{"inputs_json with a nested member twice", "GenerationService/CreateGeneration", orderJSON(`{"o":[{"a":1,"a":2}]}`), []string{"inputs_json"}},
 	{"inputs_json that goes on", "GenerationService/CreateGeneration", orderJSON(`{} {}`), []string{"inputs_json"}},
-	{"inputs_json nested 10,000 deep", "GenerationService/CreateGeneration", orderJSON(strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)), []string{"inputs_json"}},
 	{"inputs_json of arrays nested 10,000 deep", "GenerationService/CreateGeneration", orderJSON(`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + "}"), []string{"inputs_json"}},
 	{"inputs_json with NaN", "GenerationService/CreateGeneration", orderJSON(`{"a":NaN}`), []string{"inputs_json"}},
-	{"inputs_json above 1 MiB", "GenerationService/CreateGeneration", orderJSON(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`), []string{"inputs_json"}},
 	{"an integer beyond 2^53 in a Struct", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(9007199254740992)), []string{"inputs.n"}},
 	{"an integer beyond 2^53 in a list", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewNumberValue(1), structpb.NewNumberValue(-1e300)}})), []string{"inputs.n[1]"}},
 
 	{"a generation id that is empty", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: " "}, []string{"generation_id"}},
 	{"a generation id with a line break", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a\r\nb"}, []string{"generation_id"}},
 	{"a generation id with a NUL", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a\x00"}, []string{"generation_id"}},
-	{"a generation id of 10 KB", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("a", 10<<10)}, []string{"generation_id"}},
 	{"a staleness below 0", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "g", MaxStaleness: durationpb.New(-1)}, []string{"max_staleness"}},
 	{"a wait below 0", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Timeout: durationpb.New(-1)}, []string{"timeout"}},
-	{"a wait above 10 minutes", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Timeout: &durationpb.Duration{Seconds: 601}}, []string{"timeout"}},
 	{"a goal that does not exist", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Until: 9}, []string{"until"}},
 	{"a delete without an id", "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: "a b"}, []string{"generation_id"}},
 }
@@ -94,14 +85,6 @@ func orderWith(change func(*easelv1.CreateGenerationRequest)) *easelv1.CreateGen
 	req := &easelv1.CreateGenerationRequest{ModelId: "m", InputsJson: "{}", IdempotencyKey: "k"}
 	change(req)
 	return req
-}
-
-func labelsNamed(many int) map[string]string {
-	labels := map[string]string{}
-	for n := range many {
-		labels[fmt.Sprintf("l%d", n)] = "x"
-	}
-	return labels
 }
 
 func orderJSON(text string) *easelv1.CreateGenerationRequest {
@@ -140,8 +123,6 @@ func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
 			err   error
 			field string
 		}{
-			"a heartbeat below 1 s":   {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", HeartbeatInterval: durationpb.New(1)}), "heartbeat_interval"},
-			"a heartbeat above 60 s":  {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", HeartbeatInterval: &durationpb.Duration{Seconds: 61}}), "heartbeat_interval"},
 			"an etag of 10 KB":        {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", KnownEtag: strings.Repeat("e", 10<<10)}), "known_etag"},
 			"an id with a blank":      {watch(&easelv1.WatchGenerationRequest{GenerationId: "a b"}), "generation_id"},
 			"a goal of its own":       {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", Until: 77}), "until"},
@@ -203,25 +184,4 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
 			}
 		}
 	})
-}
-
-func TestOneThousandIdsAreWatchedAndOneMoreIsRefused(t *testing.T) {
-	t.Parallel()
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	for name, ids := range map[string][]string{
-		"generation_ids":    make([]string, 1001),
-		"generation_ids[1]": {"a", "b c"},
-	} {
-		for i := range ids {
-			if ids[i] == "" {
-				ids[i] = strings.Repeat("a", 1+i%200) + string(rune('a'+i%26)) + strings.Repeat("b", i/200)
-			}
-		}
-		stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 0), name)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,61 +15,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
-
-// watchUntilDrained is a watch as the real service has it.
-func watchUntilDrained(studio *servertest.Studio) func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
-	return func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
-		_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-		select {
-		case <-studio.Draining:
-			_ = stream.Send(servertest.ClosingEvent(time.Second))
-			return servertest.Draining()
-		case <-stream.Context().Done():
-			return stream.Context().Err()
-		}
-	}
-}
-
-func TestAStopTellsEveryStreamAndReturns(t *testing.T) { // N4
-	synctest.Test(t, func(t *testing.T) {
-		studio := servertest.NewStudio()
-		studio.Watch = watchUntilDrained(studio)
-		s := serve(t, studio)
-		stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		if _, err := stream.Recv(); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if err := s.Stop(); err != nil {
-			t.Errorf("Serve says %v", err)
-		}
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-		if m, err := stream.Recv(); m.GetClosing() == nil {
-			t.Errorf("the stream ends with %v, %v", m, err)
-		}
-		_, err = stream.Recv()
-		servertest.WantError(t, err, codes.Unavailable, "SERVER_DRAINING")
-		body, err := io.ReadAll(answer.Body)
-		if err != nil || !strings.Contains(string(body), "event: closing") || !strings.Contains(string(body), "event: failure") {
-			t.Errorf("the event stream ends with %v: %s", err, body)
-		}
-	})
-}
 
 func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -196,18 +148,6 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 	}
 }
 
-func TestOperatorsHaveMetricsAndProfiles(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	wantAdmin(t, s, "/metrics", http.StatusOK)
-	wantAdmin(t, s, "/debug/pprof/", http.StatusOK)
-	wantAdmin(t, s, "/v1/generations", http.StatusNotFound)
-	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz"} {
-		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
-			t.Errorf("the public listener answers %s with %s", path, answer.Status)
-		}
-	}
-}
-
 // brokenListener fails as a listener does that the kernel has taken away.
 type brokenListener struct{ net.Listener }
 
@@ -296,4 +236,21 @@ func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // L8
 			t.Errorf("it took %d connections", accepted)
 		}
 	})
+}
+
+// muteConn is the connection of a client whose host vanishes: written bytes are lost.
+type muteConn struct {
+	net.Conn
+	muted atomic.Bool
+}
+
+func (c *muteConn) Write(p []byte) (int, error) {
+	if c.muted.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func pingEvery(interval time.Duration) grpc.DialOption {
+	return grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: interval, Timeout: time.Second, PermitWithoutStream: true})
 }

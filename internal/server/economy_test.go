@@ -87,45 +87,6 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 	}, seldom)
 }
 
-func TestAGetNeverUsesTheWatchOfAnotherKey(t *testing.T) { // L7
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		id := underWatch(t, c)
-		key, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := s.reads()
-		_, err = getWithin(t, withKeyOf(c, key), id, nil)
-		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
-		if n := s.reads() - before; n != 1 {
-			t.Errorf("%d reads, want one under the other key", n)
-		}
-	}, seldom)
-}
-
-func TestAWaitJoinsThePollsOfAWatch(t *testing.T) {
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		id := underWatch(t, c)
-		before := s.reads()
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				resp := &easelv1.WaitGenerationResponse{}
-				err := c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
-					GenerationId: id, Timeout: durationpb.New(50 * time.Millisecond),
-				}, resp)
-				if err != nil || resp.GetGeneration().GetGenerationId() != id || resp.GetGeneration().GetTerminal() {
-					t.Error(resp, err)
-				}
-			})
-		}
-		all.Wait()
-		if n := s.reads() - before; n != 0 {
-			t.Errorf("%d reads for twenty waits beside a watch", n)
-		}
-	}, seldom)
-}
-
 func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // U1
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc/codes"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
@@ -148,23 +146,4 @@ func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
 		}
 		eventually(t, "the next update has no labels", func() bool { return open.reach(easelv1.State_STATE_DELETED, nil) })
 	}, func(o *options) { o.sandbox.Speed = 0.01 })
-}
-
-// What an unreachable ledger knew may have been erased since, by another replica.
-func TestNoLabelsAreServedWhileTheLedgerIsAway(t *testing.T) {
-	t.Parallel()
-	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		id := create(t, as("poster"), labelled(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
-		wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-		if err := s.ledger.Close(); err != nil {
-			t.Fatal(err)
-		}
-		var got easelv1.GetGenerationResponse
-		err := as("poster").call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &got)
-		wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
-		err = as("ops").call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &got)
-		if err != nil || got.GetGeneration().GetGenerationId() != id || len(got.GetGeneration().GetLabels()) > 0 {
-			t.Errorf("an operator gets %v, %v", got.GetGeneration(), err)
-		}
-	}, func(o *options) { o.sandbox.Speed = 100 })
 }

@@ -48,10 +48,6 @@ func TestEveryRPCStandsInEachPlaceThatMustKnowIt(t *testing.T) {
 				"name its service there",
 			},
 			{
-				visits[name] != nil, "internal/server/tenants_test.go", "visits",
-				"try that nothing of one owner is visible to another, and hide it as internal/service/ownership.go does",
-			},
-			{
 				retried[name] != (m.IsStreamingServer() || alone), "proto/easel/v1/service_config.json", "retryPolicy",
 				"a unary call stands there, so that clients retry it on UNAVAILABLE, or in notResent of this test with the reason; a stream in neither",
 			},

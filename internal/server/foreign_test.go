@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -64,9 +63,7 @@ func crowd(t *testing.T, n int) (file string) {
 		name := fmt.Sprint("team-", i)
 		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", name, sha256.Sum256([]byte(name)))
 	}
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, file, lines)
 	return file
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -43,9 +42,7 @@ func startIssuing(t *testing.T) issuing {
 	}
 	keys := filepath.Join(t.TempDir(), "keys")
 	for name, text := range map[string]string{keys: string(set), i.file: "issuers: [{issuer: i, audience: easel, jwks_file: '" + keys + "'}]\ncallers: [{name: poster, subjects: [poster]}, {name: banner, subjects: [banner]}]\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeText(t, name, text)
 	}
 	return i
 }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,6 +17,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
+
+// unknownID is the ID of no generation.
+const unknownID = "0123456789abcdef"
 
 // manyForms are the forms of a watch of many.
 var manyForms = map[string]func(s *stack, key string) caller{
@@ -155,40 +157,6 @@ func TestAWatchOfManyEndsAtOnceWhereAllThatIsKnownIsAtTheGoal(t *testing.T) {
 			t.Errorf("%q, then %v after %v; want caught_up and OK", kinds, err, time.Since(began))
 		}
 	})
-}
-
-func TestAKnownRenderThatTheListHasDroppedIsReadOnce(t *testing.T) {
-	t.Parallel()
-	overMany(t, func(t *testing.T, s *stack, c caller) {
-		ids := finishedTexts(t, c, 6)
-		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
-		erase(t, c, ids[1])
-		time.Sleep(time.Minute)
-		reads := s.reads()
-		received := catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known})
-		received.want(t, "everything", 5, map[string]easelv1.State{ids[1]: deleted})
-		if n := s.reads() - reads; n != 4 {
-			t.Errorf("%d reads, and the list shows two of six", n)
-		}
-		unlisted := catchUp(t, c, &easelv1.WatchGenerationsRequest{})
-		unlisted.want(t, "without etags", 2, map[string]easelv1.State{ids[4]: succeeded, ids[5]: succeeded})
-	}, func(o *options) { o.sandbox.Dialect.ListLimit = 2 })
-}
-
-func TestAListThatSaysLessChangesNothingThatIsKnown(t *testing.T) {
-	t.Parallel()
-	overMany(t, func(t *testing.T, _ *stack, c caller) {
-		ids := finishedTexts(t, c, 4)
-		young := create(t, c, order(t, picture, "young", "a lake"))
-		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
-		if g, err := get(t, c, young.GetGenerationId()); err != nil || g.GetTerminal() {
-			t.Fatal(g, err)
-		} else {
-			known[g.GetGenerationId()] = g.GetEtag()
-		}
-		time.Sleep(40 * time.Second) // what nobody watches is forgotten
-		catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "everything", 5, nil)
-	}, func(o *options) { o.sandbox.Dialect.SparseList, o.sandbox.Speed = true, 0.1 })
 }
 
 func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
@@ -333,20 +301,6 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // T2
 	})
 }
 
-func TestADeletedRenderOfOnesOwnIsToldOnce(t *testing.T) {
-	t.Parallel()
-	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
-		a := create(t, as("shop"), order(t, text, "a", "a lake")).GetGenerationId()
-		create(t, as("shop"), order(t, text, "b", "a lake"))
-		known := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{}).etags()
-		erase(t, as("shop"), a)
-		received := catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known})
-		received.want(t, "everything", 1, map[string]easelv1.State{a: deleted})
-		known[a] = received.updates[a].GetEtag()
-		catchUp(t, as("shop"), &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "again", 1, nil)
-	})
-}
-
 func TestAnEtagOfAListIsKnownToAWatch(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
@@ -363,81 +317,6 @@ func TestAnEtagOfAListIsKnownToAWatch(t *testing.T) {
 				known[g.GetGenerationId()] = g.GetEtag()
 			}
 			catchUp(t, c, &easelv1.WatchGenerationsRequest{KnownEtags: known}).want(t, "what was listed", 3, nil)
-		})
-	}
-}
-
-func TestAWatchOfManyByPostIsReadAsEveryBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStack(t, func(o *options) { o.memory = true })
-		for name, row := range map[string]struct {
-			query, body string
-			header      []string
-			code        int
-			says        string
-		}{
-			"an unknown field": {body: `{"generation_idz":[]}`, code: 400, says: "INVALID_REQUEST"},
-			"no JSON":          {body: `{`, code: 400, says: "INVALID_REQUEST"},
-			"as curl -d sends": {body: `{}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, code: 200, says: "caughtUp"},
-			"another type":     {body: `a=b`, header: []string{"Content-Type", "text/plain"}, code: 415, says: "UNSUPPORTED_MEDIA_TYPE"},
-			"a query":          {query: "?filter.modelId=x", body: `{}`, code: 400, says: "takes no query parameters"},
-			"another site":     {body: `{}`, header: []string{"Origin", "https://elsewhere.example"}, code: 403},
-			"nothing":          {code: 200, says: "caughtUp"},
-			"events":           {body: `{}`, header: []string{"Accept", "text/event-stream"}, code: 200, says: "event: caughtUp\n"},
-			"no credential":    {body: `{}`, header: []string{"Authorization", ""}, code: 401},
-		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.restURL+"/v1/generations:watch"+row.query, strings.NewReader(row.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+s.key)
-			r.Header.Set("Content-Type", "application/json")
-			for n := 0; n < len(row.header); n += 2 {
-				r.Header.Set(row.header[n], row.header[n+1])
-			}
-			answer, err := s.http.Do(r)
-			if err != nil {
-				t.Fatal(name, err)
-			}
-			said := readUntil(answer.Body, row.says)
-			if answer.StatusCode != row.code || !strings.Contains(said, row.says) {
-				t.Errorf("%s: %s %s, want %d with %q", name, answer.Status, said, row.code, row.says)
-			}
-			cancel()
-			answer.Body.Close()
-		}
-	})
-}
-
-// readUntil reads until a text has come, or the end.
-func readUntil(body io.Reader, text string) string {
-	var all strings.Builder
-	for buffer := make([]byte, 1<<10); text == "" || !strings.Contains(all.String(), text); {
-		n, err := body.Read(buffer)
-		if all.Write(buffer[:n]); err != nil {
-			break
-		}
-	}
-	return all.String()
-}
-
-func TestAForwardedAPIKeyWatchesByLabel(t *testing.T) {
-	t.Parallel()
-	for form, as := range manyForms {
-		t.Run(form, func(t *testing.T) {
-			s := newStack(t, func(o *options) { o.ledger, o.sandbox.Speed = sqliteLedger(t), 0.01 })
-			c := as(s, s.key)
-			job := map[string]string{"job": "7"}
-			a := create(t, c, labelled(t, text, "a", job)).GetGenerationId()
-			b := create(t, c, order(t, text, "b", "a lake")).GetGenerationId()
-			of := &easelv1.GenerationFilter{Labels: job}
-			for what, named := range map[string][]string{"everything": nil, "named": {a, b, unknownID}} {
-				received := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of})
-				received.want(t, what, 1, map[string]easelv1.State{a: easelv1.State_STATE_QUEUED})
-				catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named, Filter: of, KnownEtags: received.etags()}).want(t, what+", again", 1, nil)
-			}
-			catchUp(t, c, &easelv1.WatchGenerationsRequest{Filter: &easelv1.GenerationFilter{Labels: map[string]string{"job": "8"}}}).want(t, "nothing", 0, nil)
 		})
 	}
 }

@@ -83,22 +83,3 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 		scenario(t, s, func(what string, until func() bool) { eventually(t, what, until) })
 	})
 }
-
-// The orders that are read have later times than an order that is named late, and money that is settled moves no more.
-func TestAWatchIsToldOfAnOldOrderThatIsNamedAndSettledAtOnce(t *testing.T) {
-	file := crowd(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 100 })
-		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
-		late, id := writtenElsewhere(s, "team-0"), elsewhere(s, 1)[0]
-		time.Sleep(20 * time.Second)
-		create(t, grpcCaller{s, "team-0"}, order(t, text, "later", "a lake")) // the ledger is read
-		time.Sleep(20 * time.Second)
-		before := own.Load()
-		settledElsewhere(s, late, id)
-		time.Sleep(time.Minute)
-		if n := own.Load() - before; n != 2 || foreign.Load() != 0 {
-			t.Errorf("the owner's two watches are told %d updates, and those of another %d", n, foreign.Load())
-		}
-	})
-}

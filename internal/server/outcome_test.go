@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -154,9 +153,7 @@ func writeCallers(t *testing.T, file string, names ...string) {
 	for _, name := range names {
 		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", name, sha256.Sum256([]byte(name)))
 	}
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, file, lines)
 }
 
 // heldStackFrom is a stack with a held API key for the callers of a file.

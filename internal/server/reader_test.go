@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,11 +65,6 @@ func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 
 // windows makes a client take no more than 64 KiB ahead, however fast the connection is.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
-
-func note(m *easelv1.WatchGenerationResponse) string {
-	text, _, _ := strings.Cut(m.GetUpdate().GetGeneration().GetUpstreamFields().GetFields()["note"].GetStringValue(), " ")
-	return text
-}
 
 func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // L1
 	synctest.Test(t, func(t *testing.T) {
@@ -133,28 +127,6 @@ func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // L1
 	})
 }
 
-func TestAReaderOfOneMessageInTenSecondsMissesStatesAndNeverTheLast(t *testing.T) { // L2
-	synctest.Test(t, func(t *testing.T) {
-		catalog := &busyCatalog{size: 100 << 10}
-		s := newStack(t, busy(catalog, func(o *options) { o.dialOptions = windows }))
-		c := grpcCaller{s, s.key}
-		go func() { time.Sleep(5 * time.Minute); catalog.done.Store(true) }()
-		var notes []string
-		var state easelv1.State
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
-			notes, state = append(notes, note(m)), m.GetUpdate().GetGeneration().GetState()
-			time.Sleep(10 * time.Second)
-		})
-		looks := catalog.looks.Load()
-		if err != nil || state != easelv1.State_STATE_SUCCEEDED || notes[len(notes)-1] != fmt.Sprint(looks) {
-			t.Errorf("after %d looks it ended as %v with %v, told %q", looks, state, err, notes)
-		}
-		if looks < 290 || len(notes) > 40 {
-			t.Errorf("of %d states it was told %d", looks, len(notes))
-		}
-	})
-}
-
 func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // L1
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
@@ -211,64 +183,6 @@ func goroutines(function string) (n int) {
 		}
 	}
 	return n
-}
-
-func TestReadersThatAreStuckDoNotSlowTheOthers(t *testing.T) { // L1
-	if soak(0, 1) == 0 {
-		t.Skip("times of a busy machine say little: EASEL_SOAK=1 measures; virtual time shows above that nobody waits for a stuck reader")
-	}
-	const rounds, watchers, stuck, changes = 10, 50, 20, 100
-	catalog := &busyCatalog{size: 8 << 10}
-	s := newStack(t, func(o *options) {
-		o.wrap = func(http.RoundTripper) http.RoundTripper { return handled{catalog} }
-		o.hub.MinInterval, o.hub.MaxInterval = 20*time.Millisecond, 20*time.Millisecond
-		o.dialOptions = windows
-	})
-	c := grpcCaller{s, s.key}
-	round := func(stuck int) (delays []time.Duration) {
-		ctx, cancel := context.WithCancel(t.Context())
-		for range stuck { // on the same connection
-			if _, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGeneration(c.keyed(ctx), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		eventually(t, "they are stuck", func() bool { return stuck == 0 || goroutines("(*delivery).send(") >= stuck })
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range watchers {
-			all.Go(func() {
-				n := 0
-				watching, stop := context.WithCancel(ctx)
-				defer stop()
-				_ = c.watch(watching, &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(m *easelv1.WatchGenerationResponse) {
-					mu.Lock()
-					delays = append(delays, time.Since(m.GetEmitTime().AsTime()))
-					mu.Unlock()
-					if n++; n == changes {
-						stop()
-					}
-				})
-			})
-		}
-		all.Wait()
-		cancel()
-		eventually(t, "all have left", func() bool { return handlers() == 0 })
-		return delays
-	}
-	var with, without []time.Duration
-	for range rounds {
-		without = append(without, round(0)...)
-		with = append(with, round(stuck)...)
-	}
-	p99 := func(delays []time.Duration) time.Duration {
-		slices.Sort(delays)
-		return delays[len(delays)*99/100]
-	}
-	ratio := float64(p99(with)) / float64(p99(without))
-	t.Logf("p99 with %d stuck readers %v, without %v: %.2f", stuck, p99(with), p99(without), ratio)
-	if ratio > 1.1 {
-		t.Errorf("stuck readers make the p99 of the others %.2f times as long", ratio)
-	}
 }
 
 // impatientProxy is a connection that is cut when no byte comes for a minute.
@@ -366,6 +280,11 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	if now-heap > int64(soak(1<<20, 4<<20)) {
 		t.Errorf("after %d streams the heap has grown by %d bytes", times, now-heap)
 	}
+}
+
+// handlers returns the number of calls of GenerationService that are being handled.
+func handlers() int {
+	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }
 
 // descriptors is how many this process has open, 0 where the system does not say.

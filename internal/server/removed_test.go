@@ -78,24 +78,6 @@ func wantRemoved(t *testing.T, err error) {
 	}
 }
 
-func TestATokenThatIsAnotherCallersNowEndsTheWatch(t *testing.T) { // A9
-	file := filepath.Join(t.TempDir(), "callers")
-	synctest.Test(t, func(t *testing.T) {
-		writeCallers(t, file, "shop")
-		s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
-		c := grpcCaller{s, "shop"}
-		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
-		ended := make(chan error, 1)
-		go func() { ended <- streams["a watch"](t.Context(), c, id, time.Second) }()
-		time.Sleep(time.Minute) // nothing has changed
-		text := fmt.Sprintf("callers: [{name: blog, tokens: [sha256:%x]}]\n", sha256.Sum256([]byte("shop")))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		wantRemoved(t, <-ended)
-	})
-}
-
 func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // T8
 	for name, changed := range map[string]string{
 		"another team":        "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",

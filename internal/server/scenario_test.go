@@ -6,13 +6,11 @@ import (
 	"image"
 	_ "image/png"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -376,54 +374,5 @@ func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
 			t.Errorf("another caller received %v", m)
 		})
 		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
-	})
-}
-
-func TestAnAnswerOfARunningWatchIsServedWithoutARead(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		ctx, cancel := context.WithCancel(t.Context())
-		delivered := make(chan struct{})
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			var once sync.Once
-			_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(*easelv1.WatchGenerationResponse) {
-				once.Do(func() { close(delivered) })
-			})
-		}()
-		<-delivered
-		before := s.sandbox.Requests()["GET /generations/{id}"]
-		for range 50 {
-			resp := &easelv1.GetGenerationResponse{}
-			if err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: g.GetGenerationId()}, resp); err != nil {
-				t.Fatal(err)
-			}
-			if resp.GetGeneration().GetObserveTime() == nil {
-				t.Fatal("no observe_time")
-			}
-		}
-		if n := s.sandbox.Requests()["GET /generations/{id}"] - before; n > 10 {
-			t.Errorf("%d upstream reads for 50 calls beside a watch", n)
-		}
-		cancel()
-		<-ended
-	}, func(o *options) {
-		o.sandbox.Speed = 0.1
-		o.hub.MinInterval = time.Second
-		o.hub.MaxInterval = time.Second
-	})
-}
-
-func TestARequestIsNotChangedByTheCall(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		req := order(t, text, "k", "a lake")
-		before := proto.CloneOf(req)
-		create(t, c, req)
-		if !proto.Equal(req, before) {
-			t.Error("the request was changed")
-		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server"
 )
 
@@ -37,21 +36,6 @@ func sharing(t *testing.T, one, other caller, id string) {
 	cancel()
 	<-ended
 	eventually(t, "the first has room again", func() bool { return statusOf(t, ask(one)).Code() == codes.NotFound })
-}
-
-func TestEachKeyHasAQuotaOfItsOwnOverBothForms(t *testing.T) { // L5
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		key, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var other caller = grpcCaller{s, key}
-		if _, rest := c.(restCaller); rest {
-			other = restCaller{s, key}
-		}
-		sharing(t, c, other, g.GetGenerationId())
-	}, func(o *options) { o.sandbox.Speed, o.server.Limits.CallerStreams = 0.1, 1 })
 }
 
 func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4

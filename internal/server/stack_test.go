@@ -39,7 +39,6 @@ type stack struct {
 	restURL string
 	ledger  *ledger.Ledger
 	catalog string // the URL that the ledger belongs to
-	teams   bool   // callers share a held API key
 	front   *server.Server
 	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
 	caller, owner string
@@ -114,7 +113,6 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	unmeasure, err := telemetry.Measure(telemetry.Readings{Limiters: client.Limiters().States, Hub: s.hub.Stats})
 	must(err)
 	o.service.Catalog, o.service.Hub = client, s.hub
-	s.teams = o.service.Auth.Callers != nil
 	o.service.Orders = orders.New(orders.Config{
 		Recorder: recorder, Catalog: client, Hub: s.hub,
 		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
@@ -179,4 +177,15 @@ func (s *stack) audit() sandbox.Audit {
 		s.Error("the books:", err)
 	}
 	return audit
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatal("in 20 s not:", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,37 +55,48 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-func TestAForeignGenerationIsAnsweredAsOneThatDoesNotExist(t *testing.T) { // T2
+// strangers are the two kinds of owners. Each function opens a watch of the owner, and returns a caller of another owner.
+var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
+	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
+		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
+		return underWatch(t, as(s, s.key)), s.another(as(s, s.key))
+	},
+	"a team": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
+		s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
+		return underWatch(t, as(s, "shop")), as(s, "blog")
+	},
+}
+
+func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // L7 T2
 	t.Parallel()
 	for form, as := range forms {
-		t.Run(form, func(t *testing.T) {
-			s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"})
-			id := create(t, as(s, "shop"), order(t, text, "k", "a lake")).GetGenerationId()
-			unknown := strings.Repeat("0", len(id))
-			tried := 0
-			for _, m := range contractMethods() {
-				if aboutOne(m, id) == nil {
-					continue
-				}
-				tried++
-				name := string(m.Parent().Name() + "/" + m.Name())
-				var answers []string
-				for _, about := range []string{id, unknown} {
-					err := callAny(t.Context(), as(s, "blog"), m, aboutOne(m, about))
-					st := statusOf(t, err)
-					if st.Code() != codes.NotFound || service.Reason(st) != easelv1.ErrorReason_GENERATION_NOT_FOUND {
-						t.Errorf("%s: %v", name, err)
+		for owner, open := range strangers {
+			t.Run(form+", "+owner, func(t *testing.T) {
+				id, foreign := open(t, as)
+				unknown := strings.Repeat("0", len(id))
+				tried := 0
+				for _, m := range contractMethods() {
+					if aboutOne(m, id) == nil {
+						continue
 					}
-					answers = append(answers, strings.ReplaceAll(protojson.Format(st.Proto()), about, "ID"))
+					tried++
+					var answers []string
+					for _, about := range []string{id, unknown} {
+						st := statusOf(t, callAny(t.Context(), foreign, m, aboutOne(m, about)))
+						if st.Code() != codes.NotFound || service.Reason(st) != easelv1.ErrorReason_GENERATION_NOT_FOUND {
+							t.Errorf("%s: %v", m.Name(), st)
+						}
+						answers = append(answers, strings.ReplaceAll(protojson.Format(st.Proto()), about, "ID"))
+					}
+					if answers[0] != answers[1] {
+						t.Errorf("%s distinguishes a foreign generation from an unknown one:\n%s\n%s", m.Name(), answers[0], answers[1])
+					}
 				}
-				if answers[0] != answers[1] {
-					t.Errorf("%s tells a foreign generation from an unknown one:\n%s\n%s", name, answers[0], answers[1])
+				if tried < 5 {
+					t.Errorf("%d methods were tried", tried)
 				}
-			}
-			if tried < 5 {
-				t.Errorf("%d methods were tried", tried)
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -100,41 +110,6 @@ func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, req
 		return err
 	}
 	return c.call(ctx, string(m.Parent().Name()+"/"+m.Name()), request, newMessage(m.Output()))
-}
-
-func TestAWatchOfEverythingIsOfOnesOwn(t *testing.T) {
-	t.Parallel()
-	s := ledgerStack(t, sqliteLedger(t), []string{"shop", "blog"}, func(o *options) { o.sandbox.Speed = 0.01 })
-	first := create(t, grpcCaller{s, "shop"}, order(t, text, "k", "a lake")).GetGenerationId()
-	create(t, grpcCaller{s, "blog"}, order(t, text, "k", "a hill"))
-	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
-	defer leave()
-	c := grpcCaller{s, "shop"}
-	stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var seen []string
-	for caughtUp := false; len(seen) < 2; {
-		m, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if g := m.GetUpdate().GetGeneration(); g != nil && !slices.Contains(seen, g.GetGenerationId()) {
-			seen = append(seen, g.GetGenerationId())
-			if g.GetOwner() != "shop" || g.GetCaller() != "shop" {
-				t.Errorf("it is %s's, by %s", g.GetOwner(), g.GetCaller())
-			}
-		}
-		if up := m.GetCaughtUp(); up != nil && !caughtUp {
-			caughtUp = true
-			if up.GetGenerationCount() != 1 || len(seen) != 1 || seen[0] != first {
-				t.Errorf("caught up with %d after %v", up.GetGenerationCount(), seen)
-			}
-			create(t, grpcCaller{s, "blog"}, order(t, text, "later", "a hill"))
-			create(t, c, order(t, text, "later", "a lake"))
-		}
-	}
 }
 
 func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {

@@ -91,46 +91,6 @@ func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyTellsAllAndCatchesUp(t *testing.T) {
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	var ids []string
-	for i := range 12 {
-		ids = append(ids, create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId())
-	}
-	ids = append(ids, "1234567890123456")
-	stream, err := easelv1.NewGenerationServiceClient(s.grpc).WatchGenerations(c.keyed(t.Context()), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
-	if err != nil {
-		t.Fatal(err)
-	}
-	states := map[string]easelv1.State{}
-	caughtUp := int32(0)
-	for {
-		m, err := stream.Recv()
-		if err != nil {
-			if unlessEOF(err) != nil {
-				t.Fatal(err)
-			}
-			break
-		}
-		if g := m.GetUpdate().GetGeneration(); g != nil {
-			states[g.GetGenerationId()] = g.GetState()
-		}
-		caughtUp += m.GetCaughtUp().GetGenerationCount()
-	}
-	if caughtUp != 13 {
-		t.Errorf("caught up with %d", caughtUp)
-	}
-	for _, id := range ids[:12] {
-		if states[id] != easelv1.State_STATE_SUCCEEDED {
-			t.Errorf("%s ended as %v", id, states[id])
-		}
-	}
-	if states["1234567890123456"] != easelv1.State_STATE_DELETED {
-		t.Errorf("an unknown id ended as %v", states["1234567890123456"])
-	}
-}
-
 func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
 	const watchers = 500
