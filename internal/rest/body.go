@@ -103,7 +103,7 @@ const RequestTimeout = 10 * time.Second
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// A connection without deadlines is one of a test.
+			// Only connections of tests have no deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(RequestTimeout))
 		}
 		next.ServeHTTP(w, r)

@@ -67,7 +67,7 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders sets the headers of every answer, which belongs to one caller and is no page.
+// securityHeaders sets the headers of every answer, which belongs to one caller.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

@@ -47,7 +47,7 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath makes the gateway unescape each path segment exactly once: the standard library has unescaped the path already. In
+// tidyPath sets the path that the gateway unescapes, so that each segment is unescaped exactly once. In
 // the ID of a model, which is the remainder of the path, an escaped slash is a slash.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()

@@ -98,7 +98,7 @@ func (c *call) fail(cause error) error {
 // errPanicked ends a call that has panicked. The value of the panic may be a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is the error of a request that is no message of its method. The library answers INTERNAL, which alerts would
+// errUndecodable is the error of a request that the gRPC library can't decode. The library answers INTERNAL, which alerts would
 // count as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 

@@ -39,7 +39,7 @@ type Config struct {
 	// MetricsAddr is the address of a fourth listener for metrics and probes. Empty means none.
 	MetricsAddr string
 	Listeners   Listeners // instead of addresses; the server closes them
-	TLS         TLS       // of the gRPC and HTTP listeners
+	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil discards the lines
 	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates

@@ -35,7 +35,7 @@ type Server struct {
 	chain        *chain // shared by both gRPC servers
 	health       *healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
-	bound        map[string]net.Listener    // by name; nil before Listen
+	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
 
 // New checks the configuration and reads its files. Nothing runs yet.

@@ -23,7 +23,7 @@ type TLS struct {
 	ClientAuth        ClientAuth
 }
 
-// ClientAuth is whether a client must show a certificate. Empty means RequireClientCert.
+// ClientAuth is the rule for client certificates. Empty means RequireClientCert.
 type ClientAuth string
 
 const (

@@ -1,6 +1,5 @@
-// Package page is what a person sees who opens the REST address in a browser: how to begin
-// in each language, and the API reference, in which calls can be tried. Everything comes
-// from this program; the page asks nobody else for anything, and its policy would not let it.
+// Package page is the page at the REST address: how to begin in each language, and the API reference, in which calls can be
+// tried. The page requests nothing from other servers, and its policy forbids it.
 package page
 
 import (
@@ -17,9 +16,8 @@ import (
 	"time"
 )
 
-// Policy is the Content-Security-Policy of the page. Scripts are files of ours alone. Styles
-// may stand in the page, as the reference positions its parts by them. What a tried call
-// answers is shown from memory (blob:).
+// Policy is the Content-Security-Policy of the page. Scripts are files of ours. Styles may be in the page, as the reference
+// positions its parts by them. The answer of a tried call is shown from memory (blob:).
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
