@@ -208,7 +208,7 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 	waitUntil(t, func() bool { return len(logged()) >= 2 })
 	lines := strings.Join(logged(), "")
-	if len(logged()) != 2 || !strings.Contains(lines, `["team studio daily 300 → 900 cents"]`) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
+	if len(logged()) != 2 || !strings.Contains(lines, `["team studio daily_cents 300 → 900"]`) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
 		t.Errorf("the audit has %d lines, and the log has\n%s", c.lines(), lines)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 	for text, want := range map[string][]string{
-		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: a token must be its hash", ":4: the caller in line 2", "has 2 faults"},
+		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: a token must be its hash", ":4: this caller is in line 2 already", "has 2 faults"},
 		"callers: {name: x}\n":   {":1: callers must be a list", "has 1 fault\n"},
 		"callers: []\n":          {"names no caller"},
 		"callers: [{name: x}]\n": nil,

@@ -85,7 +85,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	if err != nil {
 		return err
 	}
-	isJWT := a.cfg.Callers != nil && a.cfg.Callers.List().HasIssuers() && strings.Count(token, ".") == 2
+	isJWT := a.cfg.Callers != nil && len(a.cfg.Callers.List().issuers) > 0 && strings.Count(token, ".") == 2
 	if isJWT || a.cfg.Held == nil && token != "" {
 		return nil
 	}
@@ -156,8 +156,8 @@ func (a *Authenticator) find(list *List, token string, certificate *Certificate)
 // byToken returns the caller of a service token or of a JWT.
 func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	hash := hashOf(token)
-	caller := list.byHash(hash)
-	if caller != nil || !list.HasIssuers() {
+	caller := list.tokens[hash]
+	if caller != nil || len(list.issuers) == 0 {
 		return a.listed(list, caller, errTokenUnknown, Identity{token: &hash})
 	}
 	proof, err := a.cfg.Callers.Issuers.Verify(token)
@@ -167,7 +167,7 @@ func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	case err != nil:
 		return nil, unknown(err.Error())
 	}
-	return a.listed(list, list.BySubject(proof.Subject), errSubjectUnknown, Identity{proof: &proof})
+	return a.listed(list, list.subjects[proof.Subject], errSubjectUnknown, Identity{proof: &proof})
 }
 
 // listed returns the identity of a caller in a list. proof has the token or the JWT of the caller.
@@ -234,9 +234,9 @@ func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 func (a *Authenticator) again(list *List, old *Identity) (*Identity, error) {
 	switch {
 	case old.proof != nil:
-		return a.listed(list, list.BySubject(old.proof.Subject), errSubjectUnknown, Identity{proof: old.proof})
+		return a.listed(list, list.subjects[old.proof.Subject], errSubjectUnknown, Identity{proof: old.proof})
 	case old.token != nil:
-		return a.listed(list, list.byHash(*old.token), errTokenUnknown, Identity{token: old.token})
+		return a.listed(list, list.tokens[*old.token], errTokenUnknown, Identity{token: old.token})
 	}
 	return a.find(list, "", old.certificate)
 }

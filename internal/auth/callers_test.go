@@ -103,7 +103,7 @@ func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
 	issuers := "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\n"
 	list := mustParse(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s, 'spiffe://b/c']}, {name: flyer, issuer: j, subjects: [s]}]\n")
 	for subject, want := range map[Subject]string{{"i", "s"}: "poster", {"i", "spiffe://b/c"}: "poster", {"j", "s"}: "flyer", {"j", "spiffe://b/c"}: "", {"", "s"}: "", {}: ""} {
-		if got := nameOf(list.BySubject(subject)); got != want {
+		if got := nameOf(list.subjects[subject]); got != want {
 			t.Errorf("%v is %q", subject, got)
 		}
 	}
@@ -163,7 +163,7 @@ func TestAnOwnerThatANewerFileDoesNotHaveIsDropped(t *testing.T) {
 func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
 	alone := list.ByToken("one")
-	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.Team("alone").MonthlyCents != 7 {
+	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.owners["alone"].MonthlyCents != 7 {
 		t.Errorf("it is %+v", alone)
 	}
 	if total := list.Total(); *total.DailyCents != 70 || total.MonthlyCents != nil {

@@ -16,20 +16,18 @@ import (
 // maxChanges is the number of changes that [List.Changes] names.
 const maxChanges = 100
 
-// entry is a caller, a team or another named part of the file: its values as JSON, by the names of its members. A part that is
-// no mapping has one value, without a name.
+// entry is a caller, a team or another named part of the file: its values as JSON, by the names of their members.
 type entry map[string]string
 
 // Changes returns the changes that a newer list makes to this list, for people: "caller ops added",
-// "team studio daily 300 → 900 cents". It contains numbers and truth values, and no other value of the file.
+// "team studio daily_cents 300 → 900". It contains numbers and truth values, and no other value of the file.
 func (l *List) Changes(newer *List) (all []string) {
 	for _, name := range union(l.entries, newer.entries) {
-		before, existed := l.entries[name]
-		after, exists := newer.entries[name]
+		before, after := l.entries[name], newer.entries[name]
 		switch {
-		case !existed:
+		case before == nil:
 			all = append(all, name+" added")
-		case !exists:
+		case after == nil:
 			all = append(all, name+" removed")
 		default:
 			all = append(all, before.changes(name, after)...)
@@ -41,6 +39,21 @@ func (l *List) Changes(newer *List) (all []string) {
 	return all
 }
 
+// changes returns the changes between an entry and a newer one.
+func (e entry) changes(name string, newer entry) (all []string) {
+	for _, key := range union(e, newer) {
+		before, after := e[key], newer[key]
+		switch {
+		case before == after:
+		case strings.ContainsAny(before+after, `"[{`):
+			all = append(all, strings.TrimSpace(name+" "+key)+" changed")
+		default:
+			all = append(all, fmt.Sprintf("%s %s %s → %s", name, key, cmp.Or(before, "none"), cmp.Or(after, "none")))
+		}
+	}
+	return all
+}
+
 // Digest returns the digest of everything in the file, regardless of order and comments.
 func (l *List) Digest() string {
 	text, _ := json.Marshal(l.entries) // cannot fail for strings
@@ -48,29 +61,7 @@ func (l *List) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// changes returns the changes between an entry and a newer one.
-func (e entry) changes(name string, newer entry) (all []string) {
-	for _, key := range union(e, newer) {
-		before, after := e[key], newer[key]
-		switch {
-		case before == after:
-		case isSecret(before) || isSecret(after):
-			all = append(all, strings.TrimSpace(name+" "+key)+" changed")
-		default:
-			short, unit := key, ""
-			if n := strings.LastIndex(key, "_"); strings.HasSuffix(key, "_cents") || strings.HasSuffix(key, "_days") {
-				short, unit = key[:n], " "+key[n+1:]
-			}
-			all = append(all, fmt.Sprintf("%s %s %s → %s%s", name, short, cmp.Or(before, "none"), cmp.Or(after, "none"), unit))
-		}
-	}
-	return all
-}
-
-// isSecret reports whether a value must not be shown. Numbers and truth values may be.
-func isSecret(value string) bool { return value != "" && strings.ContainsAny(value[:1], `"[{`) }
-
-// entriesOf returns the entries of a file without faults: in a faulty one an alias may contain itself.
+// entriesOf returns the entries of a file without faults. In a faulty file an alias may contain itself.
 func entriesOf(nodes map[string]*yaml.Node) map[string]entry {
 	all := make(map[string]entry, len(nodes))
 	for name, n := range nodes {
@@ -82,8 +73,7 @@ func entriesOf(nodes map[string]*yaml.Node) map[string]entry {
 
 // add adds a value with its name, or the members of a mapping and of mappings within it.
 func (e entry) add(name string, n *yaml.Node) {
-	n = target(n)
-	if n.Kind == yaml.MappingNode {
+	if n = target(n); n.Kind == yaml.MappingNode {
 		for pair := range slices.Chunk(n.Content, 2) {
 			e.add(target(pair[0]).Value, pair[1])
 		}

@@ -33,8 +33,8 @@ func TestChangesOfAFileAreNamed(t *testing.T) {
 			"issuers: []\nteams: {studio: {weight: 3, budget: {daily_cents: 900}, models: [b], retention_days: 30, keep_deleted: true}, shop: {}}\ncallers:\n- {name: a, team: shop, tokens: ['" + token(2) + "']}\n- {name: c, team: shop}\n- {name: ops, operator: false}\n",
 			[]string{
 				"caller a team changed", "caller a tokens changed", "caller b removed", "caller c added", "caller ops operator true → false", "issuers added", "team print removed", "team shop added",
-				"team studio daily 300 → 900 cents", "team studio keep_deleted none → true", "team studio models changed", "team studio monthly 9000 → none cents",
-				"team studio retention none → 30 days", "team studio weight 2 → 3", "total removed",
+				"team studio daily_cents 300 → 900", "team studio keep_deleted none → true", "team studio models changed", "team studio monthly_cents 9000 → none",
+				"team studio retention_days none → 30", "team studio weight 2 → 3", "total removed",
 			},
 		},
 	} {

@@ -22,7 +22,7 @@ func (c *Callers) Weight(owner string) float64 {
 	if c == nil {
 		return 0
 	}
-	return c.List().Team(owner).Weight
+	return c.List().owners[owner].Weight
 }
 
 // LoadCallers reads the callers file. It logs later changes, and files that are not applied because they are faulty or because

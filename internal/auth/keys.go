@@ -110,7 +110,7 @@ func (i Issuer) Check() error {
 		if err == nil {
 			err = checkKeys(text)
 		}
-		return named("jwks_file", err)
+		return ofMember("jwks_file", err)
 	}
 	_, err := i.authorities()
 	if err == nil {
@@ -131,10 +131,10 @@ func checkKeys(text []byte) error {
 func (i Issuer) keys(ctx context.Context) ([]byte, error) {
 	if i.KeysFile != "" {
 		text, err := readBounded(i.KeysFile)
-		return text, named("jwks_file", err)
+		return text, ofMember("jwks_file", err)
 	}
 	text, err := i.get(ctx)
-	return text, named("jwks_url", err)
+	return text, ofMember("jwks_url", err)
 }
 
 // get asks the address of the keys, and nobody else: no redirect is followed.
@@ -197,7 +197,7 @@ func (i Issuer) authorities() (*x509.CertPool, error) {
 	}
 	text, err := readBounded(i.CAFile)
 	if err != nil {
-		return nil, named("ca_file", err)
+		return nil, ofMember("ca_file", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
@@ -216,11 +216,11 @@ func (i Issuer) token() (string, error) {
 	if err == nil && !visibleForm.MatchString(token) {
 		err = errors.New("it is no token")
 	}
-	return token, named("token_file", err)
+	return token, ofMember("token_file", err)
 }
 
-// named adds which member of an issuer an error is of.
-func named(member string, err error) error {
+// ofMember adds which member of an issuer an error is of.
+func ofMember(member string, err error) error {
 	if err == nil {
 		return nil
 	}

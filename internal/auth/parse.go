@@ -1,428 +1,225 @@
 package auth
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// NameRule is what the name of a team or a caller must be.
-const NameRule = "1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first"
+// NameRule is the form of the name of a team or a caller.
+const NameRule = "1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first, and not " + Anonymous
 
-// ValidName reports whether a caller may have this name.
+// ValidName reports whether a team or a caller may have this name.
 func ValidName(name string) bool { return nameForm.MatchString(name) && name != Anonymous }
 
-// mostCents is the largest budget that can be set.
-const mostCents = 1_000_000_000_000
+const (
+	maxCents             = 1_000_000_000_000
+	minWeight, maxWeight = 0.01, 100
+	maxRetentionDays     = 36_500
+	maxVisible           = 2048 // characters of the name of an issuer, a subject or a certificate
+)
 
 var (
-	nameForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	hashForm   = regexp.MustCompile(`^sha256:[0-9A-Fa-f]{64}$`)
-	lineOfYAML = regexp.MustCompile(`line ([0-9]+): `)
+	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	hashForm    = regexp.MustCompile(`^sha256:[0-9A-Fa-f]{64}$`)
+	visibleForm = regexp.MustCompile(`^[!-~]+$`)
+	addressForm = regexp.MustCompile(`^(https://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])|http://(localhost|127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?([/?][!"$-~]*)?$`)
+
+	anyText = form{"be text", func(string) bool { return true }}
+	named   = form{"be " + NameRule, ValidName}
+	hashed  = form{"be its hash, sha256:<64 hexadecimal digits>: easel callers token NAME makes one", hashForm.MatchString}
+	visible = form{fmt.Sprintf("be text of 1 to %d visible ASCII characters, without spaces", maxVisible), isVisible}
+	dnsName = form{"be a DNS name or URI, without spaces", isVisible}
+	file    = form{"name a file", func(name string) bool { return name != "" }}
+	address = form{"be https://…, or http://… on this machine, without a user and a fragment; % must begin an escape such as %20", isAddress}
+	pattern = form{"consist of text, * for anything but a slash, ? for one character, [a-z] for one of these, /** at the end for the rest", isPattern}
 )
 
-// Parse reads a callers file. Its error is [Faults]: all of them.
+func isVisible(text string) bool { return visibleForm.MatchString(text) && len(text) <= maxVisible }
+
+func isAddress(text string) bool {
+	_, err := url.Parse(text)
+	return err == nil && addressForm.MatchString(text)
+}
+
+func isPattern(text string) bool {
+	_, err := path.Match(strings.TrimSuffix(text, "/**"), "")
+	return err == nil && text != ""
+}
+
+// parser reads a callers file into a list.
+type parser struct {
+	document
+	list  *List
+	nodes map[string]*yaml.Node // named parts of the file: see [List.Changes]
+}
+
+// Parse reads a callers file. Its error is [Faults], with every fault of the file.
 func Parse(text []byte) (*List, error) {
-	r := &reader{teams: map[string]Team{}, lines: map[string]int{}, proofs: map[string]int{}, entries: map[string]*yaml.Node{}}
-	r.list.owners, r.list.tokens, r.list.certificates, r.list.subjects = map[string]Team{}, map[tokenHash]int{}, map[string]int{}, map[Subject]int{}
-	if document := r.document(text); document != nil {
-		members := r.members(document, "the file", "total", "issuers", "teams", "callers")
-		r.readBudget(members["total"], &r.list.total)
-		r.readIssuers(members["issuers"])
-		r.readTeams(members["teams"])
-		r.readCallers(members["callers"])
-		r.disjoint()
-		for name, member := range members {
-			if name != "teams" && name != "callers" { // whose entries have names of their own
-				r.entries[name] = member
-			}
-		}
-		if members["callers"] == nil && document.Kind == yaml.MappingNode {
-			r.fault(document, "callers is missing: the list of those who may call")
-		}
+	p := &parser{document{lines: map[string]int{}}, &List{
+		owners: map[string]Team{}, tokens: map[tokenHash]*Caller{}, certificates: map[string]*Caller{}, subjects: map[Subject]*Caller{},
+	}, map[string]*yaml.Node{}}
+	if root := p.root(text); root != nil {
+		p.mapping(root, "the file",
+			member{"total", p.entry("total", p.budget(&p.list.total)), false}, member{"issuers", p.entry("issuers", p.items("issuers", p.issuer)), false},
+			member{"teams", p.teams, false}, member{"callers", p.items("callers", p.caller), true})
 	}
-	if len(r.faults) > 0 {
-		slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
-		return nil, r.faults
+	if len(p.faults) > 0 {
+		slices.SortStableFunc(p.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+		return nil, p.faults
 	}
-	r.list.entries = entriesOf(r.entries)
-	return &r.list, nil
+	p.list.entries = entriesOf(p.nodes)
+	return p.list, nil
 }
 
-// reader collects what the file says, and what is wrong with it.
-type reader struct {
-	list   List
-	faults Faults
-	teams  map[string]Team
-	// lines are those of names: "team studio", "caller billing", "alone billing" of a caller without a team.
-	lines map[string]int
-	// proofs are the lines of tokens, names of certificates and subjects.
-	proofs map[string]int
-	// entries are the nodes of what the file has under a name: see [List.Changes].
-	entries map[string]*yaml.Node
+// entry returns a function that reads a named part of the file.
+func (p *parser) entry(name string, read func(*yaml.Node)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		p.nodes[name] = n
+		read(n)
+	}
 }
 
-func (r *reader) fault(at *yaml.Node, format string, args ...any) {
-	r.faults = append(r.faults, Fault{max(1, at.Line), fmt.Sprintf(format, args...)})
+func (p *parser) budget(of *Team) func(*yaml.Node) {
+	cents := func(name string, into **int64) member {
+		rule := fmt.Sprintf("%s must be a whole number of cents, from 0 to %d", name, int64(maxCents))
+		return member{name, scalar(&p.document, into, rule, func(c *int64) bool { return *c >= 0 && *c <= maxCents }, "!!int"), false}
+	}
+	return func(n *yaml.Node) {
+		p.mapping(n, "a budget", cents("daily_cents", &of.DailyCents), cents("monthly_cents", &of.MonthlyCents))
+	}
 }
 
-// document is the root of the one document in the file; nil where there is none.
-func (r *reader) document(text []byte) *yaml.Node {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var first, second yaml.Node
-	switch err := decoder.Decode(&first); {
-	case errors.Is(err, io.EOF):
-		r.fault(&first, "the file is empty: callers is missing")
-		return nil
-	case err != nil:
-		r.syntax(text, err)
-		return nil
+func (p *parser) issuer(n *yaml.Node) {
+	i := Issuer{Line: n.Line}
+	p.mapping(n, "an issuer",
+		member{"issuer", p.text(&i.Name, "issuer", visible), true}, member{"audience", p.text(&i.Audience, "audience", visible), true},
+		member{"jwks_file", p.text(&i.KeysFile, "jwks_file", file), false}, member{"jwks_url", p.text(&i.KeysURL, "jwks_url", address), false},
+		member{"ca_file", p.text(&i.CAFile, "ca_file", file), false}, member{"token_file", p.text(&i.TokenFile, "token_file", file), false})
+	if target(n).Kind == yaml.MappingNode && (i.KeysFile == "") == (i.KeysURL == "") {
+		p.fault(n, "an issuer must have jwks_file or jwks_url, and not both")
 	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		r.fault(&second, "a second document begins here: the file is one")
-	case !errors.Is(err, io.EOF):
-		r.syntax(text, err)
+	if i.KeysURL == "" && i.CAFile+i.TokenFile != "" {
+		p.fault(n, "ca_file and token_file need jwks_url")
 	}
-	return first.Content[0]
+	if i.Name != "" && p.once(n, "issuer", i.Name) {
+		p.list.issuers = append(p.list.issuers, i)
+	}
 }
 
-// syntax tells what the library says. An alias without its anchor is the one fault of which the library
-// quotes the file, and names no line.
-func (r *reader) syntax(text []byte, err error) {
-	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if found := lineOfYAML.FindStringSubmatch(problem); found != nil {
-		line, _ = strconv.Atoi(found[1])
-		problem = strings.Replace(problem, found[0], "", 1)
+func (p *parser) teams(n *yaml.Node) {
+	pairs, _ := p.pairs(n, "teams")
+	for _, pair := range pairs {
+		var team Team
+		p.text(&team.Name, "the name of a team", named)(pair[0])
+		p.entry("team "+team.Name, p.team(&team))(pair[1])
+		p.lines["team "+team.Name] = pair[0].Line
+		p.list.teams, p.list.owners[team.Name] = append(p.list.teams, team), team
 	}
-	if alias, ok := strings.CutPrefix(problem, "unknown anchor '"); ok {
-		before, _, _ := bytes.Cut(text, []byte("*"+strings.TrimSuffix(alias, "' referenced")))
-		problem, line = "an alias has no anchor", 1+bytes.Count(before, []byte("\n"))
-	}
-	r.fault(&yaml.Node{Line: line}, "this is no YAML: %s", problem)
 }
 
-// pairs are the names and values of a mapping. Each name stands once.
-func (r *reader) pairs(n *yaml.Node, what string) (pairs [][2]*yaml.Node) {
-	if n = target(n); n.Kind != yaml.MappingNode {
-		r.fault(n, "%s must be a mapping, with lines of the form name: value", what)
-		return nil
+func (p *parser) team(team *Team) func(*yaml.Node) {
+	isWeight := func(w float64) bool { return w >= minWeight && w <= maxWeight }
+	isDays := func(days int) bool { return days >= 1 && days <= maxRetentionDays }
+	models := p.texts("models", "a pattern of models", pattern, func(_ *yaml.Node, text string) { team.Models = append(team.Models, text) })
+	return func(n *yaml.Node) {
+		p.mapping(n, "a team",
+			member{"weight", scalar(&p.document, &team.Weight, fmt.Sprintf("a weight must be a number from %v to %v", minWeight, maxWeight), isWeight, "!!int", "!!float"), false},
+			member{"budget", p.budget(team), false},
+			member{"models", func(n *yaml.Node) { team.Models = []string{}; models(n) }, false},
+			member{"retention_days", scalar(&p.document, &team.RetentionDays, fmt.Sprintf("retention_days must be a whole number of days, from 1 to %d", maxRetentionDays), isDays, "!!int"), false},
+			member{"keep_deleted", p.truth(&team.KeepDeleted, "keep_deleted"), false},
+			member{"events", p.events(team), false})
 	}
-	lines := map[string]int{}
-	for pair := range slices.Chunk(n.Content, 2) {
-		name := target(pair[0])
-		if line, twice := lines[name.Value]; twice {
-			r.fault(pair[0], "this name stands in line %d already", line)
-		}
-		lines[name.Value] = name.Line
-		pairs = append(pairs, [2]*yaml.Node(pair))
-	}
-	return pairs
 }
 
-// members are the values of a mapping whose names are known.
-func (r *reader) members(n *yaml.Node, what string, known ...string) map[string]*yaml.Node {
-	all := map[string]*yaml.Node{}
-	for _, pair := range r.pairs(n, what) {
-		name, isText := r.text(pair[0], "a name")
-		switch {
-		case isText && slices.Contains(known, name):
-			all[name] = pair[1]
-		case isText:
-			r.fault(pair[0], "%s has no member of this name; it may have %s", what, strings.Join(known, ", "))
-		}
-	}
-	return all
+func (p *parser) truth(into *bool, what string) func(*yaml.Node) {
+	return scalar(&p.document, into, what+" must be true or false", func(bool) bool { return true }, "!!bool")
 }
 
-// items are those of a list; none where n is nil.
-func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
-	if n == nil {
-		return nil
+func (p *parser) events(of *Team) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		of.Events = &Events{}
+		secrets := p.text(&of.Events.SecretFile, "secret_file", file)
+		p.mapping(n, "events", member{"url", p.text(&of.Events.URL, "url", address), true},
+			member{"secret_file", func(n *yaml.Node) { of.Events.Line = n.Line; secrets(n) }, true})
 	}
-	if n = target(n); n.Kind != yaml.SequenceNode {
-		r.fault(n, "%s must be a list", what)
-		return nil
-	}
-	return n.Content
 }
 
-// text is the text of a node.
-func (r *reader) text(n *yaml.Node, what string) (text string, ok bool) {
-	if n = target(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		r.fault(n, "%s must be text; quotes make text of anything", what)
-		return "", false
-	}
-	return n.Value, true
-}
-
-// name is a name of a team or a caller.
-func (r *reader) name(n *yaml.Node, what string) (name string, ok bool) {
-	name, ok = r.text(n, what)
-	if ok && !nameForm.MatchString(name) {
-		r.fault(n, "%s must be %s", what, NameRule)
-		return "", false
-	}
-	return name, ok
-}
-
-// decodes decodes a scalar of one of the types into a value, and reports whether it could.
-func decodes(n *yaml.Node, into any, types ...string) bool {
-	n = target(n)
-	return n.Kind == yaml.ScalarNode && slices.Contains(types, n.ShortTag()) && n.Decode(into) == nil
-}
-
-// target follows an alias.
-func target(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
-}
-
-func (r *reader) readTeams(n *yaml.Node) {
-	if n == nil {
+func (p *parser) caller(n *yaml.Node) {
+	c, issuer := &Caller{}, ""
+	p.mapping(n, "a caller",
+		member{"name", p.text(&c.Name, "the name of a caller", named), true},
+		member{"team", func(n *yaml.Node) { p.teamOf(n, c) }, false},
+		member{"budget", func(n *yaml.Node) { p.budgetOf(n, c) }, false},
+		member{"operator", p.truth(&c.Operator, "operator"), false},
+		member{"tokens", p.texts("tokens", "a token", hashed, func(at *yaml.Node, text string) { p.token(at, c, strings.ToLower(text)) }), false},
+		member{"certificates", p.texts("certificates", "the name of a certificate", dnsName, func(at *yaml.Node, text string) { p.certificate(at, c, certificateKey(text)) }), false},
+		member{"issuer", func(n *yaml.Node) { p.issuerOf(n, &issuer) }, false},
+		member{"subjects", p.texts("subjects", "a subject", visible, func(at *yaml.Node, text string) { p.subject(at, c, issuer, text) }), false})
+	if c.Name == "" || !p.once(n, "caller", c.Name) {
 		return
 	}
-	for _, pair := range r.pairs(n, "teams") {
-		name, ok := r.name(pair[0], "the name of a team")
-		team := r.readTeam(pair[1])
-		if ok {
-			team.Name = name
-			r.teams[name], r.lines["team "+name] = team, pair[0].Line
-			r.list.teams = append(r.list.teams, team)
-			r.list.owners[name] = team
-			r.entries["team "+name] = pair[1]
-		}
+	p.list.all, p.nodes["caller "+c.Name], p.list.owners[c.Owner()] = append(p.list.all, c), n, c.Team
+	if line, isTeam := p.lines["team "+c.Name]; isTeam && c.Team.Name == "" {
+		p.fault(n, "the team in line %d has the name of this caller, which has no team; each is an owner of orders", line)
 	}
 }
 
-func (r *reader) readTeam(n *yaml.Node) (team Team) {
-	members := r.members(n, "a team", "weight", "budget", "models", "retention_days", "keep_deleted", "events")
-	team.Weight, team.RetentionDays = r.weight(members["weight"]), r.days(members["retention_days"])
-	team.KeepDeleted = r.truth(members["keep_deleted"], "keep_deleted")
-	r.readBudget(members["budget"], &team)
-	if models := members["models"]; models != nil {
-		team.Models = []string{}
-		for _, item := range r.items(models, "models") {
-			if pattern, ok := r.text(item, "a pattern of models"); ok {
-				team.Models = append(team.Models, pattern)
-				r.checkPattern(item, pattern)
-			}
-		}
-	}
-	if events := members["events"]; events != nil {
-		team.Events = r.readEvents(events)
-	}
-	return team
-}
-
-// readBudget reads a budget; none where n is nil.
-func (r *reader) readBudget(n *yaml.Node, of *Team) {
-	if n != nil {
-		limits := r.members(n, "a budget", "daily_cents", "monthly_cents")
-		of.DailyCents, of.MonthlyCents = r.cents(limits["daily_cents"]), r.cents(limits["monthly_cents"])
-	}
-}
-
-// readEvents reads where a team is told of events.
-func (r *reader) readEvents(n *yaml.Node) *Events {
-	members := r.members(n, "events", "url", "secret_file")
-	if target(n).Kind != yaml.MappingNode {
-		return nil
-	}
-	for _, name := range []string{"url", "secret_file"} {
-		if members[name] == nil {
-			r.fault(n, "events must have %s", name)
-			return nil
-		}
-	}
-	address, isText := r.text(members["url"], "url")
-	if isText && !addressForm.MatchString(address) {
-		r.fault(members["url"], "url must be https://…, or http://… on this machine, without a user and a fragment")
-	} else if _, err := url.Parse(address); err != nil { // an error that repeats the address
-		r.fault(members["url"], "url can't be read: a %% in its path must begin an escape such as %%20, and brackets must hold an IPv6 address")
-	}
-	file, isText := r.text(members["secret_file"], "secret_file")
-	if isText && file == "" {
-		r.fault(members["secret_file"], "secret_file must name a file")
-	}
-	return &Events{URL: address, SecretFile: file, Line: members["secret_file"].Line}
-}
-
-// cents is an amount of money; nil where n is nil.
-func (r *reader) cents(n *yaml.Node) *int64 {
-	if n == nil {
-		return nil
-	}
-	var cents int64
-	if !decodes(n, &cents, "!!int") || cents < 0 || cents > mostCents {
-		r.fault(n, "a budget must be a whole number of cents, from 0 to %d", mostCents)
-		return nil
-	}
-	return &cents
-}
-
-// The bounds of a weight.
-const (
-	leastWeight = 0.01
-	mostWeight  = 100
-)
-
-// weight is that of a team; 0 where n is nil.
-func (r *reader) weight(n *yaml.Node) float64 {
-	if n == nil {
-		return 0
-	}
-	var weight float64
-	if !decodes(n, &weight, "!!int", "!!float") || !(weight >= leastWeight && weight <= mostWeight) {
-		r.fault(n, "a weight must be a number from %v to %v", leastWeight, mostWeight)
-		return 0
-	}
-	return weight
-}
-
-// mostDays is the longest retention.
-const mostDays = 36_500
-
-// days is a number of days; 0 where n is nil.
-func (r *reader) days(n *yaml.Node) (days int) {
-	if n == nil {
-		return 0
-	}
-	if !decodes(n, &days, "!!int") || days < 1 || days > mostDays {
-		r.fault(n, "retention_days must be a whole number of days, from 1 to %d", mostDays)
-		return 0
-	}
-	return days
-}
-
-// truth returns the truth value of a member, or false if n is nil.
-func (r *reader) truth(n *yaml.Node, what string) (truth bool) {
-	if n != nil && !decodes(n, &truth, "!!bool") {
-		r.fault(n, "%s must be true or false", what)
-	}
-	return truth
-}
-
-func (r *reader) checkPattern(at *yaml.Node, pattern string) {
-	if _, err := path.Match(strings.TrimSuffix(pattern, "/**"), ""); pattern == "" || err != nil {
-		r.fault(at, "this is no pattern of models: * stands for anything but a slash, ? for one character, [a-z] for one of these, /** at the end for the rest")
-	}
-}
-
-func (r *reader) readCallers(n *yaml.Node) {
-	for _, item := range r.items(n, "callers") {
-		r.readCaller(item)
-	}
-}
-
-func (r *reader) readCaller(n *yaml.Node) {
-	members := r.members(n, "a caller", "name", "team", "budget", "operator", "tokens", "certificates", "subjects", "issuer")
-	caller := Caller{Operator: r.truth(members["operator"], "operator")}
-	if at := members["name"]; at != nil {
-		caller.Name = r.callerName(at)
-	} else if target(n).Kind == yaml.MappingNode {
-		r.fault(n, "a caller must have a name")
-	}
-	if at := members["team"]; at != nil {
-		caller.Team = r.team(at)
-		if budget := members["budget"]; budget != nil {
-			r.fault(budget, "a caller with a team has the budget of its team, and none of its own")
-		}
-	} else {
-		r.readBudget(members["budget"], &caller.Team)
-		r.lines["alone "+caller.Name] = n.Line
-	}
-	r.list.all = append(r.list.all, caller)
-	r.entries["caller "+caller.Name] = n
-	r.list.owners[caller.Owner()] = caller.Team
-	for _, item := range r.items(members["tokens"], "tokens") {
-		r.readToken(item)
-	}
-	for _, item := range r.items(members["certificates"], "certificates") {
-		r.readCertificate(item)
-	}
-	r.readSubjects(members, n)
-}
-
-func (r *reader) callerName(at *yaml.Node) string {
-	name, ok := r.name(at, "the name of a caller")
-	line, twice := r.lines["caller "+name]
-	switch {
-	case !ok:
-	case twice:
-		r.fault(at, "the caller in line %d has this name already", line)
-	case name == Anonymous:
-		r.fault(at, "%s is how callers without any proof are called, and no name", Anonymous)
-	default:
-		r.lines["caller "+name] = at.Line
-	}
-	return name
-}
-
-// team is the team that a caller names.
-func (r *reader) team(at *yaml.Node) Team {
-	name, ok := r.name(at, "the name of a team")
-	team, found := r.teams[name]
+func (p *parser) teamOf(n *yaml.Node, c *Caller) {
+	name, ok := p.textOf(n, "the name of a team", named)
+	team, found := p.list.owners[name]
 	if ok && !found {
-		r.fault(at, "there is no such team: teams must have it")
+		p.fault(n, "there is no such team: teams must have it")
 	}
-	return team
+	c.Team = team
+	c.Team.Name = name
 }
 
-// readToken reads the hash of a token of the last caller.
-func (r *reader) readToken(at *yaml.Node) {
-	text, ok := r.text(at, "a token")
-	switch {
-	case !ok:
-	case !hashForm.MatchString(text):
-		r.fault(at, "a token must be its hash, sha256:<64 hexadecimal digits>: easel callers token NAME makes one")
-	case r.proves(at, strings.ToLower(text), "token"):
-		hash, _ := hex.DecodeString(text[len("sha256:"):])
-		r.list.tokens[tokenHash(hash)] = len(r.list.all) - 1
+func (p *parser) budgetOf(n *yaml.Node, c *Caller) {
+	if c.Team.Name != "" {
+		p.fault(n, "a caller with a team has the budget of its team, and none of its own")
+		return
 	}
+	p.budget(&c.Team)(n)
 }
 
-// readCertificate reads the name in a certificate of the last caller.
-func (r *reader) readCertificate(at *yaml.Node) {
-	text, ok := r.text(at, "the name of a certificate")
-	key := certificateKey(text)
-	switch {
-	case !ok:
-	case !isVisible(text):
-		r.fault(at, "the name of a certificate must be a DNS name or URI, without spaces")
-	case r.proves(at, "certificate "+key, "certificate"):
-		r.list.certificates[key] = len(r.list.all) - 1
+func (p *parser) token(at *yaml.Node, c *Caller, hash string) {
+	if p.once(at, "token", hash) {
+		sum, _ := hex.DecodeString(hash[len("sha256:"):]) // cannot fail for a hash of this form
+		p.list.tokens[tokenHash(sum)] = c
 	}
 }
 
-// proves notes the one place of a token or a certificate: it proves the name of one caller.
-func (r *reader) proves(at *yaml.Node, key, what string) bool {
-	if line, twice := r.proofs[key]; twice {
-		r.fault(at, "this %s stands in line %d already, and must be one caller's", what, line)
-		return false
+func (p *parser) certificate(at *yaml.Node, c *Caller, key string) {
+	if p.once(at, "certificate", key) {
+		p.list.certificates[key] = c
 	}
-	r.proofs[key] = at.Line
-	return true
 }
 
-// disjoint checks that no caller without a team is called like a team: both are owners.
-func (r *reader) disjoint() {
-	for name := range r.teams {
-		if line, alone := r.lines["alone "+name]; alone {
-			r.fault(&yaml.Node{Line: line}, "the team in line %d has the name of this caller, which has no team; each is an owner of orders", r.lines["team "+name])
-		}
+func (p *parser) issuerOf(n *yaml.Node, name *string) {
+	text, ok := p.textOf(n, "issuer", visible)
+	if _, known := p.lines["issuer "+text]; ok && !known {
+		p.fault(n, "there is no such issuer: issuers must have it")
+	}
+	*name = text
+}
+
+// subject adds a subject of a caller. Its issuer is the only issuer, or the issuer that the caller names.
+func (p *parser) subject(at *yaml.Node, c *Caller, issuer, name string) {
+	if issuer == "" && len(p.list.issuers) == 1 {
+		issuer = p.list.issuers[0].Name
+	}
+	if issuer == "" {
+		p.fault(at, "subjects need an issuer: issuers must have it, and if there are several, the caller must name its issuer")
+	} else if p.once(at, "subject", issuer+" "+name) {
+		p.list.subjects[Subject{issuer, name}] = c
 	}
 }

@@ -17,7 +17,7 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		{"an empty file", "", []int{1}, []string{"callers is missing"}},
 		{"a comment alone", "# nobody\n", []int{1}, []string{"callers is missing"}},
 		{"teams alone", "\nteams: {}\n", []int{2}, []string{"callers is missing"}},
-		{"no YAML", "callers:\n  - name: a\n - b\n", []int{2}, []string{"no YAML"}},
+		{"no YAML", "callers:\n  - name: a\n - b\n", []int{2}, []string{"invalid YAML"}},
 		{"an alias without an anchor", "callers:\n  - name: a\n    tokens: [*secret-token]\n", []int{3}, []string{"no anchor"}},
 		{"two documents", "callers: []\n---\ncallers: []\n", []int{2}, []string{"second document"}},
 		{"a list", "- name: a\n", []int{1}, []string{"the file must be a mapping"}},
@@ -25,7 +25,7 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		{"a name twice", "callers: []\ncallers: []\n", []int{2}, []string{"line 1 already"}},
 		{"callers without a list", "callers: {name: a}\n", []int{1}, []string{"callers must be a list"}},
 		{"callers without a value", "callers:\n", []int{1}, []string{"callers must be a list"}},
-		{"a caller without a name", "callers:\n  - tokens: []\n", []int{2}, []string{"must have a name"}},
+		{"a caller without a name", "callers:\n  - tokens: []\n", []int{2}, []string{"name is missing: a caller must have it"}},
 		{"a caller that is text", "callers:\n  - secret-token\n", []int{2}, []string{"a caller must be a mapping"}},
 		{"unknown members", `
 limits: {}
@@ -36,7 +36,7 @@ teams:
 callers:
   - name: b
     token: ["<one>"]
-`, []int{2, 5, 6, 9}, []string{"issuers, teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, budget, operator, tokens, certificates, subjects, issuer"}},
+`, []int{2, 5, 6, 9}, []string{"issuers, teams, callers", "budget, models", "daily_cents, monthly_cents", "name, team, budget, operator, tokens, certificates, issuer, subjects"}},
 		{"events", `
 teams:
   a:
@@ -49,7 +49,7 @@ teams:
   e: {events: {url: "https://b.example/", secret_file: f, secret: secret}}
   f: {events: {url: "https://b.example/%zz?token=secret", secret_file: f}}
 callers: []
-`, []int{5, 7, 7, 8, 9, 10, 11}, []string{"url must be https", "must be text", "must name a file", "must have secret_file", "events must be a mapping", "url, secret_file", "url can't be read"}},
+`, []int{5, 7, 7, 8, 9, 10, 11}, []string{"url must be https", "must be text", "must name a file", "secret_file is missing", "events must be a mapping", "url, secret_file", "such as %20"}},
 		{"names", `
 teams:
   -a: {}
@@ -59,8 +59,8 @@ callers:
   - name: anonymous
   - name: 12
   - name: ` + strings.Repeat("a", 64) + `
-`, []int{3, 4, 6, 7, 8, 9}, []string{"with a letter", "must be text", "63 letters", "without any proof", "must be text", "63 letters"}},
-		{"who is who", `
+`, []int{3, 4, 6, 7, 8, 9}, []string{"with a letter", "must be text", "63 letters", "not anonymous", "must be text", "63 letters"}},
+		{"names of others", `
 teams:
   a: {}
 callers:
@@ -71,7 +71,7 @@ callers:
   - name: a
   - name: c
     team: a
-`, []int{6, 7, 9}, []string{"no such team", "line 5 has this name", "line 3 has the name"}},
+`, []int{6, 7, 9}, []string{"no such team", "line 5 already", "line 3 has the name"}},
 		{"tokens", `
 callers:
   - name: a
@@ -95,14 +95,15 @@ issuers:
   - {issuer: "https://a.example", audience: "two secret words", jwks_file: "", ca_file: secret}
   - {audience: 7}
 callers:
-  - {name: a, subjects: [secret]}
   - {name: b, issuer: "https://secret.example", subjects: ["a b"]}
   - {name: c, issuer: "https://a.example", subjects: [x]}
   - {name: d, issuer: "https://a.example", subjects: [x]}
-`, []int{3, 4, 4, 4, 4, 5, 5, 5, 7, 8, 8, 10}, []string{
-			"jwks_url must be https", "audience must be", "must name a file", "ca_file and token_file need", "line 3 has this name", "issuer is missing", "must be text",
-			"jwks_file or jwks_url", "subjects need an issuer", "no such issuer", "a subject must be", "line 9 already",
+`, []int{3, 4, 4, 4, 4, 4, 5, 5, 5, 7, 7, 9}, []string{
+			"jwks_url must be https", "audience must be", "must name a file", "jwks_file or jwks_url", "ca_file and token_file need", "line 3 already", "issuer is missing", "must be text",
+			"jwks_file or jwks_url", "no such issuer", "a subject must be", "line 8 already",
 		}},
+		{"subjects without an issuer", "callers:\n  - {name: a, subjects: [secret]}\n", []int{2}, []string{"subjects need an issuer"}},
+		{"subjects of one of two issuers", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [secret]}\n", []int{3}, []string{"subjects need an issuer"}},
 		{"budgets and models", `
 teams:
   a:

@@ -82,7 +82,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "[]", "text", "teams: {}", "callers:", "callers: {}", "callers: [a]", "limits: {}\ncallers: []", "teams:\ncallers: []", "teams: []\ncallers: []",
-		"teams: {a: }\ncallers: []", "teams: {'a b': {}}\ncallers: []", team("limit: 1"), team("weight: 0"), team("retention_days: 0"), team("retention_days: 1.5"), team("retention_days: 36501"), team("retention_days: '7'"), team("keep_deleted: 'yes'"), team("keep_deleted: 1"), team("weight: -1"), team("weight: 100.5"), team("weight: '2'"), team("weight: "), team("budget: 7"), team("budget: {weekly_cents: 1}"),
+		"teams: {a: }\ncallers: []", "teams: {'a b': {}}\ncallers: []", "teams: {anonymous: {}}\ncallers: []", team("limit: 1"), team("weight: 0"), team("retention_days: 0"), team("retention_days: 1.5"), team("retention_days: 36501"), team("retention_days: '7'"), team("keep_deleted: 'yes'"), team("keep_deleted: 1"), team("weight: -1"), team("weight: 100.5"), team("weight: '2'"), team("weight: "), team("budget: 7"), team("budget: {weekly_cents: 1}"),
 		team("budget: {daily_cents: -1}"), team("budget: {daily_cents: 1.5}"), team("budget: {daily_cents: '1'}"), team("budget: {monthly_cents: 1000000000001}"),
 		team("budget: {monthly_cents: }"), team("models: a"), team("models: [7]"), team("models: ['']"), team("models: ['a[']"), team("models: ['[]']"),
 		team(`models: ['a\']`), team("models: ['[-a]']"), team("models: ['[a-]']"), team("models: ['a[/**']"),
