@@ -76,6 +76,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	if err != nil {
 		return nil, err
 	}
+	identity.certificate = certificate
 	return WithIdentity(ctx, identity), nil
 }
 
@@ -111,27 +112,29 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
+// proof finds the caller of a call in any list.
+type proof struct {
+	find    func(*List) *Caller
+	missing error     // error if the list has no such caller
+	until   time.Time // time at which a JWT expires; zero for other proofs
+}
+
 // identify returns the caller that a token or a certificate proves.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	if a.cfg.Held == nil {
-		return a.forwarded(token, certificate)
+		return a.forwarded(token)
 	}
 	if a.cfg.Callers != nil {
-		identity, err := a.find(a.cfg.Callers.List(), token, certificate)
-		if err != nil {
-			return nil, err
-		}
-		identity.certificate = certificate
-		return identity, nil
+		return a.find(a.cfg.Callers.List(), token, certificate)
 	}
 	if name := certificate.Name(); name != "" {
-		return &Identity{Caller: name, Owner: name, APIKey: a.shared(name, 0), SeesAccount: true, certificate: certificate}, nil
+		return &Identity{Caller: name, Owner: name, APIKey: a.shared(name, 0), SeesAccount: true}, nil
 	}
 	return a.anonymous(nil)
 }
 
 // forwarded returns the caller that sent an API key of its own. The catalog checks the API key at its first request.
-func (a *Authenticator) forwarded(token string, certificate *Certificate) (*Identity, error) {
+func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey
 	}
@@ -139,7 +142,7 @@ func (a *Authenticator) forwarded(token string, certificate *Certificate) (*Iden
 	if err := a.cfg.Catalog.Rejection(key.Tenant); err != nil {
 		return nil, err
 	}
-	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true, certificate: certificate}, nil
+	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true}, nil
 }
 
 // find returns the caller in a list. A wrong token is rejected even if a caller has the certificate.
@@ -148,7 +151,7 @@ func (a *Authenticator) find(list *List, token string, certificate *Certificate)
 	case token != "":
 		return a.byToken(list, token)
 	case certificate.Name() != "":
-		return a.listed(list, list.ByCertificate(certificate.Names), errCertificateUnknown, Identity{})
+		return a.listed(list, proof{find: func(l *List) *Caller { return l.ByCertificate(certificate.Names) }, missing: errCertificateUnknown})
 	}
 	return a.anonymous(list)
 }
@@ -156,28 +159,29 @@ func (a *Authenticator) find(list *List, token string, certificate *Certificate)
 // byToken returns the caller of a service token or of a JWT.
 func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	hash := hashOf(token)
-	caller := list.tokens[hash]
-	if caller != nil || len(list.issuers) == 0 {
-		return a.listed(list, caller, errTokenUnknown, Identity{token: &hash})
+	if list.tokens[hash] != nil || len(list.issuers) == 0 {
+		return a.listed(list, proof{find: func(l *List) *Caller { return l.tokens[hash] }, missing: errTokenUnknown})
 	}
-	proof, err := a.cfg.Callers.Issuers.Verify(token)
+	verified, err := a.cfg.Callers.Issuers.Verify(token)
 	switch {
 	case errors.Is(err, ErrNoKeys):
 		return nil, errNoKeysYet
 	case err != nil:
 		return nil, unknown(err.Error())
 	}
-	return a.listed(list, list.subjects[proof.Subject], errSubjectUnknown, Identity{proof: &proof})
+	return a.listed(list, proof{func(l *List) *Caller { return l.subjects[verified.Subject] }, errSubjectUnknown, verified.Until})
 }
 
-// listed returns the identity of a caller in a list. proof has the token or the JWT of the caller.
-func (a *Authenticator) listed(list *List, caller *Caller, missing error, proof Identity) (*Identity, error) {
-	if caller == nil {
-		return nil, missing
+// listed returns the identity of the caller in a list that a proof names.
+func (a *Authenticator) listed(list *List, by proof) (*Identity, error) {
+	c := by.find(list)
+	if c == nil {
+		return nil, by.missing
 	}
-	proof.Caller, proof.Owner, proof.Operator, proof.SeesAccount = caller.Name, caller.Owner(), caller.Operator, caller.Operator
-	proof.APIKey, proof.Limits, proof.Total, proof.list = a.shared(proof.Owner, caller.Team.Weight), caller.Team, list.Total(), list
-	return &proof, nil
+	return &Identity{
+		Caller: c.Name, Owner: c.Owner(), Operator: c.Operator, SeesAccount: c.Operator, APIKey: a.shared(c.Owner(), c.Team.Weight),
+		Limits: c.Team, Total: list.Total(), list: list, proof: by,
+	}, nil
 }
 
 // anonymous returns the identity of a caller without a token and a certificate, if such a caller may call.
@@ -219,7 +223,11 @@ func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || a.cfg.Callers.List() == old.list {
 		return old, nil
 	}
-	newer, err := a.again(a.cfg.Callers.List(), old)
+	list, renew := a.cfg.Callers.List(), a.anonymous
+	if old.proof.find != nil {
+		renew = func(list *List) (*Identity, error) { return a.listed(list, old.proof) }
+	}
+	newer, err := renew(list)
 	if err != nil {
 		return nil, err
 	}
@@ -228,15 +236,4 @@ func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 		return nil, errChanged
 	}
 	return newer, nil
-}
-
-// again finds the caller in a newer list.
-func (a *Authenticator) again(list *List, old *Identity) (*Identity, error) {
-	switch {
-	case old.proof != nil:
-		return a.listed(list, list.subjects[old.proof.Subject], errSubjectUnknown, Identity{proof: old.proof})
-	case old.token != nil:
-		return a.listed(list, list.tokens[*old.token], errTokenUnknown, Identity{token: old.token})
-	}
-	return a.find(list, "", old.certificate)
 }

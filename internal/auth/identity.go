@@ -24,9 +24,8 @@ type Identity struct {
 	Limits, Total Team
 
 	list        *List        // the callers file in effect; nil without one
-	token       *tokenHash   // hash of the service token; nil without one
+	proof       proof        // its find is nil without a token and a certificate in the file
 	certificate *Certificate // client certificate; nil without one
-	proof       *Proof       // verified JWT; nil without one
 	nameless    bool         // no caller of this server has a name
 }
 
@@ -74,8 +73,8 @@ func (i *Identity) Until() (end time.Time) {
 	if i.certificate != nil {
 		end = i.certificate.Until
 	}
-	if i.proof != nil && (end.IsZero() || i.proof.Until.Before(end)) {
-		end = i.proof.Until
+	if until := i.proof.until; !until.IsZero() && (end.IsZero() || until.Before(end)) {
+		end = until
 	}
 	return end
 }

@@ -285,7 +285,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 		verify("another one", fresh, nil)
 		v.Take(&List{})
 		verify("without its issuer", fresh, errIssuer)
-		if n := logs.count("an issuer has new keys"); n != 4 {
+		if n := logs.count("issuer keys changed"); n != 4 {
 			t.Errorf("new keys are logged %d times", n)
 		}
 	})
@@ -307,10 +307,10 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		age := func(by time.Duration) {
 			signer.mu.Lock()
 			defer signer.mu.Unlock()
-			signer.inForce = signer.inForce.Add(-by)
+			signer.loadTime = signer.loadTime.Add(-by)
 		}
 		time.Sleep(time.Minute)
-		age(keysAge - 2*time.Minute)
+		age(keysTTL - 2*time.Minute)
 		if _, err := v.Verify(token); err != nil || v.Problems()[issuer.Name] == nil {
 			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
 		}
@@ -318,7 +318,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		if _, err := v.Verify(token); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
-		if n := logs.count("can't be read; the old ones stay"); n != 1 {
+		if n := logs.count("issuer keys unreadable"); n != 1 {
 			t.Errorf("it is logged %d times", n)
 		}
 		if err := os.WriteFile(issuer.KeysFile, keySet(t, key), 0o600); err != nil {
@@ -326,7 +326,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token); err != nil || len(v.Problems()) > 0 || logs.count("in order again") != 1 {
+		if _, err := v.Verify(token); err != nil || len(v.Problems()) > 0 || logs.count("issuer keys readable") != 1 {
 			t.Errorf("when they are back: %v, %v", err, v.Problems())
 		}
 	})
@@ -360,7 +360,7 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" || unusable != len(left) {
 		t.Errorf("kept are %v beside %d others, %v", keys, unusable, err)
 	}
-	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", mostKeys) + `{}]}`} {
+	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", maxKeys) + `{}]}`} {
 		if keys, _, err := parseKeys([]byte(bad)); err == nil {
 			t.Errorf("%.60q has the keys %v", bad, keys)
 		}
