@@ -27,21 +27,16 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the outcome of a request for its API key. If there are too many rejections, it forgets those of forwarded keys.
+// record records the outcome of a request for its API key. If there are too many rejections, it forgets any forwarded API key.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		delete(r.all, cred.Tenant)
-		return
+	} else if KindOf(err) == KindCredentialRejected {
+		maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return len(r.all) >= rejectedLimit && !old.held })
+		r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
 	}
-	if KindOf(err) != KindCredentialRejected {
-		return
-	}
-	if len(r.all) >= rejectedLimit {
-		maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return !old.held })
-	}
-	r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
 }
 
 func (r *rejections) of(t Tenant) rejection {
@@ -58,5 +53,5 @@ func (c *Client) Rejection(t Tenant) error {
 	return nil
 }
 
-// Rejected reports whether the catalog has rejected a held API key, and accepted it at no request since.
+// Rejected reports whether the catalog has rejected the shared API key, and accepted it at no request since.
 func (c *Client) Rejected(t Tenant) bool { return c.upstream.rejections.of(t).held }
