@@ -1,7 +1,7 @@
 // Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
 //
-// A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and halves the
-// number in flight, which grows by one with each round of successes. The daily cap rejects orders. A request that cannot
+// A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and reduces the
+// number in flight by a quarter. It grows by one with every four rounds of successes. The daily cap rejects orders. A request that cannot
 // start before its deadline is rejected as soon as that is known.
 package limiter
 
@@ -33,11 +33,13 @@ func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] 
 const (
 	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
 	MaxInFlight   = 64
-	firstInFlight = 16  // until more have passed
-	minInFlight   = 4   // after any number of 429s, so that a request that hangs does not block the others
-	reservedPart  = 16  // one place in 16 is reserved for owners that have fewer than fewInFlight
-	fewInFlight   = 2   // requests
-	noPollRate    = 1e6 // polls per second, until a rate is set
+	firstInFlight = 16   // until more have passed
+	minInFlight   = 4    // after any number of 429s, so that a request that hangs does not block the others
+	decrease      = 0.75 // by a 429
+	increase      = 0.25 // by as many successes as requests in flight
+	reservedPart  = 16   // one place in 16 is reserved for owners that have fewer than fewInFlight
+	fewInFlight   = 2    // requests
+	noPollRate    = 1e6  // polls per second, until a rate is set
 
 	maxRetries  = 10.0 // consecutive failures, half of which may be retried
 	retryEarned = 0.1  // retries by a request that passes

@@ -357,11 +357,11 @@ func TestTheNumberInFlightAdapts(t *testing.T) {
 		for n := range 4 {
 			held = append(held, acquire(t, l, limiter.Request{Owner: fmt.Sprint(n)}))
 		}
-		started := start(t, l, slices.Repeat([]limiter.Request{{}}, 5000)...)
+		started := start(t, l, slices.Repeat([]limiter.Request{{}}, 9000)...)
 		for _, p := range held {
 			p.Release(limiter.Result{})
 		}
-		receive(5000, started)
+		receive(9000, started)
 		check("many requests that waited", limiter.MaxInFlight)
 	})
 }

@@ -58,14 +58,15 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the number of requests in flight: additive increase, multiplicative decrease. A 429 has no effect
-// if the request started before the latest pause, or was the first one after it.
+// adapt changes the number of requests in flight: additive increase, multiplicative decrease. The increase is slow because each
+// 429 costs a pause and the time of the request that goes first. A 429 has no effect if the request started before the latest
+// pause, or was the first one after it.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && l.queue.waiting > 0:
-		l.limit = min(l.max, l.limit+1/l.limit)
+		l.limit = min(l.max, l.limit+increase/l.limit)
 	case o == Throttled && p.pauses == l.pause.count && l.pause.probe != p:
-		l.limit = min(l.max, max(minInFlight, float64(l.inFlight)/2))
+		l.limit = min(l.max, max(minInFlight, float64(l.inFlight)*decrease))
 	}
 }
 

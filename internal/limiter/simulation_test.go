@@ -144,7 +144,8 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 		{"a small bucket", 20, 5, time.Second, 50 * time.Millisecond},
 		{"long pauses", 20, 20, 5 * time.Second, 50 * time.Millisecond},
 		{"no Retry-After", 20, 20, 0, 50 * time.Millisecond},
-		{"slow responses", 20, 20, time.Second, 100 * time.Millisecond},
+		{"slow responses", 20, 20, time.Second, 200 * time.Millisecond},
+		{"slower responses", 20, 20, time.Second, 500 * time.Millisecond},
 		{"few requests", 2, 2, time.Second, 50 * time.Millisecond},
 		{"many requests", 300, 300, time.Second, 50 * time.Millisecond},
 	} {
