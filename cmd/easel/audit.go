@@ -30,7 +30,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	console, asked, rows := p.Console(), admin.AuditQuery{Since: since}, [][]terminal.Cell(nil)
 	for {
-		text, err := c.ask(ctx, p, http.MethodGet, "/audit?"+asked.Values().Encode(), nil)
+		text, err := c.ask(ctx, p, http.MethodGet, admin.Address("/audit", asked), nil)
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -60,8 +58,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{"team": {asked.Team}, "since": {asked.Since.Format(time.RFC3339Nano)}, "given_up": {fmt.Sprint(asked.GivenUp)}}
-	return list(ctx, p, &c.adminFlags, "/events?"+query.Encode(), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
+	return list(ctx, p, &c.adminFlags, admin.Address("/events", asked), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
 		return []string{e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
 	})
 }

@@ -51,7 +51,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 			return err
 		}
 	}
-	return list(ctx, p, &c.adminFlags, "/orders?"+asked.Values().Encode(), c.Output, orderHeads, orderRow)
+	return list(ctx, p, &c.adminFlags, admin.Address("/orders", asked), c.Output, orderHeads, orderRow)
 }
 
 // orderHeads are the columns of orders. A narrow terminal shows the first ones.
@@ -93,7 +93,7 @@ type ordersGetCmd struct {
 
 // Run shows orders.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
-	text, err := c.ask(ctx, p, http.MethodGet, "/orders?"+admin.OrderQuery{Name: c.Name}.Values().Encode(), nil)
+	text, err := c.ask(ctx, p, http.MethodGet, admin.Address("/orders", admin.OrderQuery{Name: c.Name}), nil)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -29,23 +28,17 @@ func AuditLineOf(a ledger.AuditLine) AuditLine {
 	}
 }
 
-// AuditQuery says which lines: those after one of a time and id, the oldest first.
+// AuditQuery chooses the lines of the audit after a position, the oldest first.
 type AuditQuery struct {
-	Since time.Time
-	After string
-}
-
-// Values are the query of an address.
-func (q AuditQuery) Values() url.Values {
-	return url.Values{"since": {q.Since.UTC().Format(time.RFC3339Nano)}, "after": {q.After}}
+	Since time.Time `json:"since,omitzero"`
+	After string    `json:"after,omitempty"`
 }
 
 // audit answers GET /audit with a page of lines, the oldest first. An empty page is the end.
 func (o Orders) audit(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	asked := AuditQuery{After: query.Get("after")}
-	if err := asked.Since.UnmarshalText([]byte(query.Get("since"))); err != nil && query.Get("since") != "" {
-		http.Error(w, sinceRule, http.StatusBadRequest)
+	var asked AuditQuery
+	if err := decodeQuery(r, &asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	found, err := o.Ledger.AuditLines(r.Context(), ledger.Position{Time: asked.Since, ID: asked.After}, listed)

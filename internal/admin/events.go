@@ -2,21 +2,28 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// events are what teams are told, for operators.
+// maxRequestBytes is the maximum size of a request.
+const maxRequestBytes = 64 << 10
+
+// events are the events of teams, for operators.
 type events struct{ ledger *ledger.Ledger }
 
-// EventQuery says which events.
+// EventQuery chooses events.
 type EventQuery struct {
-	Team    string    `json:"team"`
-	Since   time.Time `json:"since"`
-	GivenUp bool      `json:"given_up,omitempty"` // those alone
-	// After is [Replayed.Next] of the step before, of a replay.
+	Team    string    `json:"team,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	GivenUp bool      `json:"given_up,omitempty"` // only events that were given up
+	// After is [Replayed.Next] of the previous step of a replay.
 	After ledger.EventPosition `json:"after,omitzero"`
 }
 
@@ -42,15 +49,11 @@ type Event struct {
 	Problem   string    `json:"problem,omitempty"`
 }
 
-// sinceRule is what the time of a query must be.
-const sinceRule = "since must be a time as RFC 3339 has it"
-
 // list answers GET /events.
 func (e events) list(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	asked := EventQuery{Team: query.Get("team"), GivenUp: query.Get("given_up") == "true"}
-	if err := asked.Since.UnmarshalText([]byte(query.Get("since"))); err != nil && query.Has("since") {
-		http.Error(w, sinceRule, http.StatusBadRequest)
+	var asked EventQuery
+	if err := decodeQuery(r, &asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	found, err := e.ledger.Events(r.Context(), asked.filter(), listed)
@@ -80,9 +83,31 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 	answer(w, done, err)
 }
 
-// decode reads what a request asks for.
+// Address returns the path of a list with its query.
+func Address(path string, query any) string {
+	text, _ := json.Marshal(query) // cannot fail for texts, numbers and times
+	return path + "?query=" + url.QueryEscape(string(text))
+}
+
+// decodeQuery reads the query of an address, a JSON object. Without one the query chooses everything.
+func decodeQuery(r *http.Request, asked any) error {
+	text := r.URL.Query().Get("query")
+	if text == "" {
+		return nil
+	}
+	if err := decodeStrict(strings.NewReader(text), asked); err != nil {
+		return fmt.Errorf("invalid query: %w", err)
+	}
+	return nil
+}
+
+// decode reads the body of a request.
 func decode(w http.ResponseWriter, r *http.Request, asked any) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, longestResolution))
+	return decodeStrict(http.MaxBytesReader(w, r.Body, maxRequestBytes), asked)
+}
+
+func decodeStrict(from io.Reader, asked any) error {
+	decoder := json.NewDecoder(from)
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(asked)
 }

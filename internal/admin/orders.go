@@ -3,12 +3,9 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -94,80 +91,49 @@ func stateOf(o ledger.Order) string {
 	return o.State.String()
 }
 
-// OrderQuery says which orders.
+// OrderQuery chooses orders.
 type OrderQuery struct {
-	// Name is an order, a generation or an idempotency key: nothing else counts beside it.
-	Name string
+	// Name is the name of an order, a generation or an idempotency key. If it is set, it is the only condition.
+	Name string `json:"name,omitempty"`
 	// Unknown chooses orders of unknown outcome, Reserved those that have money reserved, and Held those that wait for their
 	// callers since the ledger was copied.
-	Unknown, Reserved, Held bool
-	// Owner is whose they are; "" is everybody's. Unowned chooses those of owners that the callers file does not have.
-	Owner   string
-	Unowned bool
-	// State is the state as [Order] has it; "" is every state.
-	State string
+	Unknown  bool `json:"unknown,omitempty"`
+	Reserved bool `json:"reserved,omitempty"`
+	Held     bool `json:"held,omitempty"`
+	// Owner is the owner of the orders. Empty means every owner. Unowned chooses orders of owners that the callers file does not have.
+	Owner   string `json:"owner,omitempty"`
+	Unowned bool   `json:"unowned,omitempty"`
+	// State is the state of an [Order]. Empty means every state.
+	State string `json:"state,omitempty"`
 	// Since is the earliest time of an order. Zero means every time.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// Labels must all be on the order.
-	Labels map[string]string
+	Labels map[string]string `json:"labels,omitempty"`
 	// Limit is the maximum number of orders. Zero means [listed].
-	Limit int
+	Limit int `json:"limit,omitempty"`
 }
 
 // OrderStates are the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// Values are the query of an address.
-func (q OrderQuery) Values() url.Values {
-	v := url.Values{}
-	for name, text := range map[string]string{"name": q.Name, "owner": q.Owner, "state": q.State} {
-		if text != "" {
-			v.Set(name, text)
-		}
+// check returns an error if a query has an invalid member.
+func (q OrderQuery) check() error {
+	switch {
+	case q.State != "" && !slices.Contains(OrderStates, q.State):
+		return fmt.Errorf("state must be one of %s", strings.Join(OrderStates, ", "))
+	case q.Limit < 0 || q.Limit > listed:
+		return fmt.Errorf("limit must be from 1 to %d", listed)
 	}
-	if !q.Since.IsZero() {
-		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
-	}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	for name, value := range q.Labels {
-		v.Add("label", name+"="+value)
-	}
-	for name, set := range map[string]bool{"unknown": q.Unknown, "reserved": q.Reserved, "held": q.Held, "unowned": q.Unowned} {
-		if set {
-			v.Set(name, "true")
-		}
-	}
-	return v
-}
-
-// orderQueryOf parses the query of an address.
-func orderQueryOf(v url.Values) (q OrderQuery, err error) {
-	is := func(name string) bool { return v.Get(name) == "true" }
-	q = OrderQuery{Name: v.Get("name"), Owner: v.Get("owner"), Unknown: is("unknown"), Reserved: is("reserved"), Held: is("held"), Unowned: is("unowned"), State: v.Get("state")}
-	if q.State != "" && !slices.Contains(OrderStates, q.State) {
-		err = fmt.Errorf("state must be one of %s", strings.Join(OrderStates, ", "))
-	}
-	if q.Since.UnmarshalText([]byte(v.Get("since"))) != nil && v.Has("since") {
-		err = errors.New(sinceRule)
-	}
-	if q.Limit, _ = strconv.Atoi(v.Get("limit")); v.Has("limit") && (q.Limit < 1 || q.Limit > listed) {
-		err = fmt.Errorf("limit must be from 1 to %d", listed)
-	}
-	q.Labels = map[string]string{}
-	for _, label := range v["label"] {
-		name, value, ok := strings.Cut(label, "=")
-		if q.Labels[name] = value; !ok {
-			err = fmt.Errorf("label %q is not NAME=VALUE", label)
-		}
-	}
-	return q, err
+	return nil
 }
 
 // list answers GET /orders: those that a query chooses, or those of one name, with their movements.
 func (o Orders) list(w http.ResponseWriter, r *http.Request) {
-	asked, err := orderQueryOf(r.URL.Query())
+	var asked OrderQuery
+	err := decodeQuery(r, &asked)
+	if err == nil {
+		err = asked.check()
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

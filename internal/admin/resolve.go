@@ -22,9 +22,6 @@ type Resolution struct {
 	Force bool `json:"force,omitempty"`
 }
 
-// longestResolution is the most bytes that a resolution may have.
-const longestResolution = 64 << 10
-
 // resolve answers POST /orders:resolve.
 func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 	var asked Resolution
