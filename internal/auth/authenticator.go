@@ -3,7 +3,6 @@ package auth
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 const (
 	maxAPIKey = 4 << 10 // bytes
 	maxToken  = 8 << 10 // bytes: a JWT has the claims of other services, too
-	// keysDelay is the time after which a caller asks again for the keys of an issuer.
-	keysDelay = 2 * time.Second
 )
 
 // Config has the ways in which callers may authenticate.
@@ -55,7 +52,6 @@ var ErrUncertified error = unknown("the client certificate of this connection is
 var (
 	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header", 0}
 	errMalformed          = &Error{easelv1.ErrorReason_CREDENTIAL_MALFORMED, "authorization must be sent once, as: Bearer <key>", 0}
-	errNoKeysYet          = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, ErrNoKeys.Error(), keysDelay}
 	errTokenUnknown       = unknown("unknown service token; send the token that the operator of this server issued")
 	errSubjectUnknown     = unknown("no caller here has the subject (sub) of the token")
 	errCertificateUnknown = unknown("unknown client certificate; have its DNS name or URI listed in the callers file")
@@ -163,11 +159,8 @@ func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 		return a.listed(list, proof{find: func(l *List) *Caller { return l.tokens[hash] }, missing: errTokenUnknown})
 	}
 	verified, err := a.cfg.Callers.Issuers.Verify(token)
-	switch {
-	case errors.Is(err, ErrNoKeys):
-		return nil, errNoKeysYet
-	case err != nil:
-		return nil, unknown(err.Error())
+	if err != nil {
+		return nil, err
 	}
 	return a.listed(list, proof{func(l *List) *Caller { return l.subjects[verified.Subject] }, errSubjectUnknown, verified.Until})
 }

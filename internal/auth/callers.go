@@ -35,7 +35,7 @@ type Team struct {
 type Events struct {
 	// URL is its address, and SecretFile the file with the secrets that sign.
 	URL, SecretFile string
-	// Line is the line of the receiver in the callers file.
+	// Line is the line of SecretFile in the callers file.
 	Line int
 }
 

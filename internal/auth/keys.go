@@ -66,10 +66,10 @@ func verifies(key jose.JSONWebKey) bool {
 // Check reads the files that an issuer names, and sends no request. An empty set is valid: the issuer has revoked its keys.
 func (i Issuer) Check() error {
 	if i.KeysFile == "" {
-		_, _, err := i.request(context.Background())
+		_, _, err := i.access()
 		return err
 	}
-	text, err := i.keySet(context.Background())
+	text, err := readFile("jwks_file", i.KeysFile)
 	if err != nil {
 		return err
 	}
@@ -102,10 +102,15 @@ func (i Issuer) keySet(ctx context.Context) ([]byte, error) {
 func (i Issuer) get(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	client, req, err := i.request(ctx)
+	client, header, err := i.access()
 	if err != nil {
 		return nil, err
 	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
 	response, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -118,13 +123,9 @@ func (i Issuer) get(ctx context.Context) ([]byte, error) {
 	return text, cmp.Or(err, ctx.Err()) // a server that sees the end of the call may end its response, too
 }
 
-// request returns the request for the key set, and a client with the authorities of its address.
-func (i Issuer) request(ctx context.Context) (*http.Client, *http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	req.Header.Set("Accept", "application/jwk-set+json, application/json")
+// access returns a client with the authorities of the address of the key set, and the header of a request.
+func (i Issuer) access() (*http.Client, http.Header, error) {
+	header := http.Header{"Accept": {"application/jwk-set+json, application/json"}}
 	var authorities *x509.CertPool
 	if i.CAFile != "" {
 		text, err := readFile("ca_file", i.CAFile)
@@ -132,19 +133,19 @@ func (i Issuer) request(ctx context.Context) (*http.Client, *http.Request, error
 			return nil, nil, err
 		}
 		if authorities = x509.NewCertPool(); !authorities.AppendCertsFromPEM(text) {
-			return nil, nil, errors.New("ca_file: it has no certificate")
+			return nil, nil, errors.New("ca_file: no certificate found; it must be PEM")
 		}
 	}
 	if i.TokenFile != "" {
 		text, err := readFile("token_file", i.TokenFile)
 		token := strings.TrimSpace(string(text))
 		if err == nil && !visibleForm.MatchString(token) {
-			err = errors.New("token_file: it is no token")
+			err = errors.New("token_file: invalid token; it must be one line of visible ASCII")
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		req.Header.Set("Authorization", "Bearer "+token)
+		header.Set("Authorization", "Bearer "+token)
 	}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -152,7 +153,7 @@ func (i Issuer) request(ctx context.Context) (*http.Client, *http.Request, error
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxKeysBytes,
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
 		},
-	}, req, nil
+	}, header, nil
 }
 
 // readFile reads a file of bounded size that a member of an issuer names.

@@ -140,9 +140,9 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 		"no usable key":       {Issuer{KeysFile: inFile(t, []byte(`{"keys":[{}]}`))}, "jwks_file: no public key that verifies signatures"},
 		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
 		"a missing authority": {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
-		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: it has no certificate"},
+		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: no certificate found"},
 		"a missing token":     {Issuer{KeysURL: "https://a", TokenFile: "/nowhere/token"}, "token_file: open /nowhere/token"},
-		"no token":            {Issuer{KeysURL: "https://a", TokenFile: text}, "token_file: it is no token"},
+		"no token":            {Issuer{KeysURL: "https://a", TokenFile: text}, "token_file: invalid token"},
 	} {
 		if err := row.issuer.Check(); (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v", what, err)
@@ -233,7 +233,7 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	moved := edited
 	moved.KeysURL += "/elsewhere"
 	v.Take(&List{issuers: []Issuer{moved}})
-	if err := verify("easel2"); !errors.Is(err, ErrNoKeys) {
+	if err := verify("easel2"); !errors.Is(err, errNoKeys) {
 		t.Errorf("with keys of another address: %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	if _, err := v.Verify(key.sign(t, claims(nil), nil)); err != nil {
 		t.Errorf("a token of the other issuer: %v", err)
 	}
-	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, ErrNoKeys) {
+	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}
 	if signers[first.Name].isDue(time.Now().Add(time.Hour)) {

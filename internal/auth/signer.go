@@ -55,7 +55,7 @@ func (s *signer) candidates(id, algorithm string, now time.Time) (keys []jose.JS
 	defer s.mu.Unlock()
 	switch {
 	case s.loadTime.IsZero():
-		return nil, ErrNoKeys
+		return nil, errNoKeys
 	case now.Sub(s.loadTime) > keysTTL:
 		return nil, errOldKeys
 	}
@@ -118,7 +118,7 @@ func (s *signer) read(ctx context.Context) {
 	}
 }
 
-// apply stores the result of a read, and returns the keys and the problem of before.
+// apply stores the result of a read, and returns the previous keys and problem.
 func (s *signer) apply(keys []jose.JSONWebKey, err error) (before []jose.JSONWebKey, problem error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,27 +11,29 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// leeway is the maximum difference between two clocks.
-const leeway = 30 * time.Second
-
-// ErrNoKeys is the error of a token of an issuer whose keys were never read.
-var ErrNoKeys = errors.New("issuer keys not loaded yet")
+const (
+	leeway    = 30 * time.Second // maximum difference between two clocks
+	keysDelay = 2 * time.Second  // time after which a caller asks again for the keys of an issuer
+)
 
 // Reasons why a token proves nothing.
 var (
-	errNoToken     = errors.New("this is no service token that is known here, and no token (JWT) with an asymmetric signature")
-	errIssuer      = errors.New("no issuer here has the name that the token has in iss")
-	errAudience    = errors.New("the token is for another audience")
-	errExpired     = errors.New("the token has expired")
-	errEndless     = errors.New("the token has no exp: it must expire")
-	errNotYet      = errors.New("the token is not yet valid")
-	errNoSubject   = errors.New("the token has no sub")
-	errKind        = errors.New("the token is of a kind (typ) that proves no name")
-	errUnknownKey  = errors.New("the issuer has no key of the token's kid and algorithm")
-	errOldKeys     = errors.New("issuer keys unreadable for a day")
-	errWrongSigned = errors.New("the signature of the token is wrong")
+	errNoKeys      = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, "issuer keys not loaded yet", keysDelay}
+	errNoToken     = unknown("unknown service token, and not a token (JWT) with an asymmetric signature; send one of them")
+	errIssuer      = unknown("no issuer here has the name that the token has in iss")
+	errAudience    = unknown("the token is for another audience")
+	errExpired     = unknown("the token has expired")
+	errEndless     = unknown("the token has no exp: it must expire")
+	errNotYet      = unknown("the token is not yet valid")
+	errNoSubject   = unknown("the token has no sub")
+	errKind        = unknown("the token is of a kind (typ) that proves no name")
+	errUnknownKey  = unknown("the issuer has no key of the token's kid and algorithm")
+	errOldKeys     = unknown("issuer keys unreadable for a day")
+	errWrongSigned = unknown("the signature of the token is wrong")
 )
 
 // algorithms are asymmetric. ES512 is not among them, because a forged token would cost milliseconds of CPU.
@@ -112,8 +114,7 @@ func (v *Verifier) Problems() map[string]error {
 	return all
 }
 
-// Verify returns the proof of a token. Its error is ErrNoKeys if the keys of the issuer were never read, or the
-// reason why the token proves nothing.
+// Verify returns the proof of a token. Its error is an [*Error].
 func (v *Verifier) Verify(token string) (Proof, error) {
 	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)

@@ -35,8 +35,8 @@ const (
 	MaxInFlight   = 64
 	firstInFlight = 16   // until more have passed
 	minInFlight   = 4    // after any number of 429s, so that a request that hangs does not block the others
-	decrease      = 0.75 // by a 429
-	increase      = 0.25 // by as many successes as requests in flight
+	decrease      = 0.75 // factor of a 429
+	increase      = 0.25 // after as many successes as requests are in flight
 	reservedPart  = 16   // one place in 16 is reserved for owners that have fewer than fewInFlight
 	fewInFlight   = 2    // requests
 	noPollRate    = 1e6  // polls per second, until a rate is set
