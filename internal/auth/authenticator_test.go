@@ -1,35 +1,22 @@
 package auth
 
 import (
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func callersFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "callers")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+func callersFile(t *testing.T, text string) string { return inFile(t, []byte(text)) }
 
 // callersText returns a callers file of callers without teams. Each caller has the token of its place in the list.
 func callersText(callers ...[2]string) string {
@@ -215,47 +202,24 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 }
 
 func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "one"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + callersFile(t, string(keys)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
+	key, stranger := newSigning(t, "one", jose.EdDSA), newSigning(t, "two", jose.EdDSA)
+	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + inFile(t, keySet(t, key)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
 	file := callersFile(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+Hash("of-ops")+"]}]\n")
 	known, err := LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); known.Issuers.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
-	known.Issuers.Ready(t.Context())
+	run(t, known.Issuers)
 	if problems := known.Issuers.Problems(); len(problems) != 1 || problems["away"] == nil {
 		t.Errorf("the problems are %v", problems)
 	}
-	kid := "one"
 	token := func(issuer, subject string) string {
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: private}, (&jose.SignerOptions{}).WithHeader("kid", kid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: issuer, Subject: subject, Audience: jwt.Audience{"easel"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute))}).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return key.sign(t, claims(map[string]any{"iss": issuer, "sub": subject}), nil)
 	}
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
 	s := New(Config{Held: &held, Callers: known})
-	kid = "two"
-	unknownKey := token("i", "s")
-	kid = "one"
 	for bearer, want := range map[string]string{
-		unknownKey: "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
+		stranger.sign(t, claims(map[string]any{"iss": "i"}), nil): "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
 	} {
 		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)
@@ -264,7 +228,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 		}
 	}
 
-	ctx, err = s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil)
+	ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token("i", "s"))), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -40,16 +39,6 @@ func startKeysServer(t *testing.T, answer http.HandlerFunc) *keysServer {
 
 func answerWith(text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
-}
-
-// inFile writes a text into a file.
-func inFile(t *testing.T, text []byte) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // issuer is one whose keys the server has.
