@@ -28,7 +28,7 @@ type changing struct {
 	served       *running
 	db           *sql.DB
 	callers      string // the file
-	key          string // the file of the held API key
+	key          string // the file of the shared API key
 	unknown      string // an order that can be resolved
 	grpc, admin  string // addresses
 	mu           sync.Mutex

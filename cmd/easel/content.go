@@ -21,7 +21,7 @@ import (
 
 // contentFlags say where copies of results are.
 type contentFlags struct {
-	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Where results are copied to once, and read from when the catalog is away or has them no more: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a held API key and a ledger that outlives a stop. Without it results are the catalog's alone."`
+	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store of copies of results, which are read when the catalog is unavailable or has deleted them: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a shared API key and a ledger that outlives a stop. Without it only the catalog has results."`
 }
 
 func (c *serveCmd) contentFaults(list *cli.FaultList) {

@@ -43,7 +43,7 @@ type facade struct {
 	hub       *watch.Hub
 	files     settingFiles
 	held      *catalog.Credential         // nil if callers bring their API keys
-	account   func(context.Context) error // checks the account of the held API key in the background; nil if it is known
+	account   func(context.Context) error // checks the account of the shared API key in the background; nil if it is known
 	known     *auth.Callers               // nil without a callers file
 	meter     *ledger.Meter
 	placing   *orders.Orders
@@ -89,7 +89,7 @@ func giveMemoryBack() {
 	debug.FreeOSMemory()
 }
 
-// serve serves until ctx is done, or the held API key is found to belong to another account. It returns when the servers
+// serve serves until ctx is done, or the shared API key is found to belong to another account. It returns when the servers
 // have drained.
 func (f *facade) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -200,7 +200,7 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOrders starts the work on orders. Behind a held API key it recovers and settles orders that no caller repeats.
+// openOrders starts the work on orders. Behind a shared API key it recovers and settles orders that no caller repeats.
 func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,

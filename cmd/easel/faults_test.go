@@ -101,7 +101,7 @@ var faults = []fault{
 	{id: "A8", what: "abandoned orders and unread downloads take all connections to the catalog", proof: "another owner's order and download begin at once; no outage is reported"},
 	{id: "A9", what: "a caller is removed while its watch is open", proof: "it ends by the next heartbeat; another caller's goes on"},
 	{id: "A10", what: "an order is sent again elsewhere, after a restart, or after its own money is gone", proof: "nobody says that it was not ordered, and no advice leads to another order"},
-	{id: "A11", what: "a held API key is rotated between two attempts of one order", proof: "all attempts carry the first one; one charge"},
+	{id: "A11", what: "a shared API key is rotated between two attempts of one order", proof: "all attempts carry the first one; one charge"},
 	{id: "A12", what: "an error repeats a known code in a prompt", proof: "it is not taken for a refusal: codes are read where codes stand"},
 	{id: "A13", what: "a client without a certificate where a client CA is set", proof: "refused over gRPC and REST; who has one is served"},
 	{id: "A14", what: "a page of another origin, by DNS rebinding, where anybody may call", proof: "its orders are refused; those of this machine's own names are not"},

@@ -16,7 +16,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", hostOf(c.UpstreamURL),
-		"api_key", map[bool]string{true: "held", false: "forwarded"}[c.holdsKey()], // whose goes to the catalog
+		"api_key", map[bool]string{true: "shared", false: "forwarded"}[c.holdsKey()],
 		"callers", c.callersInForce(),
 		"ledger", ledger.Kind(c.LedgerURL),
 		"durable", ledger.IsDurable(c.LedgerURL),

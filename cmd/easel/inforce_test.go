@@ -35,7 +35,7 @@ func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]any{
-			"version": thisBuild().Version, "api_key": "held", "callers": "anybody", "ledger": "sqlite", "tls": true,
+			"version": thisBuild().Version, "api_key": "shared", "callers": "anybody", "ledger": "sqlite", "tls": true,
 			"client_certificates": "require", "telemetry": "none",
 		}
 		for name, value := range want {
@@ -61,7 +61,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "ledger_means": ledger.Meaning("memory"), "tls": false, "client_certificates": "none",
 		}},
 		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{
-			"api_key": "held", "callers": "listed", "ledger": "postgres", "durable": true,
+			"api_key": "shared", "callers": "listed", "ledger": "postgres", "durable": true,
 		}},
 		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
 			"callers": "certified", "client_certificates": "verify_if_given",

@@ -23,8 +23,8 @@ type serveCmd struct {
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys, and results to their bucket, travel over http to a host that is not loopback."`
 	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog looks at the idempotency key of an order before all else, and answers a repeat of one that is under way as busy: then its refusal of an order that may exist is certain."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a held API key: those who may call, their tokens, teams and budgets, in YAML: docs/operating.md. easel callers check reads it, easel callers token makes a token."`
-	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a held API key: let everybody call who reaches the address."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operating.md. easel callers check reads it, easel callers token makes a token."`
+	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key: every client that reaches the address may call."`
 
 	ledgerFlags
 	contentFlags
@@ -34,7 +34,7 @@ type serveCmd struct {
 
 	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
-	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a held API key such a certificate says who calls."`
+	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a shared API key such a certificate names the caller."`
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: let the tokens of callers travel in the clear to addresses beyond this machine, where a mesh or a network of your own keeps them secret."`
 
@@ -110,7 +110,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 		list.AddError("EASEL_CALLERS_FILE", checkCallers(c.CallersFile))
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
-		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a held API key the caller's own API key decides")
+		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a shared API key the caller's own API key decides")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
@@ -182,7 +182,7 @@ func (f *listenFlags) addresses() []address {
 	return all
 }
 
-// unguarded reports whether whoever reaches the server spends the held key's money.
+// unguarded reports whether every client that reaches the server spends the shared API key's money.
 func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }

@@ -20,8 +20,8 @@ const listed = 1000
 // Orders are the orders of the ledger, for operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// APIKey is the SHA-256 of the held API key. Without one it is that of each order: only the end of its window says
-	// that nobody sends it again.
+	// APIKey is the SHA-256 of the shared API key. If it is empty, only the end of an order's window shows
+	// that no process sends the order again.
 	APIKey string
 	// Differs says why the generation can't be that of the order; "" where it can.
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)

@@ -59,7 +59,7 @@ var tenantKey = func() (key [32]byte) {
 type Credential struct {
 	Tenant Tenant
 	Held   bool // the API key is our operator's, and a rejection is not the caller's fault
-	// Owner is the owner of a call under a held API key: "" for all anonymous callers together, and for polls.
+	// Owner is the owner of a call under a shared API key: "" for all anonymous callers together, and for polls.
 	Owner string
 	// Weight is the owner's part of what the catalog takes, beside those of others. 0 means 1.
 	Weight float64

@@ -55,7 +55,7 @@ type Error struct {
 	AboutKey   bool   // of an order: it speaks of the idempotency key, under which there may be one
 	Violations []Violation
 	Withheld   Kind          // KindOutcomeUnknown: what the answer said whose Message this is; 0 where there is none
-	Held       bool          // the call ran under a held API key: a rejection is its operator's fault
+	Held       bool          // the call ran under a shared API key: a rejection is its operator's fault
 	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
 	NextOffset int64         // KindInterrupted: the first missing byte
 	PriceCents int64         // KindPriceAboveLimit: the price of the order

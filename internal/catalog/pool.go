@@ -56,7 +56,7 @@ var errNoConnection = errors.New("no connection to the catalog is free")
 
 type ownerKey struct{}
 
-// withOwner puts the owner of a request under a held API key into its context.
+// withOwner puts the owner of a request under a shared API key into its context.
 func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }

@@ -324,7 +324,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value reads a body about one thing. The API key of the call is redacted: callers under a held API key must not see it.
+// value reads a body about one thing. The API key of the call is redacted: callers under a shared API key must not see it.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail "callers.secret and callers.configMap: one of them has the callers file" }}
 {{- end }}
 {{- if and $held (not $callers) (not .Values.tls.clientCA) (not .Values.callers.allowAnonymous) }}
-{{- fail "upstream.keySecret: with a held key, say who may call: callers.secret, callers.configMap, tls.clientCA or callers.allowAnonymous" }}
+{{- fail "upstream.keySecret: with a shared API key, say who may call: callers.secret, callers.configMap, tls.clientCA or callers.allowAnonymous" }}
 {{- end }}
 {{- if and (not $held) (or $callers .Values.callers.allowAnonymous) }}
 {{- fail "callers: without upstream.keySecret the caller's own key decides" }}
