@@ -7,19 +7,16 @@ import (
 	protobuf "google.golang.org/protobuf/proto"
 )
 
-// largeMessage is the size from which on a message has a buffer of its own size. The library takes 1 MiB for it, and a stream
-// whose reader is slow keeps several messages.
-const largeMessage = 32 << 10
-
 func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 
-// codec is the library's codec with buffers that are as large as large messages.
+// codec is the library's codec with buffers that are as large as their messages. The library takes 1 MiB for a message of more
+// than 32 KiB, and a stream whose reader is slow keeps several messages.
 type codec struct{ encoding.CodecV2 }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.(protobuf.Message)
-	if !ok || protobuf.Size(message) <= largeMessage {
+	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
 	data, err := protobuf.Marshal(message)
