@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -16,6 +17,11 @@ type Attribution struct {
 // Attribution returns the attribution of the order.
 func (o Order) Attribution() Attribution {
 	return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels, o.IsGone()}
+}
+
+// Equal reports whether two attributions are equal.
+func (a Attribution) Equal(b Attribution) bool {
+	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Gone == b.Gone && maps.Equal(a.Labels, b.Labels)
 }
 
 // Generations are sought by their ids: the index of owners would read all orders of an owner.

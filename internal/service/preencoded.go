@@ -1,11 +1,11 @@
 package service
 
 import (
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -32,6 +32,8 @@ const attributionTTL = 100 * time.Millisecond
 
 // encodings are the encodings of one update by its attribution. There are few: the attribution with and without labels.
 type encodings struct {
+	asks singleflight.Group // the watchers that need the attribution during a query share the query, too
+
 	mu      sync.Mutex
 	all     []encoding
 	whose   ledger.Attribution // result of the last query
@@ -43,15 +45,18 @@ func (e *encodings) attribution(ask func() ledger.Attribution) ledger.Attributio
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
 	e.mu.Unlock()
-	began := time.Now()
-	if began.Sub(askedAt) < attributionTTL {
+	if time.Since(askedAt) < attributionTTL {
 		return whose
 	}
-	whose = ask()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.whose, e.askedAt = whose, began
-	return whose
+	answer, _, _ := e.asks.Do("", func() (any, error) {
+		began := time.Now()
+		whose := ask()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.whose, e.askedAt = whose, began
+		return whose, nil
+	})
+	return answer.(ledger.Attribution)
 }
 
 type encoding struct {
@@ -63,7 +68,7 @@ type encoding struct {
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := slices.IndexFunc(e.all, func(one encoding) bool { return reflect.DeepEqual(one.whose, whose) })
+	at := slices.IndexFunc(e.all, func(one encoding) bool { return one.whose.Equal(whose) })
 	if at >= 0 {
 		return e.all[at].update
 	}

@@ -3,7 +3,10 @@ package service
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -81,6 +84,37 @@ func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 		if err := proto.Unmarshal(encodingsOf(u).of(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
 			t.Errorf("%v: %v, and it is told of %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
 		}
+	}
+}
+
+func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queries := new(encodings), atomic.Int32{}
+		var watchers sync.WaitGroup
+		for range 100 {
+			watchers.Go(func() {
+				if whose := e.attribution(slowAnswer(&queries)); whose.Owner != "red" {
+					t.Errorf("a watcher got %+v", whose)
+				}
+			})
+		}
+		watchers.Wait()
+		if n := queries.Load(); n != 1 {
+			t.Errorf("100 watchers sent %d queries", n)
+		}
+		time.Sleep(attributionTTL)
+		if e.attribution(slowAnswer(&queries)); queries.Load() != 2 {
+			t.Error("a watcher used an old answer")
+		}
+	})
+}
+
+// slowAnswer returns a query that takes a second.
+func slowAnswer(queries *atomic.Int32) func() ledger.Attribution {
+	return func() ledger.Attribution {
+		time.Sleep(time.Second)
+		queries.Add(1)
+		return ledger.Attribution{Owner: "red"}
 	}
 }
 
