@@ -97,26 +97,25 @@ func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []strin
 	return nil
 }
 
-// attributions adds the attributions of the orders that a condition names to own.
+// attributions adds the attributions of the orders that a condition names to own. A row has one label of an order.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
-	type row struct {
-		id, generation string
-		Attribution
-	}
-	found, err := collect(tx, func(r scanner, one *row) error {
-		return r.Scan(&one.id, &one.generation, &one.Owner, &one.Caller, &one.Model, &one.Gone)
-	}, `SELECT id, generation_id, owner, caller, model_id, deleted = 1 FROM orders WHERE `+condition, args...)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	ids := make([]string, len(found))
-	for n, one := range found {
-		ids[n] = one.id
-	}
-	labels, err := labelsOf(tx, ids)
-	for _, one := range found {
-		one.Labels = labels[one.id]
-		own[one.generation] = one.Attribution
-	}
-	return err
+	labels := map[string]map[string]string{} // by the order's id
+	return tx.query(func(row scanner) error {
+		var id, generation string
+		var name, value *string
+		one := Attribution{}
+		if err := row.Scan(&id, &generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, &name, &value); err != nil {
+			return err
+		}
+		if labels[id] == nil {
+			labels[id] = map[string]string{}
+		}
+		if name != nil {
+			labels[id][*name] = *value
+		}
+		one.Labels = labels[id]
+		own[generation] = one
+		return nil
+	}, `SELECT own.id, own.generation_id, own.owner, own.caller, own.model_id, own.deleted = 1, labels.name, labels.value
+		FROM (SELECT * FROM orders WHERE `+condition+`) AS own LEFT JOIN labels ON labels.order_id = own.id`, args...)
 }
