@@ -60,6 +60,8 @@ type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // when the order was written down, by the clock of this process
 	Replayed   bool      // an earlier call has used the idempotency key
+	// Attribution is nil unless this call has written the order: the labels of another call may have been erased.
+	Attribution *ledger.Attribution
 }
 
 // Place places a paid order, or gives the generation that its idempotency key has placed before. One idempotency key is
@@ -190,7 +192,11 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	case s.err != nil:
 		return receipt, true, s.err
 	}
-	return Receipt{s.generation, s.placed, !began}, true, nil
+	receipt = Receipt{Generation: s.generation, Placed: s.placed, Replayed: !began}
+	if began && s.order.Claims == 1 {
+		receipt.Attribution = new(s.order.Attribution())
+	}
+	return receipt, true, nil
 }
 
 // unasked is the error of a call that the ledger has not answered: it has sent nothing, and unless the ledger is in doubt
@@ -300,7 +306,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
-		return Receipt{recordedVersion(order).Generation, placedTime(order), true}, nil
+		return Receipt{Generation: recordedVersion(order).Generation, Placed: placedTime(order), Replayed: true}, nil
 	case lifecycle.Reused:
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: catalog.OpCreate}}
 	case lifecycle.Unresolved:

@@ -75,8 +75,16 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 		return nil, aboutModel(err, req.GetModelId())
 	}
 	update := s.noted(ctx, req, receipt)
-	own, _ := s.cfg.Orders.Owned(ctx, orderer(ctx), receipt.Generation.ID) // without the ledger only the attribution is missing
-	return &easelv1.CreateGenerationResponse{Generation: s.message(update, own[receipt.Generation.ID]), Replayed: receipt.Replayed}, nil
+	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
+}
+
+// attributionOfOrder returns the attribution of the order of a receipt. It is empty if it has to be read and the ledger is away.
+func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Receipt) ledger.Attribution {
+	if receipt.Attribution != nil {
+		return *receipt.Attribution
+	}
+	own, _ := s.cfg.Orders.Owned(ctx, orderer(ctx), receipt.Generation.ID)
+	return own[receipt.Generation.ID]
 }
 
 // noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older

@@ -1,0 +1,56 @@
+package server_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/server/servertest"
+)
+
+func TestOrderTakesTwoTransactions(t *testing.T) {
+	spans := servertest.RecordSpans(t)
+	s := studioStack(t)
+	create(t, grpcCaller{s, "shop"}, order(t, text, "first", "a lake"))
+	spans.Reset()
+	req := order(t, text, "second", "a lake")
+	req.Labels = map[string]string{"job": "7"}
+	if g := create(t, grpcCaller{s, "shop"}, req); g.GetOwner() != "studio" || g.GetCaller() != "shop" || g.GetLabels()["job"] != "7" {
+		t.Errorf("the order is of %s, by %s, with %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
+	}
+	// The idempotency key is looked up. The order is written with its labels and its reservation, and later with its outcome
+	// and its charge.
+	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
+	if statements > 6 || commits > 2 {
+		t.Errorf("an order takes %d statements and %d commits", statements, commits)
+	}
+}
+
+func TestReadAsksTheLedgerOnce(t *testing.T) {
+	spans := servertest.RecordSpans(t)
+	c := grpcCaller{studioStack(t), "shop"}
+	req := order(t, text, "first", "a lake")
+	req.Labels = map[string]string{"job": "7", "page": "3"}
+	id := create(t, c, req).GetGenerationId()
+	spans.Reset()
+	read := &easelv1.GetGenerationResponse{}
+	if err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, read); err != nil {
+		t.Fatal(err)
+	}
+	if labels := read.GetGeneration().GetLabels(); labels["job"] != "7" || labels["page"] != "3" {
+		t.Errorf("the labels are %v", labels)
+	}
+	if n := len(spansNamed(spans, "sql.statements")); n != 1 {
+		t.Errorf("a read takes %d statements", n)
+	}
+}
+
+// studioStack returns a stack whose one caller, shop, is of a team with a budget.
+func studioStack(t *testing.T) *stack {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "callers.yaml")
+	writeText(t, file, fmt.Sprintf("teams: {studio: {budget: {daily_cents: 10000}}}\ncallers: [{name: shop, team: studio, tokens: [sha256:%x]}]\n", sha256.Sum256([]byte("shop"))))
+	return heldStackFrom(t, file)
+}
