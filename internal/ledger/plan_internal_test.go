@@ -100,6 +100,11 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 		if plan := explained(t, l, explain+"SELECT id FROM orders WHERE "+recentlyPlaced, 1, 10); !strings.Contains(plan, "orders_placed_time") || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("the plan of recently placed orders is %s", plan)
 		}
+		for condition, generations := range map[string]string{ofGeneration: "g1", ofGenerations: `["g1"]`} {
+			if plan := explained(t, l, explain+"SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
+				t.Errorf("the plan of %s is %s", condition, plan)
+			}
+		}
 	})
 }
 

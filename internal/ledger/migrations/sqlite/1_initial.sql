@@ -82,9 +82,9 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
 -- Forwarded API keys of one account see the same generations, and each has its own orders. Behind a shared API key, a
--- generation has one order.
-CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace);
-CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key;
+-- generation has one order. An order without a generation has no entry in these indexes.
+CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace) WHERE generation_id IS NOT NULL;
+CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key AND generation_id IS NOT NULL;
 -- No index has a time that changes while a generation is only observed, so that PostgreSQL updates its row in place.
 CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
