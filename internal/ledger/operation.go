@@ -18,15 +18,22 @@ const scope = "github.com/easel-grpc/easel/internal/ledger"
 
 // operation is an operation of the database. It has a span, and its duration is measured. The zero value measures nothing.
 type operation struct {
-	name       string
+	span       string // its name
 	attributes attribute.Set
+	started    []trace.SpanStartOption
 	duration   metric.Float64Histogram
+	recorded   []metric.RecordOption
 }
 
 // operation returns an operation of the databases of a dialect.
 func (d dialect) operation(name string) operation {
 	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // its name is one
-	return operation{name, attribute.NewSet(d.system, semconv.DBOperationName(name)), duration}
+	attributes := attribute.NewSet(d.system, semconv.DBOperationName(name))
+	return operation{
+		span: "sql." + name, attributes: attributes, duration: duration,
+		started:  []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes.ToSlice()...)},
+		recorded: []metric.RecordOption{metric.WithAttributeSet(attributes)},
+	}
 }
 
 // measure runs an operation. Without a caller it has no span, which would have no parent.
@@ -37,17 +44,17 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 	began, span := time.Now(), trace.SpanFromContext(ctx)
 	within := ctx
 	if span.SpanContext().IsValid() {
-		within, span = span.TracerProvider().Tracer(scope).Start(ctx, "sql."+o.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(o.attributes.ToSlice()...))
+		within, span = span.TracerProvider().Tracer(scope).Start(ctx, o.span, o.started...)
 		defer span.End()
 	}
 	err := do(within)
-	attributes := o.attributes
+	recorded := o.recorded
 	if err != nil {
 		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // its text may be that of a row
 		span.SetAttributes(kind)
 		span.SetStatus(codes.Error, "")
-		attributes = attribute.NewSet(append(attributes.ToSlice(), kind)...)
+		recorded = []metric.RecordOption{metric.WithAttributes(append(o.attributes.ToSlice(), kind)...)}
 	}
-	o.duration.Record(ctx, time.Since(began).Seconds(), metric.WithAttributeSet(attributes))
+	o.duration.Record(ctx, time.Since(began).Seconds(), recorded...)
 	return err
 }

@@ -83,9 +83,9 @@ func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []str
 // eachOwn runs query for the orders of at most ownAtOnce generations at a time. Each query has its own timeout.
 func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
 	for some := range slices.Chunk(generations, ownAtOnce) {
-		c := &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
-		if len(some) == 1 {
-			c = &clauses{all: []string{ofGeneration}, args: []any{some[0]}}
+		c := &clauses{all: []string{ofGeneration}, args: []any{some[0]}}
+		if len(some) > 1 {
+			c = &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
 		}
 		if owner != nil {
 			c.add(whoseOwner, *owner)
