@@ -16,7 +16,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
-	for labels, most := range []int64{2800, 3200} {
+	for labels, most := range []int64{2900, 3350} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
 				const many = 500
