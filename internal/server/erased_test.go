@@ -147,3 +147,28 @@ func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
 		eventually(t, "the next update has no labels", func() bool { return open.reach(easelv1.State_STATE_DELETED, nil) })
 	}, func(o *options) { o.sandbox.Speed = 0.01 })
 }
+
+func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		if strings.Contains(t.Name(), "memory") {
+			t.Skip("a ledger in memory is never away")
+		}
+		labels := map[string]string{"patient": "jane-doe"}
+		first := create(t, as("poster"), labelled(t, text, "a", labels))
+		open := &lastLabels{all: map[string]*easelv1.Generation{}}
+		open.follow(t, as("poster"), first.GetGenerationId())
+		eventually(t, "the watches have begun", func() bool {
+			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
+		})
+		if err := s.ledger.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the watches have the end without labels", func() bool { return open.reach(easelv1.State_STATE_SUCCEEDED, nil) })
+		open.mu.Lock()
+		defer open.mu.Unlock()
+		if g := open.all["one"]; first.GetOwner() == "" || g.GetOwner() != first.GetOwner() || g.GetCaller() != first.GetCaller() {
+			t.Errorf("the watch has the owner %q and the caller %q", g.GetOwner(), g.GetCaller())
+		}
+	}, func(o *options) { o.sandbox.Speed = 2 })
+}

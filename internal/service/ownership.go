@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -94,11 +95,13 @@ const (
 	askPause   = time.Second // time without queries of open watches after a failed one
 )
 
-// attribution returns the attribution of a generation for an open watch. It is empty while the ledger is away: labels that were
-// known before may have been erased.
-func (s *Service) attribution(ctx context.Context, id string) ledger.Attribution {
+// errNotAsked is the error of a query that was not sent, because the last one has just failed.
+var errNotAsked = errors.New("the ledger did not answer a moment ago")
+
+// attribution returns the attribution of a generation for an open watch.
+func (s *Service) attribution(ctx context.Context, id string) (ledger.Attribution, error) {
 	if time.Now().UnixNano() < s.askAt.Load() {
-		return ledger.Attribution{}
+		return ledger.Attribution{}, errNotAsked
 	}
 	var owner *string
 	if !auth.Of(ctx).SharesAPIKey() {
@@ -110,7 +113,14 @@ func (s *Service) attribution(ctx context.Context, id string) ledger.Attribution
 	if err != nil {
 		s.askAt.Store(time.Now().Add(askPause).UnixNano())
 	}
-	return own[id]
+	return own[id], err
+}
+
+// withoutLabels returns the attribution that a watch knows, for an update while the ledger is away. The labels may have been
+// erased.
+func withoutLabels(known ledger.Attribution) ledger.Attribution {
+	known.Labels = nil
+	return known
 }
 
 // message is the message of a state, with whose it is.

@@ -41,22 +41,24 @@ type encodings struct {
 }
 
 // attribution returns the attribution of the update's generation. ask queries the ledger.
-func (e *encodings) attribution(ask func() ledger.Attribution) ledger.Attribution {
+func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
 	e.mu.Unlock()
 	if time.Since(askedAt) < attributionTTL {
-		return whose
-	}
-	answer, _, _ := e.asks.Do("", func() (any, error) {
-		began := time.Now()
-		whose := ask()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.whose, e.askedAt = whose, began
 		return whose, nil
+	}
+	answer, err, _ := e.asks.Do("", func() (any, error) {
+		began := time.Now()
+		whose, err := ask()
+		if err == nil {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.whose, e.askedAt = whose, began
+		}
+		return whose, err
 	})
-	return answer.(ledger.Attribution)
+	return answer.(ledger.Attribution), err
 }
 
 type encoding struct {

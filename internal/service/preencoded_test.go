@@ -93,8 +93,8 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 		var watchers sync.WaitGroup
 		for range 100 {
 			watchers.Go(func() {
-				if whose := e.attribution(slowAnswer(&queries)); whose.Owner != "red" {
-					t.Errorf("a watcher got %+v", whose)
+				if whose, err := e.attribution(slowAnswer(&queries)); err != nil || whose.Owner != "red" {
+					t.Errorf("a watcher got %+v, %v", whose, err)
 				}
 			})
 		}
@@ -103,18 +103,18 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 			t.Errorf("100 watchers sent %d queries", n)
 		}
 		time.Sleep(attributionTTL)
-		if e.attribution(slowAnswer(&queries)); queries.Load() != 2 {
+		if _, err := e.attribution(slowAnswer(&queries)); err != nil || queries.Load() != 2 {
 			t.Error("a watcher used an old answer")
 		}
 	})
 }
 
 // slowAnswer returns a query that takes a second.
-func slowAnswer(queries *atomic.Int32) func() ledger.Attribution {
-	return func() ledger.Attribution {
+func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
+	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)
 		queries.Add(1)
-		return ledger.Attribution{Owner: "red"}
+		return ledger.Attribution{Owner: "red"}, nil
 	}
 }
 

@@ -117,7 +117,11 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
 	}
-	return encodingsOf(u).attribution(func() ledger.Attribution { return w.service.attribution(w.out.stream.Context(), w.id) })
+	whose, err := encodingsOf(u).attribution(func() (ledger.Attribution, error) { return w.service.attribution(w.out.stream.Context(), w.id) })
+	if err != nil {
+		return withoutLabels(w.seen.Attribution)
+	}
+	return whose
 }
 
 // finish sends the result's bytes or the closing message after the last state. err has ended the watch.
@@ -170,7 +174,11 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 		return nil, err
 	}
 	if len(seen.Labels) > 0 { // the labels may have been erased since
-		seen.Attribution = s.attribution(ctx, req.GetGenerationId())
+		whose, err := s.attribution(ctx, req.GetGenerationId())
+		if err != nil {
+			whose = withoutLabels(seen.Attribution)
+		}
+		seen.Attribution = whose
 	}
 	return &easelv1.WaitGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }

@@ -185,12 +185,14 @@ func (w *watchOfMany) wants(u *watch.Update) bool {
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution of the generation for an update.
+// attribution returns the attribution of the generation for an update. It is empty while the ledger is away: a watch of many
+// does not keep the attributions of all.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
 	}
-	return encodingsOf(u).attribution(func() ledger.Attribution { return w.service.attribution(w.stream.Context(), u.ID) })
+	whose, _ := encodingsOf(u).attribution(func() (ledger.Attribution, error) { return w.service.attribution(w.stream.Context(), u.ID) })
+	return whose
 }
 
 // sendUpdate sends an update, unless the caller has the state by its etag.
