@@ -23,17 +23,17 @@ const (
 // Reasons why a token proves nothing.
 var (
 	errNoKeys      = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, "issuer keys not loaded yet", keysDelay}
-	errNoToken     = unknown("unknown service token, and not a token (JWT) with an asymmetric signature; send one of them")
+	errNoToken     = unknown("unknown service token; send the token that the operator issued, or a JWT of an issuer that this server lists")
 	errIssuer      = unknown("no issuer here has the name that the token has in iss")
-	errAudience    = unknown("the token is for another audience")
-	errExpired     = unknown("the token has expired")
+	errAudience    = unknown("the token is for another audience; get one for the audience of this server")
+	errExpired     = unknown("the token has expired; get a new one")
 	errEndless     = unknown("the token has no exp: it must expire")
 	errNotYet      = unknown("the token is not yet valid")
 	errNoSubject   = unknown("the token has no sub")
 	errKind        = unknown("the token is of a kind (typ) that proves no name")
-	errUnknownKey  = unknown("the issuer has no key of the token's kid and algorithm")
+	errUnknownKey  = unknown("the issuer has no key of the token's kid and algorithm; get a new token, or retry when the issuer has published the key")
 	errOldKeys     = unknown("issuer keys unreadable for a day")
-	errWrongSigned = unknown("the signature of the token is wrong")
+	errWrongSigned = unknown("the signature of the token is wrong; get a new token")
 )
 
 // algorithms are asymmetric. ES512 is not among them, because a forged token would cost milliseconds of CPU.

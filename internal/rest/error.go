@@ -129,6 +129,9 @@ func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson varies its spaces
 	said = strings.ToValidUTF8(said[:min(len(said), longestReading)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}
+	if strings.Contains(said, "exceeded max recursion depth") {
+		v.Description = service.TooDeep
+	}
 	if field := fieldOfParser.FindStringSubmatch(said); field != nil {
 		v.Field = field[1]
 	}

@@ -45,6 +45,7 @@ type chain struct {
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // the current ones; nil without TLS
 	calls, streams, watched *counts                    // watched counts the renders that open watches name
+	probes                  *counts                    // streams without a credential, by connection
 	maxMessage              int                        // the maximum size of a request, in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the public server by full name
 	refusals                *rate.Limiter              // limits log lines about strangers
@@ -59,6 +60,7 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 			"end one first, or watch many renders on one stream"),
 		watched: newCounts("renders of watches", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
 			"end a watch first, or watch everything"),
+		probes:     newCounts("health watches or reflection streams on a connection", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one first"),
 		maxMessage: limits.message(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
 	}
 }
@@ -135,8 +137,12 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release. All calls without a credential count as those of one caller.
+// count counts a call until release. A stream without a credential counts on its connection, so that clients which watch the
+// health of the server do not use up a limit of all. Other calls without a credential count as those of one caller.
 func (c *call) count() (release func(), err error) {
+	if public(c.method) && c.methods[c.method].IsServerStream {
+		return c.probes.acquire(c.origin.peer, 1)
+	}
 	if c.methods[c.method].IsServerStream || longLived[c.method] {
 		return c.streams.acquire(auth.Of(c.ctx).Subject(), 1)
 	}

@@ -104,6 +104,7 @@ const (
 	// callerWatched and allWatched are the maximum numbers of renders that the open watches of one caller, and of all, may
 	// name. A watch of everything names none.
 	callerWatched, allWatched = 20_000, 200_000
+	connProbes                = 8   // maximum number of health watches and reflection streams on a connection
 	operatorConns             = 256 // maximum number of connections of the admin and of the metrics listener, each
 )
 

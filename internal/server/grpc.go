@@ -27,7 +27,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 	}
 	server := grpc.NewServer(append(chain.options(originOfPeer),
 		grpc.InTapHandle(chain.tap),
-		grpc.Creds(handshakes{encryption}),
+		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
 		// Windows that the library sizes by itself grow to 16 MiB.

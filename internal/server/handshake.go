@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"time"
 
@@ -36,9 +39,10 @@ func originOfPeer(ctx context.Context) origin {
 // refusalTime is the time that the refusal of a call has to reach its caller before the connection is closed.
 const refusalTime = time.Second
 
-// handshakes are transport credentials whose TLS connections can be closed by their calls.
+// handshakes are transport credentials that log failed handshakes, and whose TLS connections can be closed by their calls.
 type handshakes struct {
 	credentials.TransportCredentials
+	chain *chain
 }
 
 // closable is the TLS state of a connection, with the connection.
@@ -50,6 +54,9 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
+	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // EOF: a probe of the port
+		h.chain.logger.Warn("TLS handshake failed", slog.String("peer", raw.RemoteAddr().String()), slog.Any("error", err))
+	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {
 		info = closable{encrypted, raw}
 	}
@@ -58,5 +65,5 @@ func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 
 // Clone implements credentials.TransportCredentials.
 func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone()}
+	return handshakes{h.TransportCredentials.Clone(), h.chain}
 }

@@ -176,12 +176,11 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
 	})
 }
 
-func TestCallsWithoutCredentialCountAsOneCaller(t *testing.T) {
+func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit = 3
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = limit })
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams, c.Limits.Streams = 1, 1 })
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
@@ -191,7 +190,7 @@ func TestCallsWithoutCredentialCountAsOneCaller(t *testing.T) {
 			}
 			return err
 		}
-		for range limit {
+		for range connProbes {
 			if err := watch(); err != nil {
 				t.Fatal(err)
 			}
@@ -200,9 +199,17 @@ func TestCallsWithoutCredentialCountAsOneCaller(t *testing.T) {
 		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
 			t.Errorf("a check next to the maximum of watches: %v", err)
 		}
+		release, err := s.chain.probes.acquire("another connection", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if n := s.chain.streams.inUse(); n != 0 {
+			t.Errorf("%d streams of callers are counted", n)
+		}
 		cancel()
 		synctest.Wait()
-		if n := s.chain.streams.inUse(); n != 0 {
+		if n := s.chain.probes.inUse(); n != 0 {
 			t.Errorf("%d are counted", n)
 		}
 	})

@@ -151,7 +151,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed", nil)
+		return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed; retry with more time", nil)
 	case errors.Is(err, context.Canceled):
 		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller went away", nil)
 	}
@@ -203,7 +203,7 @@ func LedgerFailed(err error) bool {
 // budgetExceeded is the status of an order that a budget has no room for. Trying again helps when the next
 // window begins, which is too far for a RetryInfo.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
-	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 	subject, description := "team", "the team's budget of this "+e.Period
 	metadata := map[string]string{
 		"window":          e.Period,
@@ -212,7 +212,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
 	}
 	if e.Total { // what others have left is not for every team to know
-		text = fmt.Sprintf("the budget of all teams for this %s has no room for the order, which costs %d cents", e.Period, e.PriceCents)
+		text = fmt.Sprintf("the budget of all teams for this %s has no room for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 		subject, description = "total", "the budget of all teams for this "+e.Period
 		delete(metadata, "remaining_cents")
 	}

@@ -311,8 +311,8 @@ export enum ErrorReason {
   ISSUER_UNAVAILABLE = 62,
 
   /**
-   * RESOURCE_EXHAUSTED. This server has no room for the call now, and has sent nothing to the
-   * catalog. Again helps.
+   * RESOURCE_EXHAUSTED. This server, or the caller's own quota (QuotaFailure says so), has no room
+   * for the call now. Nothing was sent to the catalog. Again helps.
    *
    * @generated from enum value: OVERLOADED = 70;
    */
