@@ -1,8 +1,8 @@
 // Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
 //
 // A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and reduces the
-// number in flight by a quarter. It grows by one with every four rounds of successes. The daily cap rejects orders. A request that cannot
-// start before its deadline is rejected as soon as that is known.
+// number of requests in flight by a quarter. Every four rounds of successes raise the number by one. While the daily cap is
+// reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as that is known.
 package limiter
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Within an owner, the lowest starts first.
+// Class is the class of a request. Of the requests of one owner, those of the lowest class start first.
 type Class uint8
 
 // The classes.
@@ -33,19 +33,19 @@ func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] 
 const (
 	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
 	MaxInFlight   = 64
-	firstInFlight = 16   // until more have passed
-	minInFlight   = 4    // after any number of 429s, so that a request that hangs does not block the others
-	decrease      = 0.75 // factor of a 429
-	increase      = 0.25 // after as many successes as requests are in flight
-	reservedPart  = 16   // one place in 16 is reserved for owners that have fewer than fewInFlight
-	fewInFlight   = 2    // requests
+	firstInFlight = 16   // initial number of requests that may be in flight
+	minInFlight   = 4    // lower limit after any number of 429s, so that a request that hangs does not block the others
+	decrease      = 0.75 // a 429 multiplies the number of requests in flight by it
+	increase      = 0.25 // added for each round of successes: as many as may be in flight
+	reservedPart  = 16   // one place in 16 is reserved for owners with fewer than fewInFlight requests in flight
+	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // polls per second, until a rate is set
 
-	maxRetries  = 10.0 // consecutive failures, half of which may be retried
-	retryEarned = 0.1  // retries by a request that passes
+	maxRetries  = 10.0 // size of the retry budget: a failure costs 1, and retries need more than half of the budget
+	retryEarned = 0.1  // returned to the retry budget by a request that passes
 
-	minStarts = 32          // number of requests after which the time in the queue can be estimated
-	recent    = time.Minute // age of a measurement that loses half of its weight
+	minStarts = 32          // number of started requests from which the time in the queue is estimated
+	recent    = time.Minute // age at which half of the measurement of starts is dropped
 )
 
 // Request describes a request that needs a permit.
@@ -53,7 +53,8 @@ type Request struct {
 	Owner  string
 	Weight float64 // weight of the owner; zero means the previous weight, initially 1
 	Class  Class
-	// Arrived is the time when the request arrived first: a request that was sent back keeps its position. Zero means now.
+	// Arrived is the time when the request first arrived. It determines the position in the queue, which a request after a
+	// 429 thus keeps. Zero means now.
 	Arrived time.Time
 }
 
@@ -82,14 +83,14 @@ type Limiter struct {
 	inFlight int
 	retries  float64 // budget for retries of failed requests, as in gRPC
 	queue    queue
-	busy     time.Time // time since which requests wait
-	starts   int       // since then
+	busy     time.Time // start of the measurement of starts, initially the time since which requests wait
+	starts   int       // number of requests that started since busy
 	pause    pause
 	cap      dailyCap
-	timer    *time.Timer // end of a pause, or of the wait of a poll
+	timer    *time.Timer // fires when a pause ends or the next poll may start
 }
 
-// New returns a limiter of at most maxInFlight requests in flight.
+// New returns a limiter that allows at most maxInFlight requests in flight.
 func New(maxInFlight int) *Limiter {
 	most := float64(maxInFlight)
 	return &Limiter{
@@ -97,7 +98,7 @@ func New(maxInFlight int) *Limiter {
 	}
 }
 
-// SetPollRate sets the maximum number of polls per second. Those of a second may start at the same time.
+// SetPollRate sets the maximum number of polls per second. The polls of one second may start at the same time.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	if l.polls.Limit() != rate.Limit(perSecond) {
 		l.polls.SetLimit(rate.Limit(perSecond))
@@ -105,8 +106,8 @@ func (l *Limiter) SetPollRate(perSecond float64) {
 	}
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that there is
-// none before the deadline of ctx, and the cause of ctx if ctx is canceled.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that no permit is
+// granted before the deadline of ctx. If ctx is canceled, it returns the cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -146,7 +147,7 @@ func (l *Limiter) enqueue(w *waiter) {
 	}
 }
 
-// rejection returns the error of a request that cannot start before its deadline, otherwise nil.
+// rejection returns an error if the daily cap rejects a request, or the pause ends after the deadline of the request.
 func (l *Limiter) rejection(w *waiter, now time.Time) error {
 	switch {
 	case l.cap.closed(w.Class, now):
@@ -157,7 +158,7 @@ func (l *Limiter) rejection(w *waiter, now time.Time) error {
 	return nil
 }
 
-// delay returns the estimated time in the queue of a new request. Zero means that it is unknown.
+// delay estimates the time that a new request spends in the queue. Zero means that the time is unknown.
 func (l *Limiter) delay(r Request, now time.Time) time.Duration {
 	if l.starts < minStarts {
 		return 0
@@ -165,12 +166,12 @@ func (l *Limiter) delay(r Request, now time.Time) time.Duration {
 	return time.Duration(l.queue.before(r) / float64(l.starts) * float64(now.Sub(l.busy)))
 }
 
-// newError returns the error of a request without a permit. A retry is worthwhile after the pause.
+// newError returns the error of a request that got no permit. It asks for a retry after the pause.
 func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects all waiters that can no longer start before their deadlines.
+// review rejects the waiters that the daily cap or the pause no longer allows to start in time.
 func (l *Limiter) review(now time.Time) {
 	for _, w := range l.queue.all() {
 		if err := l.rejection(w, now); err != nil {
@@ -187,7 +188,7 @@ func (l *Limiter) abandon(ctx context.Context, w *waiter) error {
 		l.queue.decide(w, nil, l.newError(now))
 	}
 	l.mu.Unlock()
-	w.permit.Release(Result{Outcome: Unused}) // granted too late
+	w.permit.Release(Result{Outcome: Unused}) // was granted after ctx was done
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
@@ -213,7 +214,7 @@ func (l *Limiter) grant(now time.Time) {
 }
 
 // next returns the waiter that starts next. If no waiter may start yet, it returns nil and the time of the next check. A
-// zero time means that the end of a request in flight decides.
+// zero time means that the next check follows when a request in flight ends.
 func (l *Limiter) next(now time.Time) (_ *waiter, check time.Time) {
 	if l.queue.waiting == 0 || l.pause.probe != nil {
 		return nil, time.Time{}
@@ -261,6 +262,6 @@ func (l *Limiter) start(w *waiter, now time.Time) {
 		l.busy, l.starts = l.busy.Add(age/2), l.starts/2
 	}
 	if p.probesCap = l.cap.probe(w.Class, now); p.probesCap {
-		l.review(now) // the other orders depend on its outcome
+		l.review(now) // the other orders are rejected until the outcome of the probe
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const key = "key"
 
-// acquire returns the permit of a request that must not wait for longer than an hour.
+// acquire returns a permit. It fails the test if the request waits for more than an hour.
 func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permit {
 	t.Helper()
 	p, err := tryFor(t, time.Hour, l, r)
@@ -25,7 +25,7 @@ func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permi
 	return p
 }
 
-// tryFor waits for a permit until a timeout.
+// tryFor waits for a permit with a timeout.
 func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.Request) (*limiter.Permit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -33,7 +33,8 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start starts requests one after the other. The channel receives their names when they have permits, which they release at once.
+// start enqueues requests one after another. The channel receives the name of each request that gets a permit. The permits are
+// released immediately.
 func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
@@ -155,7 +156,7 @@ func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20*time.Second + time.Millisecond) // 320 wait
+		time.Sleep(20*time.Second + time.Millisecond) // 320 requests still wait
 		for _, row := range []struct {
 			owner      string
 			class      limiter.Class
@@ -251,7 +252,7 @@ func TestOrdersStartBeforeReadsBeforePolls(t *testing.T) {
 		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Poll}, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a"})
 		held.Release(limiter.Result{})
 		if got := receive(3, started); !slices.Equal(got, []string{"a order", "a read", "a poll"}) {
-			t.Errorf("they start as %v", got)
+			t.Errorf("requests started in the order %v", got)
 		}
 	})
 }
@@ -289,7 +290,7 @@ func TestRequestsThatWereNotServedCostNoShare(t *testing.T) {
 			held.Release(limiter.Result{})
 			all.Wait()
 			if started != want {
-				t.Errorf("outcome %d: they start as %s", o, started)
+				t.Errorf("outcome %d: requests started in the order %s", o, started)
 			}
 		})
 	}
@@ -396,7 +397,7 @@ func TestAPermitIsValidUntilItsReleaseOrAPause(t *testing.T) {
 	}
 	acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Minute})
 	if paused.IsValid() {
-		t.Error("a permit is valid in a pause that began after it")
+		t.Error("a permit is still valid after a pause has started")
 	}
 }
 

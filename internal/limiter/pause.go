@@ -3,16 +3,17 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second // if the catalog does not ask for a particular pause; it doubles
-	ownPause    = time.Minute // longest such pause
+	firstPause  = time.Second // first pause if the catalog does not specify one; consecutive pauses double
+	ownPause    = time.Minute // longest pause that the catalog does not specify
 	maxDoubles  = 6
 	askedPause  = 2 * time.Minute // longest pause that the catalog can ask for
-	capInterval = time.Minute     // between two orders that probe the daily cap
+	capInterval = time.Minute     // time between two orders that probe the daily cap
 )
 
-// pause stops all requests. When its time is over, one request goes first. The others follow when it has passed.
+// pause stops all requests. When its time is over, one request goes first. The others follow when the catalog has served or
+// rejected the first request.
 type pause struct {
-	closed bool // until a request has passed
+	closed bool // from the start of the pause until end reopens the limiter
 	until  time.Time
 	probe  *Permit // permit of the request that goes first; nil if it is not in flight
 	reason Outcome // [Throttled] or [Unavailable]
@@ -20,10 +21,11 @@ type pause struct {
 	row    int     // number of consecutive pauses
 }
 
-// left returns the rest of the pause.
+// left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. A result from before the latest pause only extends it, by the time that it asks for.
+// begin starts or extends a pause. A late result, of a request that started before the latest pause, starts no new pause. It
+// extends the current one if it asks for a longer time.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -38,7 +40,7 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end opens the limiter again if the request that went first has passed.
+// end handles the outcome of the request that went first. If the catalog served or rejected it, end reopens the limiter.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
@@ -55,7 +57,7 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	}
 }
 
-// dailyCap rejects orders until the day ends in UTC, or until a probe passes.
+// dailyCap rejects orders until midnight UTC, or until a probe passes.
 type dailyCap struct{ since, nextProbe time.Time }
 
 // closed reports whether the cap rejects a request.
@@ -76,7 +78,7 @@ func (d *dailyCap) reach(now time.Time) {
 	d.since = now
 }
 
-// probe reports whether a request that starts probes the cap. The next probe is a minute later.
+// probe reports whether a request that starts is a probe of the cap. The next probe may start a minute later.
 func (d *dailyCap) probe(c Class, now time.Time) bool {
 	probes := c == Order && d.isReached(now)
 	if probes {

@@ -8,8 +8,8 @@ type Outcome uint8
 // The outcomes.
 const (
 	Passed      Outcome = iota // the catalog served it
-	Rejected                   // the catalog rejected it for a reason of its own
-	Failed                     // the catalog did not respond, or is broken
+	Rejected                   // the catalog rejected this request, not the load
+	Failed                     // the catalog did not respond, or responded with a server error
 	Throttled                  // 429: the catalog asks for fewer requests
 	Unavailable                // the catalog asks for a pause
 	Capped                     // the daily cap is reached
@@ -20,7 +20,8 @@ const (
 // Result is the result of a request.
 type Result struct {
 	Outcome
-	// RetryAfter is the pause that the catalog asks for, if it is [Throttled] or [Unavailable]. Zero means no particular one.
+	// RetryAfter is the pause that the catalog asks for, if the outcome is [Throttled] or [Unavailable]. Zero means that it
+	// specifies none.
 	RetryAfter time.Duration
 }
 
@@ -31,8 +32,8 @@ type Permit struct {
 	limiter   *Limiter
 	owner     *owner
 	class     Class
-	probesCap bool // it finds out whether the daily cap is over
-	pauses    int  // number of pauses when it was granted
+	probesCap bool // the request is an order that probes whether the daily cap still applies
+	pauses    int  // number of pauses when the permit was granted
 	released  bool
 }
 
@@ -52,15 +53,15 @@ func (p *Permit) Release(r Result) {
 	l.inFlight--
 	p.owner.inFlight--
 	if r.asksForPause() || r.Outcome == Unused {
-		p.owner.tag -= 1 / p.owner.weight // it was not served
+		p.owner.tag -= 1 / p.owner.weight // the owner does not pay for a request that was not served
 	}
 	l.learn(p, r, now)
 	l.grant(now)
 }
 
-// adapt changes the number of requests in flight: additive increase, multiplicative decrease. The increase is slow because each
-// 429 costs a pause and the time of the request that goes first. A 429 has no effect if the request started before the latest
-// pause, or was the first one after it.
+// adapt changes the number of requests that may be in flight: additive increase, multiplicative decrease. The increase is slow
+// because each 429 costs a pause and the time of the request that goes first. A 429 has no effect if the request started before
+// the latest pause, or was the first request after the pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && l.queue.waiting > 0:
@@ -85,7 +86,7 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 		}
 	}
 	if p.probesCap && (r.asksForPause() || r.Outcome == Unused) {
-		l.cap.nextProbe = now // the probe found out nothing
+		l.cap.nextProbe = now // the probe had no result, so another order may probe
 	}
 	l.pause.end(p, r.Outcome, now)
 	if r.asksForPause() || r.Outcome == Capped {
@@ -93,7 +94,7 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	}
 }
 
-// IsValid reports whether the permit may still be used: it was not released, and no pause began since it was granted.
+// IsValid reports whether the permit may still be used: it was not released, and no pause has started since it was granted.
 func (p *Permit) IsValid() bool {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()

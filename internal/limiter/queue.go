@@ -10,11 +10,11 @@ import (
 // keptOwners is the number of owners in a queue before those without a request are removed.
 const keptOwners = 256
 
-// queue is a start-time fair queue: the next request is of the owner with the lowest tag. Each request raises the tag of its
-// owner by the inverse of the owner's weight.
+// queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises the tag of
+// its owner by the inverse of the owner's weight.
 type queue struct {
 	owners  map[string]*owner
-	pruneAt int // number of owners at which idle ones are removed
+	pruneAt int // number of owners at which idle owners are removed
 	waiting int
 	now     float64 // virtual time: the tag of the request that started last
 }
@@ -25,21 +25,21 @@ type owner struct {
 	weight   float64
 	tag      float64 // tag of its next request
 	inFlight int
-	lines    [Classes][]*waiter // in the order of arrival
+	lines    [Classes][]*waiter // waiting requests of each class, in order of arrival
 }
 
 // waiter is a request in the queue.
 type waiter struct {
 	Request
 	owner    *owner
-	deadline time.Time     // zero if it has none
+	deadline time.Time     // zero if the request has no deadline
 	decided  chan struct{} // closed when permit or err is set; nil if the request did not wait
 	permit   *Permit
 	granted  Permit // storage of permit
 	err      error
 }
 
-// add adds a request to the line of its owner and class.
+// add adds a request to the waiting requests of its owner and class, at the position of its arrival.
 func (q *queue) add(w *waiter) {
 	w.owner = q.join(w.Request)
 	line := &w.owner.lines[w.Class]
@@ -50,8 +50,8 @@ func (q *queue) add(w *waiter) {
 	q.waiting++
 }
 
-// join returns the owner of a request. An owner saves up nothing while it does not wait. A new owner starts after one
-// request of each other owner, so that any number of new owners delays the others only briefly.
+// join returns the owner of a request. An owner without a waiting request accumulates no credit. A new owner starts after
+// one request of each other owner, so that any number of new owners delays the others only briefly.
 func (q *queue) join(r Request) *owner {
 	o := q.owners[r.Owner]
 	if o == nil {
@@ -67,7 +67,7 @@ func (q *queue) join(r Request) *owner {
 	return o
 }
 
-// prune removes idle owners, once there are many.
+// prune removes idle owners if there are many owners.
 func (q *queue) prune() {
 	if len(q.owners) >= q.pruneAt {
 		maps.DeleteFunc(q.owners, func(_ string, o *owner) bool { return o.inFlight == 0 && o.first() == nil && o.tag <= q.now+1/o.weight })
@@ -75,7 +75,7 @@ func (q *queue) prune() {
 	}
 }
 
-// next returns the first request of the owner with the lowest tag, among those that may start, or nil.
+// next returns the first request of the owner with the lowest tag, or nil. It skips owners whose first request may not start.
 func (q *queue) next(mayStart func(*waiter) bool) (next *waiter) {
 	for _, o := range q.owners {
 		if w := o.first(); w != nil && mayStart(w) && (next == nil || w.isBefore(next)) {
@@ -85,7 +85,7 @@ func (q *queue) next(mayStart func(*waiter) bool) (next *waiter) {
 	return next
 }
 
-// first returns the first request of the lowest class, or nil.
+// first returns the first waiting request of the lowest class that has one, or nil.
 func (o *owner) first() *waiter {
 	for _, line := range o.lines {
 		if len(line) > 0 {
@@ -95,8 +95,8 @@ func (o *owner) first() *waiter {
 	return nil
 }
 
-// before returns the approximate number of requests that start before a new one: those of its owner that are not of a higher
-// class, and as many of each other owner by weight.
+// before returns the approximate number of requests that start before a new one: those of its owner up to its class, and of
+// each other owner as many as its weight allows in the same time.
 func (q *queue) before(r Request) (n float64) {
 	own := cmp.Or(q.owners[r.Owner], &owner{weight: 1})
 	n = float64(own.waiting(r.Class))
@@ -109,7 +109,7 @@ func (q *queue) before(r Request) (n float64) {
 	return n
 }
 
-// waiting returns the number of an owner's requests up to a class.
+// waiting returns the number of waiting requests of an owner up to a class.
 func (o *owner) waiting(c Class) (n int) {
 	for _, line := range o.lines[:c+1] {
 		n += len(line)
@@ -129,7 +129,7 @@ func (w *waiter) isBefore(other *waiter) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), w.Arrived.Compare(other.Arrived), cmp.Compare(w.owner.name, other.owner.name)) < 0
 }
 
-// start removes a request that starts, and charges its owner.
+// start removes a request that starts, and raises the tag of its owner.
 func (q *queue) start(w *waiter, p *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
@@ -137,7 +137,7 @@ func (q *queue) start(w *waiter, p *Permit) {
 	q.decide(w, p, nil)
 }
 
-// decide removes a request with its permit or error.
+// decide removes a request from the queue, and sets its permit or error.
 func (q *queue) decide(w *waiter, p *Permit, err error) {
 	line := &w.owner.lines[w.Class]
 	at := slices.Index(*line, w)

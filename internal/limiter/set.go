@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	keptLimiters = 64          // in a set before idle ones are removed
-	keptTime     = time.Minute // after its last use an idle limiter may be removed
+	keptLimiters = 64          // number of limiters in a set before idle limiters are removed
+	keptTime     = time.Minute // time after the last use when an idle limiter may be removed
 )
 
 // Set holds a limiter for each API key in use. Its methods may be called concurrently.
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
-	pruneAt  int // number of limiters at which idle ones are removed
+	pruneAt  int // number of limiters at which idle limiters are removed
 }
 
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// Of returns the limiter of an API key, for one use: it may be removed after a minute in which it is idle.
+// Of returns the limiter of an API key. The caller must not keep it, because an idle limiter may be removed after a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *Set) Of(key string) *Limiter {
 	return l
 }
 
-// prune removes idle limiters.
+// prune removes idle limiters if there are many limiters.
 func (s *Set) prune(now time.Time) {
 	if len(s.limiters) < s.pruneAt {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// catalog is a token bucket. It rejects requests that find no token with a 429.
+// catalog is a token bucket. It rejects requests with a 429 if the bucket is empty.
 type catalog struct {
 	rate, burst float64
 	retryAfter  time.Duration
@@ -22,8 +22,8 @@ type catalog struct {
 	filled      time.Time
 	pausedUntil time.Time // end of the latest pause that the limiter knows
 	passed      map[string]float64
-	lost        float64 // tokens that overflowed outside a pause
-	intruders   int     // requests that started in a pause
+	lost        float64 // number of tokens that overflowed outside a pause
+	intruders   int     // number of requests that started in a pause
 }
 
 // send sends a request, and reports whether it passes.
@@ -47,7 +47,7 @@ func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	return false
 }
 
-// take removes a token, and reports whether it had one.
+// take removes a token. It reports false if the bucket was empty.
 func (c *catalog) take(owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *catalog) reset() {
 	c.lost, c.intruders = 0, 0
 }
 
-// team orders without a pause. It returns the number of orders that were rejected.
+// team is an owner that sends orders without a break.
 type team struct {
 	name     string
 	weight   float64
@@ -93,7 +93,7 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 			o.mu.Lock()
 			o.rejected++
 			o.mu.Unlock()
-			time.Sleep(time.Second) // a defect must not stop the clock
+			time.Sleep(time.Second) // with a defect, virtual time must not stand still
 		}
 		cancel()
 	}
@@ -113,7 +113,7 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams, one of which orders 100 times as much, and one of which has a weight of 3.
+// teams returns ten teams. One team orders 100 times as much, and one has a weight of 3.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {
@@ -158,7 +158,7 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 	}
 }
 
-// share checks the shares of teams in five minutes, after one minute of adaption.
+// share checks the shares of teams in five minutes, after one minute of adaptation.
 func (c *catalog) share(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")

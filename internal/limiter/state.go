@@ -10,7 +10,7 @@ import (
 type State struct {
 	Paused    time.Time // end of the latest pause; zero if it never paused
 	Reason    Outcome   // reason of the pause: [Throttled] or [Unavailable]
-	Probing   bool      // the time of the pause is over, and no request has passed yet
+	Probing   bool      // the time of the pause is over, but the limiter has not reopened yet
 	Capped    bool      // the daily cap is reached
 	NextProbe time.Time // when an order may probe the daily cap
 	PollRate  float64   // maximum number of polls per second
@@ -69,14 +69,15 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	return n, now.Add(max(time.Millisecond, l.pollDelay(waiting+n+1, now)))
 }
 
-// MayRetry reports whether a failed request may be retried. While the latest requests failed, retries make an outage worse.
+// MayRetry reports whether a failed request may be retried. After many failures no request is retried, because retries make an
+// outage worse.
 func (l *Limiter) MayRetry() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.retries > maxRetries/2
 }
 
-// IsIdle reports whether the limiter has no request, no pause and no daily cap.
+// IsIdle reports whether no request waits or is in flight, no pause lasts, and the daily cap is not reached.
 func (l *Limiter) IsIdle() bool {
 	now := time.Now()
 	l.mu.Lock()
