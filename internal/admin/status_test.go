@@ -84,7 +84,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		}, "daily cap of an API key (aa)", true},
 		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
 			s.Issuers = func() map[string]error {
-				return map[string]error{"https://issuer.example": errors.New("jwks_url: it answers with status 503")}
+				return map[string]error{"https://issuer.example": errors.New("jwks_url: unexpected status 503")}
 			}
 		}, "if there are any: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},

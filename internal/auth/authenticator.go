@@ -14,7 +14,7 @@ import (
 
 const (
 	maxAPIKey = 4 << 10 // bytes
-	maxToken  = 8 << 10 // bytes: a JWT has the claims of other services, too
+	maxToken  = 8 << 10 // bytes; a JWT can also have claims for other services
 )
 
 // Config has the ways in which callers may authenticate.
@@ -25,7 +25,7 @@ type Config struct {
 	Held *catalog.Credential
 	// Callers are the callers that may use the shared API key. Nil means no callers file.
 	Callers *Callers
-	// Certificates means that callers have the names of their client certificates if there is no callers file.
+	// Certificates enables client certificates without a callers file: the name of the certificate is the name of the caller.
 	Certificates bool
 	// AllowAnonymous lets callers without a token or a certificate use the shared API key.
 	AllowAnonymous bool
@@ -41,28 +41,28 @@ func New(cfg Config) *Authenticator { return &Authenticator{cfg} }
 type Error struct {
 	Reason easelv1.ErrorReason
 	Text   string
-	Delay  time.Duration // until the caller should try again; zero means that trying again does not help
+	Delay  time.Duration // time after which the caller should retry; zero means that a retry does not help
 }
 
 func (e *Error) Error() string { return e.Text }
 
 // ErrUncertified rejects a call over a connection whose client certificate is no longer valid.
-var ErrUncertified error = unknown("the client certificate of this connection is no longer valid; connect again with another")
+var ErrUncertified error = unknown("the client certificate of this connection is no longer valid; reconnect with a valid one")
 
 var (
 	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header", 0}
 	errMalformed          = &Error{easelv1.ErrorReason_CREDENTIAL_MALFORMED, "authorization must be sent once, as: Bearer <key>", 0}
 	errTokenUnknown       = unknown("unknown service token; send the token that the operator of this server issued")
-	errSubjectUnknown     = unknown("no caller here has the subject (sub) of the token")
+	errSubjectUnknown     = unknown("unknown subject (sub) of the token; have it listed in the callers file")
 	errCertificateUnknown = unknown("unknown client certificate; have its DNS name or URI listed in the callers file")
-	errNoProof            = unknown("prove who you are: a client certificate, or authorization: Bearer <service token>, as gRPC metadata or HTTP header")
+	errNoProof            = unknown("no credential; use a client certificate, or send authorization: Bearer <service token>, as gRPC metadata or HTTP header")
 	errChanged            = unknown("this caller, its team or its rights have changed since the call began")
 )
 
 func unknown(text string) *Error { return &Error{easelv1.ErrorReason_CALLER_UNKNOWN, text, 0} }
 
-// Authenticate returns the context of a call with its caller. A caller forwards its API key, or proves its name by a token or
-// by a certificate. No token is sent to the catalog.
+// Authenticate adds the identity of the caller to the context of a call. A caller forwards its API key, or authenticates by a
+// token or a certificate. Tokens are never sent to the catalog.
 func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -76,7 +76,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects a call that Authenticate would reject, if a look at maps shows it. It accepts forwarded API keys and JWTs.
+// Admit rejects most calls that Authenticate would reject. It is cheap, because it only looks up maps. It accepts every
+// JWT, and forwarded API keys that are well-formed.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -108,14 +109,14 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// proof finds the caller of a call in any list.
+// proof is the verified credential of a call. It finds the caller in the current list and in later ones.
 type proof struct {
 	find    func(*List) *Caller
 	missing error     // error if the list has no such caller
 	until   time.Time // time at which a JWT expires; zero for other proofs
 }
 
-// identify returns the caller that a token or a certificate proves.
+// identify returns the identity that a token or a certificate proves.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	if a.cfg.Held == nil {
 		return a.forwarded(token)
@@ -129,7 +130,7 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	return a.anonymous(nil)
 }
 
-// forwarded returns the caller that sent an API key of its own. The catalog checks the API key at its first request.
+// forwarded returns the identity of a caller that forwards its own API key. The catalog checks the key at its first request.
 func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey
@@ -141,7 +142,7 @@ func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true}, nil
 }
 
-// find returns the caller in a list. A wrong token is rejected even if a caller has the certificate.
+// find returns the identity of the caller in a list. A wrong token is rejected even if the certificate is valid.
 func (a *Authenticator) find(list *List, token string, certificate *Certificate) (*Identity, error) {
 	switch {
 	case token != "":
@@ -152,7 +153,7 @@ func (a *Authenticator) find(list *List, token string, certificate *Certificate)
 	return a.anonymous(list)
 }
 
-// byToken returns the caller of a service token or of a JWT.
+// byToken returns the identity of the caller with a service token or a JWT.
 func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	hash := hashOf(token)
 	if list.tokens[hash] != nil || len(list.issuers) == 0 {
@@ -165,7 +166,7 @@ func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
 	return a.listed(list, proof{func(l *List) *Caller { return l.subjects[verified.Subject] }, errSubjectUnknown, verified.Until})
 }
 
-// listed returns the identity of the caller in a list that a proof names.
+// listed returns the identity of the caller that a proof finds in a list.
 func (a *Authenticator) listed(list *List, by proof) (*Identity, error) {
 	c := by.find(list)
 	if c == nil {
@@ -194,8 +195,8 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 	return key
 }
 
-// StillKnown returns a function that reports whether the caller of an open stream may still call. Its token, its rights or the
-// authority of its certificate may have been removed since the call began. The expiry of a certificate does not end the stream.
+// StillKnown returns a function that checks the caller of an open stream again. The function returns an error if the token, the
+// rights or the CA of the caller have been removed since the call started. It accepts an expired certificate.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {
@@ -210,8 +211,8 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	}
 }
 
-// Renewed returns the identity of a caller by the callers file in effect. It reads no file. A JWT that was verified when the call
-// began needs no second verification.
+// Renewed returns the identity of a caller according to the current callers file, which it does not read again. The proof of the
+// old identity stays valid: a JWT is not verified a second time.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || a.cfg.Callers.List() == old.list {
 		return old, nil

@@ -18,7 +18,7 @@ import (
 
 func callersFile(t *testing.T, text string) string { return inFile(t, []byte(text)) }
 
-// callersText returns a callers file of callers without teams. Each caller has the token of its place in the list.
+// callersText returns a callers file of callers without teams. An argument has the name and the token of a caller.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {
@@ -27,9 +27,9 @@ func callersText(callers ...[2]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hasToken returns the name of the caller with a token.
+// hasToken reloads the callers file, and returns the name of the caller that has the token.
 func hasToken(callers *Callers, token string) string {
-	callers.Reload() // as a process does every second
+	callers.Reload() // a process does so every second
 	return nameOf(callers.List().ByToken(token))
 }
 
@@ -60,16 +60,16 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Second)
 			if hasToken(callers, "one") != "shop" {
-				t.Error("a file that was refused is in force")
+				t.Error("a rejected file is in effect")
 			}
 		}
 		if n := strings.Count(logs.String(), "[shop] have orders"); n != 1 {
-			t.Errorf("the refusal is logged %d times", n)
+			t.Errorf("the rejection is logged %d times", n)
 		}
 		unsettled = false
 		time.Sleep(time.Second)
 		if got := hasToken(callers, "one"); got != "" {
-			t.Errorf("later the token is %q's", got)
+			t.Errorf("after the file is applied, the removed token belongs to %q", got)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 		s := New(Config{Held: &held, Callers: callers})
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
 		if _, err := s.Authenticate(ctx, nil); err != nil || callers.Problem() != nil || logs.Len() > 0 {
-			t.Errorf("a call is answered %v; the file is told as %v; logged %q", err, callers.Problem(), logs.String())
+			t.Errorf("a call returned %v; the problem of the file is %v; logged %q", err, callers.Problem(), logs.String())
 		}
 	})
 }
@@ -111,23 +111,23 @@ func TestACallersFileIsReadAgainWhenItChangesAndKeptWhenItBreaks(t *testing.T) {
 		}
 		change(callersText([2]string{"billing-new", "two"}))
 		if hasToken(callers, "one") != "" {
-			t.Error("a token that was taken out is still let in")
+			t.Error("a removed token is still accepted")
 		}
 		if name := hasToken(callers, "two"); name != "billing-new" {
-			t.Errorf("the new token is of %q", name)
+			t.Errorf("the new token belongs to %q", name)
 		}
 		change("broken")
 		if hasToken(callers, "two") == "" {
-			t.Error("a file that can't be read took the callers away")
+			t.Error("an invalid file removed the callers")
 		}
 		time.Sleep(5 * time.Second)
 		hasToken(callers, "two")
 		if n := strings.Count(logs.String(), "can't be read"); n != 1 {
 			t.Errorf("one broken file is logged %d times", n)
 		}
-		change("callers: [] # nobody any more\n")
+		change("callers: [] # all removed\n")
 		if hasToken(callers, "two") != "" {
-			t.Error("a file that names nobody lets somebody in")
+			t.Error("a caller is accepted although the file has no callers")
 		}
 	})
 }
@@ -195,7 +195,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // it owns its orders itself
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.Held != nil) {
-				t.Errorf("let in as %q, under a shared API key: %v", got, id.SharesAPIKey())
+				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	} {
 		ctx, err := s.Authenticate(metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+bearer)), nil)
 		if err == nil && Of(ctx).Caller != want || err != nil && reasonOf(err) != want {
-			t.Errorf("%.40q is let in as %v, %v; want %s", bearer, ctx, err, want)
+			t.Errorf("%.40q is accepted as %v, %v; want %s", bearer, ctx, err, want)
 		}
 	}
 

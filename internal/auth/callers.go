@@ -1,5 +1,5 @@
-// Package auth authenticates callers. It reads the callers file, which lists the callers that may use a shared API key, the
-// proofs of their names, their teams, and the limits of each team.
+// Package auth authenticates callers. It reads the callers file, which lists the callers that may use a shared API key, with
+// their credentials and their teams, and the limits of each team.
 package auth
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Anonymous is the name of a caller without any proof of its name. No caller in the file has this name.
+// Anonymous is the name of a caller without a credential. No caller in the file may have this name.
 const Anonymous = "anonymous"
 
 // Team is a team of callers. The zero value has no limit.
@@ -19,7 +19,7 @@ type Team struct {
 	Name string
 	// Weight is the team's share of the catalog, relative to other owners. Zero means 1.
 	Weight float64
-	// DailyCents and MonthlyCents are its budget. Nil means no limit.
+	// DailyCents and MonthlyCents are the budget of the team. Nil means no limit.
 	DailyCents, MonthlyCents *int64
 	// Models are patterns of the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
@@ -33,7 +33,7 @@ type Team struct {
 
 // Events is a receiver of events.
 type Events struct {
-	// URL is its address, and SecretFile the file with the secrets that sign.
+	// URL is the address of the receiver. SecretFile is the file with the secrets that sign events.
 	URL, SecretFile string
 	// Line is the line of SecretFile in the callers file.
 	Line int
@@ -44,7 +44,8 @@ func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// matches reports whether a valid pattern matches a model as [path.Match] does. A final /** matches any rest after the slash.
+// matches reports whether a valid pattern matches a model, as in [path.Match]. In addition, /** at the end matches everything
+// after the slash.
 func matches(pattern, model string) bool {
 	head, open := strings.CutSuffix(pattern, "/**")
 	if !open {
@@ -64,7 +65,7 @@ func (t Team) isLimited() bool { return t.DailyCents != nil || t.MonthlyCents !=
 // Caller is a service that may use the shared API key.
 type Caller struct {
 	Name string
-	// Team is its team. A caller without a team has a Team without a name, which may have a budget.
+	// Team is the team of the caller. For a caller without a team, it has no name but may have a budget.
 	Team Team
 	// Operator means that the caller sees the orders of every owner.
 	Operator bool
@@ -80,22 +81,23 @@ func (c Caller) Owner() string {
 
 // Issuer signs tokens (JWT) that prove the names of callers.
 type Issuer struct {
-	// Name is the iss of its tokens, and Audience a member of their aud.
+	// Name is the iss claim of the tokens. Audience must be in their aud claim.
 	Name, Audience string
-	// KeysFile or KeysURL has its public keys, a JSON Web Key Set.
+	// KeysFile or KeysURL is the location of the public keys, a JSON Web Key Set.
 	KeysFile, KeysURL string
-	// CAFile has the authorities of KeysURL. Empty means those of the system. TokenFile has the token for KeysURL. Empty means none.
+	// CAFile is the file with the CAs for KeysURL. Empty means the CAs of the system. TokenFile is the file with the token for
+	// KeysURL. Empty means no token.
 	CAFile, TokenFile string
 	// Line is the line of the issuer in the callers file.
 	Line int
 }
 
-// Subject is the sub of an issuer's token.
+// Subject is the sub claim of a token, with the issuer of the token.
 type Subject struct{ Issuer, Name string }
 
 // List has the contents of a callers file.
 type List struct {
-	total        Team // has only a budget
+	total        Team // only its budget is set
 	all          []*Caller
 	teams        []Team
 	owners       map[string]Team
@@ -106,7 +108,7 @@ type List struct {
 	entries      map[string]entry // named parts of the file, such as "caller ops"
 }
 
-// tokenHash is the SHA-256 of a token. The time of a look-up by a hash reveals nothing about other tokens.
+// tokenHash is the SHA-256 of a token. Because tokens are looked up by hash, the time of a look-up reveals nothing about them.
 type tokenHash [sha256.Size]byte
 
 // Callers returns the callers in the order of the file.
@@ -121,7 +123,7 @@ func (l *List) Issuers() []Issuer { return slices.Clone(l.issuers) }
 // Owners returns the teams and the callers without a team, sorted.
 func (l *List) Owners() []string { return slices.Sorted(maps.Keys(l.owners)) }
 
-// Total returns the budget of all callers together, as a team. A nil list has none.
+// Total returns the budget of all callers together, as a team without a name. A nil list has no budget.
 func (l *List) Total() Team {
 	if l == nil {
 		return Team{}
@@ -132,8 +134,8 @@ func (l *List) Total() Team {
 // ByToken returns the caller with this token, or nil.
 func (l *List) ByToken(token string) *Caller { return l.tokens[hashOf(token)] }
 
-// ByCertificate returns the caller with a certificate that has these DNS names and URIs, or nil. It returns nil if they are
-// names of two callers.
+// ByCertificate returns the caller with a certificate that has these DNS names and URIs, or nil. It also returns nil if the
+// names belong to different callers.
 func (l *List) ByCertificate(names []string) (found *Caller) {
 	for _, name := range names {
 		caller := l.certificates[certificateKey(name)]
@@ -147,7 +149,7 @@ func (l *List) ByCertificate(names []string) (found *Caller) {
 	return found
 }
 
-// certificateKey returns a name in the form of the map: a DNS name in lower case, a URI unchanged.
+// certificateKey converts a name to a key of List.certificates: a DNS name to lower case, a URI unchanged.
 func certificateKey(name string) string {
 	if strings.Contains(name, ":") {
 		return name
@@ -155,7 +157,7 @@ func certificateKey(name string) string {
 	return strings.ToLower(name)
 }
 
-// HasIssuer reports whether a list, which may be nil, has an issuer with the same members.
+// HasIssuer reports whether a list, which may be nil, has an issuer with the same members, except for Line.
 func (l *List) HasIssuer(issuer Issuer) bool {
 	return l != nil && slices.ContainsFunc(l.issuers, func(other Issuer) bool {
 		other.Line = issuer.Line

@@ -54,7 +54,7 @@ func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 	list := mustParse(t, example)
 	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
 		if got := nameOf(list.ByToken(token)); got != want {
-			t.Errorf("the token %q is of %q", token, got)
+			t.Errorf("the token %q belongs to %q", token, got)
 		}
 	}
 	poster := list.ByToken("one")

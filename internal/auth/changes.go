@@ -16,11 +16,11 @@ import (
 // maxChanges is the number of changes that [List.Changes] names.
 const maxChanges = 100
 
-// entry is a caller, a team or another named part of the file: its values as JSON, by the names of their members.
+// entry is a named part of the file, such as a caller or a team. It maps the names of members to their values as JSON.
 type entry map[string]string
 
 // Changes returns the changes that a newer list makes to this list, for people: "caller ops added",
-// "team studio daily_cents 300 → 900". It contains numbers and truth values, and no other value of the file.
+// "team studio daily_cents 300 → 900". Apart from names, the only values in it are numbers and booleans.
 func (l *List) Changes(newer *List) (all []string) {
 	for _, name := range union(l.entries, newer.entries) {
 		before, after := l.entries[name], newer.entries[name]
@@ -54,14 +54,14 @@ func (e entry) changes(name string, newer entry) (all []string) {
 	return all
 }
 
-// Digest returns the digest of everything in the file, regardless of order and comments.
+// Digest returns a digest of the contents of the file. The order of entries and comments do not change it.
 func (l *List) Digest() string {
 	text, _ := json.Marshal(l.entries) // cannot fail for strings
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// entriesOf returns the entries of a file without faults. In a faulty file an alias may contain itself.
+// entriesOf returns the entries of a file without faults. In a faulty file, an alias may contain itself and never end.
 func entriesOf(nodes map[string]*yaml.Node) map[string]entry {
 	all := make(map[string]entry, len(nodes))
 	for name, n := range nodes {
@@ -71,7 +71,7 @@ func entriesOf(nodes map[string]*yaml.Node) map[string]entry {
 	return all
 }
 
-// add adds a value with its name, or the members of a mapping and of mappings within it.
+// add adds a value under its name. For a mapping it adds the members, also of nested mappings.
 func (e entry) add(name string, n *yaml.Node) {
 	if n = target(n); n.Kind == yaml.MappingNode {
 		for pair := range slices.Chunk(n.Content, 2) {

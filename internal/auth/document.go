@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Fault is a fault of a callers file. It never repeats the file, because a token may be in it by mistake.
+// Fault is a fault of a callers file. It never quotes the file, which may contain a token by mistake.
 type Fault struct {
 	Line int
 	Text string
@@ -32,7 +32,7 @@ func (f Faults) Error() string {
 
 var lineOfYAML = regexp.MustCompile(`line ([0-9]+): `)
 
-// document reads the one document of a YAML file, and collects its faults.
+// document reads a YAML file with a single document, and collects the faults.
 type document struct {
 	faults Faults
 	lines  map[string]int // line of each name that must be unique, such as "caller billing"
@@ -45,7 +45,7 @@ type member struct {
 	required bool
 }
 
-// form is a condition for a text. must is its verb, for people.
+// form is a condition for a string. must describes the condition in messages: "NAME must ...".
 type form struct {
 	must string
 	fits func(string) bool
@@ -69,14 +69,15 @@ func (d *document) root(text []byte) *yaml.Node {
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
-		d.fault(&second, "a second document begins here; the file must be one")
+		d.fault(&second, "a second document starts here; the file must have only one")
 	case !errors.Is(err, io.EOF):
 		d.syntax(text, err)
 	}
 	return first.Content[0]
 }
 
-// syntax adds an error of the YAML library. Its only error that repeats the file and has no line is an alias without an anchor.
+// syntax adds an error of the YAML library as a fault. The error for an alias without an anchor quotes the file and has no line.
+// Therefore syntax replaces it.
 func (d *document) syntax(text []byte, err error) {
 	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if found := lineOfYAML.FindStringSubmatch(problem); found != nil {
@@ -90,7 +91,7 @@ func (d *document) syntax(text []byte, err error) {
 	d.fault(&yaml.Node{Line: line}, "invalid YAML: %s", problem)
 }
 
-// pairs returns the names and values of a mapping, and false if the node is not a mapping. A name must be unique.
+// pairs returns the names and values of a mapping. It reports false if the node is not a mapping. Names must be unique.
 func (d *document) pairs(n *yaml.Node, what string) (pairs [][2]*yaml.Node, ok bool) {
 	if n = target(n); n.Kind != yaml.MappingNode {
 		d.fault(n, "%s must be a mapping, with lines of the form name: value", what)
@@ -131,7 +132,7 @@ func (d *document) mapping(n *yaml.Node, what string, known ...member) {
 	}
 }
 
-// items returns a function that reads each item of a list.
+// items returns a function that calls read for each item of a list.
 func (d *document) items(what string, read func(*yaml.Node)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n = target(n); n.Kind != yaml.SequenceNode {
@@ -144,7 +145,7 @@ func (d *document) items(what string, read func(*yaml.Node)) func(*yaml.Node) {
 	}
 }
 
-// texts returns a function that reads each text of a list that has the form.
+// texts returns a function that calls read for each string of a list. Items that do not match the form are faults.
 func (d *document) texts(what, item string, form form, read func(at *yaml.Node, text string)) func(*yaml.Node) {
 	return d.items(what, func(n *yaml.Node) {
 		if text, ok := d.textOf(n, item, form); ok {
@@ -153,15 +154,15 @@ func (d *document) texts(what, item string, form form, read func(at *yaml.Node, 
 	})
 }
 
-// text returns a function that stores a text, even if it is a fault because of its form.
+// text returns a function that stores a string, even if it does not match the form, which is a fault.
 func (d *document) text(into *string, what string, form form) func(*yaml.Node) {
 	return func(n *yaml.Node) { *into, _ = d.textOf(n, what, form) }
 }
 
-// textOf returns the text of a node, and whether it has the form.
+// textOf returns the string of a node, and reports whether it matches the form.
 func (d *document) textOf(n *yaml.Node, what string, form form) (text string, ok bool) {
 	if n = target(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		d.fault(n, "%s must be text; quotes make text of anything", what)
+		d.fault(n, "%s must be text; put it in quotes", what)
 		return "", false
 	}
 	if !form.fits(n.Value) {
@@ -171,7 +172,8 @@ func (d *document) textOf(n *yaml.Node, what string, form form) (text string, ok
 	return n.Value, true
 }
 
-// scalar returns a function that stores a value of one of the YAML types.
+// scalar returns a function that stores a value of one of the YAML types. A value of another type, or one for which fits returns
+// false, is a fault with the message rule.
 func scalar[T any](d *document, into *T, rule string, fits func(T) bool, types ...string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		var value T
@@ -183,7 +185,7 @@ func scalar[T any](d *document, into *T, rule string, fits func(T) bool, types .
 	}
 }
 
-// once reports whether the file has a name or a proof for the first time.
+// once records a name or a credential, and reports whether it is new. A repeated one is a fault.
 func (d *document) once(at *yaml.Node, kind, name string) bool {
 	line, found := d.lines[kind+" "+name]
 	if found {
@@ -194,7 +196,7 @@ func (d *document) once(at *yaml.Node, kind, name string) bool {
 	return true
 }
 
-// target follows an alias.
+// target returns the node that an alias refers to, or the node itself.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

@@ -7,7 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers are the callers of a callers file. Reload reads the file again; no call does. A file without callers lets no caller in.
+// Callers has the current contents of the callers file. Only Reload reads the file again, not a call. If the file has no
+// callers, no credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
 	// Issuers verifies the JWTs of the issuers in the file.
@@ -17,7 +18,7 @@ type Callers struct {
 // List returns the callers in effect.
 func (c *Callers) List() *List { return c.Known() }
 
-// Weight returns the weight of an owner's requests. It returns 0, which means the usual weight, if c is nil.
+// Weight returns the weight of an owner's requests. Zero, also if c is nil, means the default weight.
 func (c *Callers) Weight(owner string) float64 {
 	if c == nil {
 		return 0
@@ -25,8 +26,8 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. It logs later changes, and files that are not applied because they are faulty or because
-// accept, which may be nil, rejects them. Its errors never repeat the file.
+// LoadCallers reads the callers file. Later changes are logged. A changed file is not applied if it is faulty or if accept, which
+// may be nil, rejects it; this is logged too. Errors never quote the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
 	var inForce *List
 	verifier := NewVerifier(logger)

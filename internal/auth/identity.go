@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Identity is the authenticated caller of a call. [Authenticator.Authenticate] creates it, and nothing changes it.
+// Identity is the authenticated caller of a call. It is immutable once [Authenticator.Authenticate] has returned it.
 type Identity struct {
 	// Caller is the name of the caller. It is empty if the caller forwards an API key.
 	Caller string
@@ -18,13 +18,14 @@ type Identity struct {
 	Operator bool
 	// APIKey is the API key that the call runs under.
 	APIKey catalog.Credential
-	// SeesAccount means that the caller may see the account's money. If there is a callers file, only operators may.
+	// SeesAccount means that the caller may see the balance of the account. With a callers file, only operators may.
 	SeesAccount bool
-	// Limits are the limits on the owner's orders, and Total those on the orders of all owners. The zero value has none.
+	// Limits are the limits on the orders of the owner, and Total the limits on the orders of all owners. The zero value has
+	// no limits.
 	Limits, Total Team
 
 	list        *List        // the callers file in effect; nil without one
-	proof       proof        // its find is nil without a token and a certificate in the file
+	proof       proof        // proof.find is nil if the caller is not in the callers file
 	certificate *Certificate // client certificate; nil without one
 	nameless    bool         // no caller of this server has a name
 }
@@ -35,12 +36,12 @@ var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
 
-// WithIdentity returns a context with the caller of a call.
+// WithIdentity returns a context with the identity of the caller of a call.
 func WithIdentity(ctx context.Context, i *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// Of returns the caller of a call. Before authentication it returns an identity without an API key.
+// Of returns the identity of the caller of a call. Before authentication it returns an identity without an API key.
 func Of(ctx context.Context) *Identity {
 	if i, ok := ctx.Value(identityKey{}).(*Identity); ok {
 		return i
@@ -48,7 +49,7 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the name under which the limits of the server count the caller: its own name or that of its API key.
+// Subject returns the name by which the limits of the server count the caller: its own name, or the tenant of its API key.
 func (i *Identity) Subject() string {
 	if i.Caller != "" {
 		return i.Caller
@@ -68,7 +69,8 @@ func (i *Identity) SharesAPIKey() bool { return i.APIKey.Held }
 // MayUse reports whether the caller may list, read, quote and order a model.
 func (i *Identity) MayUse(model string) bool { return i.Operator || i.Limits.Allows(model) }
 
-// Until returns the time at which the caller's JWT or certificate expires. Zero means that the caller has neither.
+// Until returns the time at which the caller's JWT or certificate expires, whichever is earlier. Zero means that the caller has
+// neither.
 func (i *Identity) Until() (end time.Time) {
 	if i.certificate != nil {
 		end = i.certificate.Until
@@ -81,13 +83,13 @@ func (i *Identity) Until() (end time.Time) {
 
 // Certificate is the verified client certificate of a connection.
 type Certificate struct {
-	// Names are its URIs, then its DNS names.
+	// Names are the URIs of the certificate, followed by its DNS names.
 	Names []string
-	// CommonName is the common name of its subject.
+	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the time at which it expires, or another certificate of its chain does.
+	// Until is the time at which the first certificate of its chain expires. If there are several chains, the latest such time.
 	Until time.Time
-	// Counts reports whether a handshake would accept it now. Its authority may have been removed.
+	// Counts reports whether a handshake would still accept the certificate. Its CA may have been removed.
 	Counts func() bool
 }
 

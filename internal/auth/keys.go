@@ -29,8 +29,8 @@ const (
 	keysTimeout            = 10 * time.Second
 )
 
-// parseKeys returns the keys of a JSON Web Key Set that verify signatures, and the number of other keys. One key that go-jose
-// does not know must not make the others unusable.
+// parseKeys returns the keys of a JSON Web Key Set that can verify signatures, and the number of other keys. A key that go-jose
+// cannot decode does not make the others unusable.
 func parseKeys(text []byte) (keys []jose.JSONWebKey, unusable int, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -47,7 +47,7 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, unusable int, err error) {
 	return keys, len(set.Keys) - len(keys), nil
 }
 
-// verifies reports whether a key is public and made to verify signatures. The use jwt-svid is SPIFFE's.
+// verifies reports whether a key is a public key for signatures. The use jwt-svid is from SPIFFE.
 func verifies(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false
@@ -90,7 +90,7 @@ func (i Issuer) keySet(ctx context.Context) ([]byte, error) {
 	}
 	text, err := i.get(ctx)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // without the address
+		err = failed.Err // omits the URL
 	}
 	if err != nil {
 		return nil, fmt.Errorf("jwks_url: %w", err)
@@ -98,7 +98,7 @@ func (i Issuer) keySet(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// get reads the key set from its address. It follows no redirect.
+// get downloads the key set from its URL. It follows no redirects.
 func (i Issuer) get(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
@@ -117,13 +117,13 @@ func (i Issuer) get(ctx context.Context) ([]byte, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers with status %d", response.StatusCode)
+		return nil, fmt.Errorf("unexpected status %d", response.StatusCode)
 	}
 	text, err := readBounded(response.Body)
-	return text, cmp.Or(err, ctx.Err()) // a server that sees the end of the call may end its response, too
+	return text, cmp.Or(err, ctx.Err()) // after ctx is done, a server may end its response early without an error
 }
 
-// access returns a client with the authorities of the address of the key set, and the header of a request.
+// access returns a client that trusts the CAs of the issuer, and the header of a request for the key set.
 func (i Issuer) access() (*http.Client, http.Header, error) {
 	header := http.Header{"Accept": {"application/jwk-set+json, application/json"}}
 	var authorities *x509.CertPool
@@ -156,7 +156,7 @@ func (i Issuer) access() (*http.Client, http.Header, error) {
 	}, header, nil
 }
 
-// readFile reads a file of bounded size that a member of an issuer names.
+// readFile reads the file that a member of an issuer names, up to a maximum size.
 func readFile(member, name string) ([]byte, error) {
 	file, err := os.Open(name) //nolint:gosec // the operator names it
 	if err != nil {
@@ -173,7 +173,7 @@ func readFile(member, name string) ([]byte, error) {
 func readBounded(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxKeysBytes+1))
 	if err == nil && len(text) > maxKeysBytes {
-		return nil, fmt.Errorf("it is larger than %d bytes", maxKeysBytes)
+		return nil, fmt.Errorf("larger than %d bytes", maxKeysBytes)
 	}
 	return text, err
 }

@@ -169,7 +169,7 @@ func (p *parser) caller(n *yaml.Node) {
 	}
 	p.list.all, p.nodes["caller "+c.Name], p.list.owners[c.Owner()] = append(p.list.all, c), n, c.Team
 	if line, isTeam := p.lines["team "+c.Name]; isTeam && c.Team.Name == "" {
-		p.fault(n, "the team in line %d has the name of this caller, which has no team; each is an owner of orders", line)
+		p.fault(n, "the team in line %d has the name of this caller, which has no team; owners of orders need different names", line)
 	}
 }
 
@@ -177,7 +177,7 @@ func (p *parser) teamOf(n *yaml.Node, c *Caller) {
 	name, ok := p.textOf(n, "the name of a team", named)
 	team, found := p.list.owners[name]
 	if ok && !found {
-		p.fault(n, "there is no such team: teams must have it")
+		p.fault(n, "there is no such team; add it to teams")
 	}
 	c.Team = team
 	c.Team.Name = name
@@ -185,7 +185,7 @@ func (p *parser) teamOf(n *yaml.Node, c *Caller) {
 
 func (p *parser) budgetOf(n *yaml.Node, c *Caller) {
 	if c.Team.Name != "" {
-		p.fault(n, "a caller with a team has the budget of its team, and none of its own")
+		p.fault(n, "a caller with a team has the budget of its team; remove the budget of the caller")
 		return
 	}
 	p.budget(&c.Team)(n)
@@ -207,7 +207,7 @@ func (p *parser) certificate(at *yaml.Node, c *Caller, key string) {
 func (p *parser) issuerOf(n *yaml.Node, name *string) {
 	text, ok := p.textOf(n, "issuer", visible)
 	if _, known := p.lines["issuer "+text]; ok && !known {
-		p.fault(n, "there is no such issuer: issuers must have it")
+		p.fault(n, "there is no such issuer; add it to issuers")
 	}
 	*name = text
 }
@@ -218,7 +218,7 @@ func (p *parser) subject(at *yaml.Node, c *Caller, issuer, name string) {
 		issuer = p.list.issuers[0].Name
 	}
 	if issuer == "" {
-		p.fault(at, "subjects need an issuer: issuers must have it, and if there are several, the caller must name its issuer")
+		p.fault(at, "subjects need an issuer; add one to issuers, and if there are several, set the issuer of the caller")
 	} else if p.once(at, "subject", issuer+" "+name) {
 		p.list.subjects[Subject{issuer, name}] = c
 	}

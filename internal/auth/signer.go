@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// keysFileInterval and keysURLInterval are the times between two successful reads of keys.
+	// keysFileInterval and keysURLInterval are the times between two reads of keys from a file and from a URL.
 	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
-	// keysRetryInterval is the time to the next read after a failure or a token with an unknown key.
+	// keysRetryInterval is the time between two reads of a URL after a failure or after a token with an unknown key.
 	keysRetryInterval = 10 * time.Second
-	// keysTTL is the time for which unreadable keys stay valid.
+	// keysTTL is the time for which keys stay valid after the last successful read.
 	keysTTL = 24 * time.Hour
 )
 
@@ -23,7 +23,7 @@ const (
 type signer struct {
 	issuer Issuer
 	logger *slog.Logger
-	tried  chan struct{} // closed after the first read
+	tried  chan struct{} // closed after the first read, successful or not
 	first  sync.Once     // closes tried
 
 	mu       sync.Mutex
@@ -31,11 +31,12 @@ type signer struct {
 	begin    time.Time // start of the last read
 	loadTime time.Time // start of the last read that succeeded
 	reading  bool
-	wanted   bool // a token has an unknown key
+	wanted   bool // a token had an unknown key since the last successful read
 	problem  error
 }
 
-// edited returns the signer for the current members of an issuer. s is nil if the issuer is new.
+// edited returns the signer of an issuer after a change of the callers file. s is the previous signer, nil if the issuer is new.
+// The keys are retained unless their file or URL has changed.
 func (s *signer) edited(issuer Issuer, logger *slog.Logger) *signer {
 	if s != nil && s.issuer == issuer {
 		return s
@@ -49,7 +50,8 @@ func (s *signer) edited(issuer Issuer, logger *slog.Logger) *signer {
 	return next
 }
 
-// candidates returns the keys that a signature may be of. A token without a key ID needs an issuer with one key of its algorithm.
+// candidates returns the keys that may have made a signature. A token without a key ID is accepted only if the issuer has exactly
+// one key of the algorithm.
 func (s *signer) candidates(id, algorithm string, now time.Time) (keys []jose.JSONWebKey, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +79,7 @@ func (s *signer) failure() error {
 	return s.problem
 }
 
-// isDue reports whether the caller must read the keys now.
+// isDue reports whether a read of the keys is due. If so, it marks the read as started, and the caller must call read.
 func (s *signer) isDue(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +97,7 @@ func (s *signer) isDue(now time.Time) bool {
 	return true
 }
 
-// read reads the keys. The old keys stay if it fails.
+// read reads the keys. After a failure the old keys remain valid.
 func (s *signer) read(ctx context.Context) {
 	text, err := s.issuer.keySet(ctx)
 	var keys []jose.JSONWebKey
@@ -103,14 +105,14 @@ func (s *signer) read(ctx context.Context) {
 		keys, _, err = parseKeys(text)
 	}
 	if ctx.Err() != nil {
-		return // the process stops
+		return // the process is stopping
 	}
 	before, problem := s.apply(keys, err)
 	s.first.Do(func() { close(s.tried) })
 	logger := s.logger.With("issuer", s.issuer.Name)
 	switch {
 	case err != nil && (problem == nil || problem.Error() != err.Error()):
-		logger.Error("issuer keys unreadable", "error", err, "effect", "the old keys stay valid for a day")
+		logger.Error("issuer keys unreadable", "error", err, "effect", "old keys stay valid for a day after the last successful read")
 	case err == nil && !reflect.DeepEqual(keys, before):
 		logger.Info("issuer keys changed", "keys", len(keys), "before", keyIDs(before), "after", keyIDs(keys))
 	case err == nil && problem != nil:

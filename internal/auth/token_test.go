@@ -9,6 +9,6 @@ func TestATokenIsNewAndLetsItsCallerIn(t *testing.T) {
 	}
 	list := mustParse(t, "callers: [{name: a, tokens: ["+Hash(token)+"]}]")
 	if got := nameOf(list.ByToken(token)); got != "a" {
-		t.Errorf("the token is of %q", got)
+		t.Errorf("the token belongs to %q", got)
 	}
 }

@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	leeway    = 30 * time.Second // maximum difference between two clocks
-	keysDelay = 2 * time.Second  // time after which a caller asks again for the keys of an issuer
+	leeway    = 30 * time.Second // allowed difference between the clocks of an issuer and this server
+	keysDelay = 2 * time.Second  // retry delay for callers while the keys of an issuer are not loaded
 )
 
-// Reasons why a token proves nothing.
+// Reasons for the rejection of a token.
 var (
 	errNoKeys      = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, "issuer keys not loaded yet", keysDelay}
 	errNoToken     = unknown("unknown service token; send the token that the operator issued, or a JWT of an issuer that this server lists")
-	errIssuer      = unknown("no issuer here has the name that the token has in iss")
+	errIssuer      = unknown("unknown issuer (iss) of the token")
 	errAudience    = unknown("the token is for another audience; get one for the audience of this server")
 	errExpired     = unknown("the token has expired; get a new one")
-	errEndless     = unknown("the token has no exp: it must expire")
+	errEndless     = unknown("the token has no expiry (exp)")
 	errNotYet      = unknown("the token is not yet valid")
-	errNoSubject   = unknown("the token has no sub")
-	errKind        = unknown("the token is of a kind (typ) that proves no name")
+	errNoSubject   = unknown("the token has no subject (sub)")
+	errKind        = unknown("the type (typ) of the token is not accepted")
 	errUnknownKey  = unknown("the issuer has no key of the token's kid and algorithm; get a new token, or retry when the issuer has published the key")
 	errOldKeys     = unknown("issuer keys unreadable for a day")
 	errWrongSigned = unknown("the signature of the token is wrong; get a new token")
 )
 
-// algorithms are asymmetric. ES512 is not among them, because a forged token would cost milliseconds of CPU.
+// algorithms are the accepted algorithms, all asymmetric. ES512 is excluded, because a forged token would cost milliseconds of
+// CPU.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.EdDSA,
 }
 
-// kinds are the accepted types of tokens.
+// kinds are the accepted types (typ) of tokens.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
 // Proof is the subject of a verified token, and the time at which the token expires.
@@ -50,7 +51,7 @@ type Proof struct {
 	Until   time.Time
 }
 
-// Verifier verifies tokens of issuers by the keys that Run reads. It never waits for an issuer.
+// Verifier verifies JWTs with the keys that Run reads. Verification never waits for an issuer.
 type Verifier struct {
 	logger  *slog.Logger
 	signers atomic.Pointer[map[string]*signer] // by name
@@ -93,7 +94,7 @@ func (v *Verifier) Run(ctx context.Context) {
 	}
 }
 
-// Ready waits until the keys of every issuer were read for the first time, successfully or not, or ctx is done.
+// Ready waits until the first read of the keys of every issuer has finished, successfully or not, or ctx is done.
 func (v *Verifier) Ready(ctx context.Context) {
 	for _, s := range *v.signers.Load() {
 		select {
@@ -103,7 +104,7 @@ func (v *Verifier) Ready(ctx context.Context) {
 	}
 }
 
-// Problems returns the errors of the last reads of keys, by the names of the issuers.
+// Problems returns the errors of the last reads of keys, by issuer name.
 func (v *Verifier) Problems() map[string]error {
 	all := map[string]error{}
 	for name, s := range *v.signers.Load() {
@@ -139,7 +140,7 @@ func (v *Verifier) Verify(token string) (Proof, error) {
 	return Proof{Subject{claims.Issuer, claims.Subject}, claims.Expiry.Time().Add(leeway)}, nil
 }
 
-// checkClaims returns the reason why a token proves nothing even with a valid signature.
+// checkClaims returns the reason for the rejection of a token regardless of its signature, or nil.
 func checkClaims(header jose.Header, claims jwt.Claims, audience string, now time.Time) error {
 	err := claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{audience}, Time: now}, leeway)
 	switch {

@@ -101,7 +101,7 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
-// inFile writes a text into a file.
+// inFile writes text to a new file and returns its path.
 func inFile(t testing.TB, text []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -283,7 +283,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 		rotate(next)
 		time.Sleep(time.Minute)
 		verify("when its key has gone", old.sign(t, claims(map[string]any{"iat": time.Now().Unix() - 120}), nil), errUnknownKey)
-		verify("verified before, when its key has gone", token, errUnknownKey)
+		verify("verified before, after its key was removed", token, errUnknownKey)
 		rotate(old, next)
 		verify("when its key is back", token, nil)
 		time.Sleep(5 * time.Minute)
