@@ -93,7 +93,7 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 			o.mu.Lock()
 			o.rejected++
 			o.mu.Unlock()
-			time.Sleep(time.Second) // with a defect, virtual time must not stand still
+			time.Sleep(time.Second) // a defect must not keep virtual time from advancing
 		}
 		cancel()
 	}
