@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// reporting returns a client, and the errors that it reports for its requests.
+// reporting returns a client, and the errors of its requests in the order of their reports.
 func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	t.Helper()
 	reported := new([]error)
 	c := newTestClient(t, transport)
 	return c.Reporting(func(ctx context.Context, cred Credential, err error) {
 		if ctx == nil || cred.Tenant != testCredential.Tenant || !c.upstream.jitter.mu.TryLock() {
-			t.Errorf("%v is reported for %s, or with a lock held", err, cred.Tenant)
+			t.Errorf("%v is reported with an invalid context, for the tenant %s or with a lock held", err, cred.Tenant)
 			return
 		}
 		c.upstream.jitter.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package catalog sends requests to the Generation Catalog. It hides URLs, spellings in JSON, HTTP statuses and API keys behind
-// a few types and one closed set of error kinds.
+// Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys behind
+// a few types and a closed set of error kinds.
 //
-// The specification leaves many shapes open. The tables of rules.go have the known spellings, one line each. Amounts of money are
-// never guessed.
+// The specification leaves the shape of many records open. The tables in rules.go list the known field names, one line each. Amounts
+// of money are never guessed.
 package catalog
 
 import (
@@ -39,8 +39,8 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an API key. Here and below, Extra is an object of the members without a field, at most 24
-// deep, without API keys and addresses of results. It is nil without such members.
+// Account is the catalog's record of an API key. In this type and the others, Extra is an object of the members that have no field,
+// up to a depth of 24, without API keys and addresses of results. It is nil if there are no such members.
 type Account struct {
 	ID           string // "" where the catalog does not name it
 	BalanceCents *int64 // nil if it could not be read
@@ -103,8 +103,8 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job of the catalog. A shared value is immutable. A succeeded generation has a File, a Text or both; in a
-// list it may have neither.
+// Generation is one paid job of the catalog. A value that is shared must not be changed. A succeeded generation has a File, a Text
+// or both, but in a list it may have neither.
 type Generation struct {
 	ID             string
 	ModelID        string // "" where the record does not say
@@ -122,7 +122,7 @@ type Generation struct {
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag returns a digest of the record without ObserveTime, which is the same on every replica.
+// Etag returns a digest of the record. The digest excludes ObserveTime, so that it is the same on every replica.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -148,7 +148,7 @@ type File struct {
 	SizeBytes   *int64 // nil where the record does not say
 }
 
-// Content is the result file of a generation, or its end. Body returns io.EOF only after the last byte.
+// Content is the result file of a generation from an offset. Body returns io.EOF only after the last byte.
 type Content struct {
 	Body        io.ReadCloser
 	ContentType string

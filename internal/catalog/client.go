@@ -17,16 +17,17 @@ import (
 
 // Config says where the catalog is and how long to wait for it.
 type Config struct {
-	// BaseURL is the address of the catalog, as [ParseBaseURL] accepts it. Required.
+	// BaseURL is the address of the catalog in a form that [ParseBaseURL] accepts. Required.
 	BaseURL string
-	// AllowInsecure permits http to other hosts than loopback, which sends API keys in the clear.
+	// AllowInsecure allows http to hosts other than loopback, which sends API keys in plaintext.
 	AllowInsecure bool
-	// Transport sends the requests, whose Pattern is their route. It must not repeat a POST. Nil means [TransportPools] of
-	// [NewTransport].
+	// Transport sends the requests. The Pattern of a request is its route. The transport must not repeat a POST. Nil means
+	// [TransportPools] of [NewTransport].
 	Transport http.RoundTripper
-	// AttemptTimeout is the timeout of one request with its JSON body, or of the header of content. Zero means 15 s.
+	// AttemptTimeout is the timeout of one attempt, including the JSON body of the response. For content it includes only the header.
+	// Zero means 15 s.
 	AttemptTimeout time.Duration
-	// ContentHosts are the other hosts to which a redirect of a result is followed.
+	// ContentHosts are the other hosts to which redirects of results are followed.
 	ContentHosts []string
 	// Seed is the seed of the jitter of all waits. Zero means a random seed.
 	Seed uint64
@@ -34,8 +35,8 @@ type Config struct {
 
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
-// Every error is an [*Error], or the error of the caller's context. Each request waits for a permit of the limiter of its API
-// key. If the catalog is unavailable, reads have at most three attempts, and fewer while most requests fail.
+// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of the limiter of its API
+// key. If the catalog is unavailable, a read has at most three attempts. While most requests fail, it is not retried.
 type Client struct {
 	upstream retrier
 	lists    *lists
@@ -65,23 +66,23 @@ func New(cfg Config) (*Client, error) {
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
-// Polls returns the same client for polls. They start after the orders and reads of the API key, and are not retried.
+// Polls returns a copy of the client whose requests are polls. Polls are of the lowest class of the limiter, and are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
 	return &polls
 }
 
-// Reporting returns a client that calls a function after each attempt that was sent. err is nil after a 2xx header; otherwise it
-// is the [*Error] of the attempt, or the error of the context if the caller left first. The function delays the call. It runs
-// without a lock, and concurrently.
+// Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil after a 2xx header.
+// Otherwise it is the [*Error] of the attempt, or the error of the context if the caller canceled first. The request continues
+// when the function returns. The client calls the function without a lock, possibly concurrently.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
 	return &reporting
 }
 
-// Jitter returns a random duration below a limit, which must be above 0, from the source of all waits.
+// Jitter returns a random duration below a limit, which must be positive. It uses the random source of all waits.
 func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
 
 // Account returns the account of the API key.
@@ -128,12 +129,12 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 }
 
 // Content opens the result file of a generation at an offset. If etag is not empty, a file with another ETag is rejected
-// ([KindContentChanged]). The context applies to the body too, which the caller must close, and not during a Read.
+// ([KindContentChanged]). The context also applies to the body. The caller must close the body, but not during a Read.
 //
 // The body resumes if the connection fails, and returns [io.EOF] only after every byte of the file. It can also end with
-// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without one, a resumed body is read again from
-// its start and compared by a checksum. If range, length and framing do not show the end of a response, it counts as cut. One
-// fault can't be detected: a Content-Length that is too small, from a server without ranges.
+// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without a strong ETag, a resumed body is read again
+// from its start and compared by a checksum. A response whose end is not marked by range, length or framing counts as interrupted.
+// One fault can't be detected: a Content-Length that is too small, from a server that does not support ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

@@ -263,7 +263,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // a file takes long, and little memory
+	b.upstream.release(permit, b.cred, nil) // before the body, which can take long but needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)

@@ -78,7 +78,7 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	}
 	w := &wire{answer: host{file: film, cut: -1}.answer}
 	if _, _, err := w.read(t, 0, `"v1"`); KindOf(err) != KindContentChanged {
-		t.Errorf("bytes that can't be told: got %v", err)
+		t.Errorf("bytes that can't be distinguished: got %v", err)
 	}
 }
 

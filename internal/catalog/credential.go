@@ -59,7 +59,7 @@ var tenantKey = func() (key [32]byte) {
 type Credential struct {
 	Tenant Tenant
 	Held   bool // the API key is our operator's, and a rejection is not the caller's fault
-	// Owner is the owner of a call under a shared API key: "" for all anonymous callers together, and for polls.
+	// Owner is the owner of a call under a shared API key. It is empty for anonymous callers, which are one owner, and for polls.
 	Owner string
 	// Weight is the owner's part of what the catalog takes, beside those of others. 0 means 1.
 	Weight float64
@@ -91,9 +91,9 @@ func Held(key func() Secret) Credential {
 	return Credential{Tenant: "held", Held: true, key: key}
 }
 
-// IdempotencyKey returns the idempotency key that the catalog gets for an order of the credential's owner. A forwarded API key
-// separates its owner already. Under a shared one it is derived from the owner, so that two owners with the same idempotency key
-// have two orders. It never changes, because another one would buy the order again.
+// IdempotencyKey returns the idempotency key that is sent to the catalog for an order with the given key. Under a forwarded API key
+// it is the given key. Under a shared API key it is derived from the owner too, so that two owners can use the same key. The
+// derivation must never change, because a resent order with another idempotency key would be charged again.
 func (c Credential) IdempotencyKey(key string) string {
 	if !c.Held {
 		return key
@@ -103,10 +103,10 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
-// IsShared reports whether the API key is the server's own, which several owners use and which outlives every call.
+// IsShared reports whether the API key is the server's own. Several owners use it, and it is available without a call.
 func (c Credential) IsShared() bool { return c.Held }
 
-// OrderOwner returns the owner of the orders under the credential: the owner of the call, or the SHA-256 of a forwarded API key.
+// OrderOwner returns the owner of orders under the credential: Owner for a shared API key, the SHA-256 of a forwarded API key.
 func (c Credential) OrderOwner() string {
 	if c.Held {
 		return c.Owner

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. Its connections are
-// divided among API keys and owners like those to the catalog.
+// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. API keys and owners share
+// its connections as they share the connections to the catalog.
 type elsewhere struct {
-	hosts []string // as an address names them
+	hosts []string // in the form of the host of a URL
 	pool  *pool
 }
 
@@ -86,7 +86,7 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 	return nil, &Error{Kind: KindRedirect, Op: opContent, Message: "the result lies behind too many redirects"}
 }
 
-// send sends a request to another host. It is not traced, because its address may be a secret.
+// send sends a request to another host. The request is not traced, because its URL may contain a secret.
 func (e *elsewhere) send(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	req := &http.Request{Method: http.MethodGet, URL: to, Host: to.Host, Header: http.Header{}}
 	maps.Copy(req.Header, r.header)

@@ -26,7 +26,7 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset past the end
 	KindRateLimited                        // 429
-	KindBusy                               // nothing was sent, or a large response not read: a limit of our own is reached
+	KindBusy                               // a limit of this server is reached: nothing was sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection, no answer; on reads
 	KindOutcomeUnknown                     // the same on create: the order may have been taken
 	KindRedirect                           // 3xx, never followed

@@ -26,8 +26,8 @@ func (e errorBody) mentions(word string) bool {
 // codeLine matches plain text that begins with a code, or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// readErrorBody reads a body of JSON or of plain text. A code counts only in the place of a code, because the text of a body may
-// echo a prompt.
+// readErrorBody reads an error body of JSON or plain text. A code is recognized only at the positions of codes, because other text
+// of the body may quote a prompt.
 func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	value, err := parse(body)

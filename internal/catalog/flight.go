@@ -12,29 +12,30 @@ import (
 // listAge is the maximum age of a list that serves another caller.
 const listAge = time.Second
 
-// lists reads one list of an API key at a time, and shares it with the callers of its second.
+// lists reads at most one list of each API key at a time. It shares a list with all callers for a second.
 type lists struct {
 	reads singleflight.Group
 
 	mu  sync.Mutex
-	all map[Tenant]listRead // latest lists, for a second each
+	all map[Tenant]listRead // latest lists, each removed after a second
 }
 
-// listRead is a list, or the error in its place.
+// listRead is the result of one read: a list or an error.
 type listRead struct {
 	start time.Time // time when the request was sent; zero if it was not sent
 	list  *List
 	err   error
 }
 
-// serves reports whether a read is the response of the catalog to a request that was sent at a time or later.
+// serves reports whether the read can be used by a caller that needs a request sent at since or later. A read that ended with the
+// context of another caller cannot.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list whose request was sent at a time or later, and within the last second. The read ends with the context of
-// the caller that started it. Then another caller starts the next one.
+// get returns a list whose request was sent at since or later, and within the last second. A read is canceled with the context of
+// the caller that started it. Then one of the waiting callers starts another read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -61,7 +62,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the latest list if it serves, or reads another one and stores it.
+// read returns the latest list if it is recent enough. Otherwise it reads the list again and stores it.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]
@@ -76,7 +77,7 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	return next
 }
 
-// store stores a list for its second, unless a later one is stored.
+// store stores a list until a second after its start, unless a later list is stored.
 func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +94,7 @@ func (l *lists) store(tenant Tenant, r listRead) {
 	})
 }
 
-// invalidate removes lists whose requests were sent before now.
+// invalidate prevents the use of lists whose requests were sent before now.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
 	l.store(tenant, listRead{start: time.Now()})

@@ -57,7 +57,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // D5
 			t.Errorf("%d lists serve %d callers, want one for 150", asked.Load(), served.Load())
 		}
 		if n := c.lists.size(); n != 0 {
-			t.Errorf("%d lists are stored after their second", n)
+			t.Errorf("%d lists are still stored after a second", n)
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || asked.Load() != 2 || list.Records[0].ID != "g2" {
 			t.Errorf("after its second: %+v, %v", list, err)

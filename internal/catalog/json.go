@@ -26,7 +26,7 @@ var byteOrderMark = []byte("\uFEFF")
 // JSON is a JSON value as it was sent, a part of its body. It is decoded only when it is read.
 type JSON string
 
-// parse returns a body that is one JSON value.
+// parse checks that a body is one JSON value, and returns it.
 func parse(body []byte) (JSON, error) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
 	if !json.Valid(body) {
@@ -103,7 +103,7 @@ func unescaped(quoted string) (text string) {
 	return text
 }
 
-// Text returns a text, which keeps the body in memory.
+// Text returns the value of a JSON string. The string may share memory with the body of the response.
 func (v JSON) Text() (text string, ok bool) {
 	if v.Kind() != '"' {
 		return "", false
@@ -111,7 +111,7 @@ func (v JSON) Text() (text string, ok bool) {
 	return unquoted(string(v)), true
 }
 
-// AsText returns a copy of a text, which does not keep the body in memory.
+// AsText returns a copy of the value of a JSON string. The copy does not share memory with the body of the response.
 func AsText(v JSON) (string, bool) {
 	text, ok := v.Text()
 	return strings.Clone(text), ok
@@ -206,7 +206,7 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// Fold returns a name in lower case without underscores, dashes and spaces.
+// Fold converts a name to lower case, and removes underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
 // known are the names of all tables, by themselves.

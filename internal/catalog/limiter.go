@@ -12,15 +12,16 @@ import (
 // pollsOwner is the owner of all polls under an API key in its limiter.
 const pollsOwner = "(polls)"
 
-// Limiter returns the limiter of an API key, for one use. All requests under the API key need its permits.
+// Limiter returns the limiter of an API key, which grants the permits for all requests under the key. The caller must not keep the
+// limiter.
 func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
 
-// Limiters returns the limiters of all API keys, by tenant.
+// Limiters returns the set of the limiters of all API keys, by tenant.
 func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
 
-// acquire waits for the permit of a request. A caller without a deadline waits no longer than a response may take.
+// acquire waits for the permit of a request. If ctx has no deadline, it waits at most as long as an attempt may take.
 func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
 	if err := mayAcquire(ctx, cred, op); err != nil {
 		return nil, err
@@ -37,14 +38,14 @@ func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*l
 	permit, err := q.limiter(cred.Tenant).Acquire(ctx, r)
 	if err == nil && !IsWanted(ctx) {
 		permit.Release(limiter.Result{Outcome: limiter.Unused})
-		return nil, &Error{Kind: KindBusy, Op: op, Message: "not sent: the caller left while it waited for a permit"}
+		return nil, &Error{Kind: KindBusy, Op: op, Message: "not sent: no longer wanted after the wait for a permit"}
 	}
 	return permit, limiterError(op, err)
 }
 
 type wantedKey struct{}
 
-// IfWanted returns a context whose requests are sent only if isWanted returns true when they have their permits.
+// IfWanted returns a context whose requests are sent only if isWanted still returns true after the wait for the permit.
 func IfWanted(ctx context.Context, isWanted func() bool) context.Context {
 	return context.WithValue(ctx, wantedKey{}, isWanted)
 }
@@ -55,18 +56,18 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns the error of a request that needs no permit because it cannot be sent.
+// mayAcquire returns an error if a request cannot be sent and therefore needs no permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
 			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
-			Err: errors.New("the API key is empty or has characters that no header can carry"),
+			Err: errors.New("the API key is empty or has characters that are invalid in a header"),
 		}
 	}
 	return contextError(ctx)
 }
 
-// limiterError converts the error of a request that got no permit.
+// limiterError converts an error of a limiter to an [*Error]. It returns other errors unchanged.
 func limiterError(op string, err error) error {
 	rejected, ok := errors.AsType[*limiter.Error](err)
 	switch {
@@ -78,7 +79,7 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request with its error. The delay of a 429 includes the pause of the limiter.
+// release releases the permit of a request that ended with err. For a 429 it raises RetryAfter to the end of the limiter's pause.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
@@ -86,7 +87,7 @@ func (q *requester) release(permit *limiter.Permit, cred Credential, err error) 
 	}
 }
 
-// ResultOf returns the result of a request for the limiter.
+// ResultOf converts the error of a request to its result for the limiter.
 func ResultOf(err error) limiter.Result {
 	e, ok := errors.AsType[*Error](err)
 	switch {

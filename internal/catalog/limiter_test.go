@@ -136,7 +136,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	})
 }
 
-// lastByteLate is a body whose end takes a second.
+// lastByteLate is a body that reports its end a second late.
 type lastByteLate struct{ io.Reader }
 
 func (b lastByteLate) Read(p []byte) (int, error) {
@@ -166,7 +166,7 @@ func TestPermitsLimitTheResponsesInMemory(t *testing.T) {
 			})
 		}
 		for range 3 {
-			time.Sleep(900 * time.Millisecond) // until all bodies in flight are read
+			time.Sleep(900 * time.Millisecond) // all bodies in flight are read by then
 			most = max(most, heap())
 		}
 		all.Wait()
@@ -176,7 +176,7 @@ func TestPermitsLimitTheResponsesInMemory(t *testing.T) {
 	})
 }
 
-// heap returns the number of bytes in use after a collection.
+// heap returns the number of bytes in use after a garbage collection.
 func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -184,7 +184,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// slowTail is a body whose end takes a second. It counts the bodies whose end is read, and the maximum of this number.
+// slowTail is a body that reports its end a second late. It counts the bodies that are waiting for their end, and the maximum.
 type slowTail struct {
 	io.Reader
 	reading, most *atomic.Int32
@@ -254,7 +254,7 @@ func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 			}
 		}
 		if busy == 0 {
-			t.Error("no read was refused")
+			t.Error("no read was rejected")
 		}
 	})
 }

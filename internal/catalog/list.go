@@ -67,7 +67,7 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// requestList requests a list that serves all callers that wait for it.
+// requestList requests a list for all callers that wait for it, so the request has no owner.
 func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
 	permit, err := c.upstream.acquire(ctx, cred, opGenerations)

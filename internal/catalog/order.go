@@ -23,8 +23,8 @@ type Order struct {
 	Permit *limiter.Permit
 }
 
-// Acquire waits for the permit of an order, until ctx is done. An order that was rejected by a 429 keeps its position by the
-// time when it arrived first.
+// Acquire waits for the permit of an order, until ctx is done. arrived is the time when the order first arrived. By it, an order
+// that is sent again after a 429 keeps its position in the queue.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -39,8 +39,8 @@ const (
 	NotSent Posted = iota
 	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
-	// Answered means that the catalog has named the generation, or has rejected this attempt. It may have accepted an earlier
-	// one: some catalogs check money, models or inputs before the idempotency key.
+	// Answered means that the catalog returned the generation or rejected this attempt. It may have accepted an earlier attempt
+	// nevertheless, because some catalogs check money, models or inputs before the idempotency key.
 	Answered
 )
 

@@ -19,7 +19,7 @@ import (
 // pool has the connections of one class of request. Each API key has its own connections: where a catalog,
 // or a proxy before it, answers one request twice, the second answer reaches nobody else.
 type pool struct {
-	base    *http.Transport  // each API key has a copy of it
+	base    *http.Transport  // template; each API key has a copy
 	limiter *limiter.Limiter // limits the requests in flight
 
 	mu   sync.Mutex
@@ -56,7 +56,7 @@ var errNoConnection = errors.New("no connection to the catalog is free")
 
 type ownerKey struct{}
 
-// withOwner puts the owner of a request under a shared API key into its context.
+// withOwner returns a context for a request of an owner. The pool divides the connections of a shared API key among its owners.
 func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
@@ -172,7 +172,7 @@ func (c *pooledConn) Close() error {
 	return c.Conn.Close()
 }
 
-// pooledBody is the body of a response. Its end releases the transport.
+// pooledBody is the body of a response. Close releases the transport.
 type pooledBody struct {
 	io.ReadCloser
 	release func()

@@ -68,7 +68,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // the limiter of one API key allows fewer
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // several keys, because the limiter of one API key allows fewer requests
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err
@@ -193,13 +193,13 @@ func TestManyAPIKeysTakeNoMoreConnectionsThanOne(t *testing.T) {
 	})
 }
 
-// rawServer is a server of connections over TCP.
+// rawServer is a TCP server whose responses are written directly to the connection. It counts its connections.
 type rawServer struct {
 	url   string
 	conns atomic.Int32
 }
 
-// serveRaw starts a server that responds to each request by calling answer, which closes the connection by returning false.
+// serveRaw starts a server that calls answer for each request. If answer returns false, the server closes the connection.
 func serveRaw(t *testing.T, answer func(conn net.Conn, path string) bool) *rawServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -260,7 +260,7 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // U17
 	})
 }
 
-// countingTransport returns a transport to a wire, and the number of its open connections.
+// countingTransport returns a transport that connects to a wire, and the counter of its open connections.
 func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	base, open := NewTransport(), new(atomic.Int32)
 	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -271,7 +271,7 @@ func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	return base, open
 }
 
-// counted is a connection that counts its end.
+// counted is a connection that updates a counter when it is closed.
 type counted struct {
 	net.Conn
 	open *atomic.Int32

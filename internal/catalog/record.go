@@ -156,7 +156,7 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside returns the record itself, or a record in it with a higher score, as in {"data":{"generation":{…}}}.
+// inside returns the record with the highest score: the record itself or one nested in it, as in {"data":{"generation":{…}}}.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {

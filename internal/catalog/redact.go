@@ -156,8 +156,8 @@ func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every text of a value, and omits members whose names contain it. Without the API key, the value
-// stays as it was sent or becomes canonical.
+// redact redacts the API key in every string of a value, and omits members whose names contain it. A value that does not contain the
+// API key is returned unchanged or in canonical form.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v

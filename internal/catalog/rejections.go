@@ -27,7 +27,8 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the outcome of a request for its API key. If there are too many rejections, it forgets any forwarded API key.
+// record records the outcome of a request for its API key. At the maximum number of rejections, it removes rejections of forwarded
+// API keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,5 +54,5 @@ func (c *Client) Rejection(t Tenant) error {
 	return nil
 }
 
-// Rejected reports whether the catalog has rejected the shared API key, and accepted it at no request since.
+// Rejected reports whether the catalog has rejected the shared API key and has not accepted it since.
 func (c *Client) Rejected(t Tenant) bool { return c.upstream.rejections.of(t).held }

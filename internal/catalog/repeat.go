@@ -30,8 +30,8 @@ type retrier struct {
 	jitter   *jitter
 }
 
-// retry runs a call that may be repeated until it succeeds, fails for good, or is out of attempts or time. While most
-// requests fail, the limiter of the API key allows no retry.
+// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. While most requests fail, the limiter of
+// the API key allows no retries.
 func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

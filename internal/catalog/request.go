@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // larger ones that are read and decoded at the same time, which takes several times their size
+	maxLargeBodies = 4         // maximum number of larger bodies that are decoded concurrently, which needs several times their size
 )
 
 // OpCreate is the route of an order, as it stands in Error.Op and in http.Request.Pattern.
@@ -59,7 +59,7 @@ type request struct {
 	header         http.Header // more headers, for content
 }
 
-// errManyLarge is the error of a read whose response is large, while others are decoded until its deadline.
+// errManyLarge is the error of a read whose large response could not be decoded before the deadline, because of other large responses.
 var errManyLarge = errors.New("too many large responses at the same time")
 
 // errLate is why a request has not left.
@@ -91,7 +91,7 @@ type requester struct {
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
 	large      *semaphore.Weighted // maxLargeBodies
-	class      limiter.Class       // class of all requests but orders
+	class      limiter.Class       // class of all requests except orders
 }
 
 // attempt acquires a permit, sends a request once, and calls read with the response.
@@ -103,8 +103,8 @@ func (q *requester) attempt(ctx context.Context, cred Credential, r *request, re
 	return q.attemptWith(ctx, permit, cred, r, read)
 }
 
-// attemptWith sends a request once, and calls read with the response. It releases the permit afterwards, so that the permits
-// also limit the number of responses in memory.
+// attemptWith sends a request once, and calls read with the response. It releases the permit when read has returned, so that
+// permits also limit the number of responses in memory.
 func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
 	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
@@ -123,7 +123,7 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case isTooLarge:
-		return &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("the body is too large: more than %d bytes", tooLarge.Limit)}
+		return &Error{Kind: KindMalformed, Op: r.op, Status: resp.StatusCode, Err: fmt.Errorf("response body too large: more than %d bytes", tooLarge.Limit)}
 	case err != nil:
 		return transportError(timed, ctx, r.op, err, redact)
 	}
@@ -189,7 +189,7 @@ func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, c
 // largestBodies are the largest bodies that are read of some operations, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
-// readBody reads the body of a response. The caller calls release when the body is decoded.
+// readBody reads the body of a response. The caller must call release when the body is decoded, also after an error.
 func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
 	release = func() {}
 	limit := cmp.Or(largestBodies[op], maxRecord)
@@ -201,7 +201,7 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	if err != nil || len(first) < smallBody {
 		return first, release, err
 	}
-	if op != OpCreate { // the outcome of an order must not depend on other responses
+	if op != OpCreate { // the response to an order must not wait for other responses
 		if q.large.Acquire(ctx, 1) != nil {
 			return nil, release, errManyLarge
 		}
@@ -324,7 +324,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value reads a body about one thing. The API key of the call is redacted: callers under a shared API key must not see it.
+// value parses the body of a response and redacts the API key of the call, which callers under a shared API key must not see.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

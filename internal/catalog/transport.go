@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// maxConns is the maximum number of connections of one transport. The three of TransportPools leave 256 of the 1024
-// descriptors of a process for callers.
+// maxConns is the maximum number of connections of one transport. The three transports of TransportPools leave 256 of the 1024
+// file descriptors of a process for callers.
 const maxConns = 256
 
-// NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection costs one attempt,
-// and no compression, so that a small response stays small. HTTPS_PROXY and NO_PROXY apply.
+// NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
+// attempt. It uses no compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
 //
-// The standard library prints an unsolicited response, which may contain an API key, through the log package. The program must
-// discard that log.
+// The standard library logs unsolicited responses, which may contain an API key, with the log package. The program must discard the
+// output of that package.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -38,7 +38,7 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// Proxy returns the host of the proxy to a catalog, or "".
+// Proxy returns the host of the proxy for a base URL, or "" without a proxy.
 func Proxy(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -51,7 +51,7 @@ func Proxy(baseURL string) string {
 	return proxy.Host
 }
 
-// proxyOf returns the proxy of a request. A request in the clear has none, because a proxy would read the API key.
+// proxyOf returns the proxy of a request. A request over http uses no proxy, because the proxy could read the API key.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
@@ -63,12 +63,12 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 // slow readers of results do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools creates the pools. Each has the limits of base, which must not change afterwards.
+// NewTransportPools creates the pools. The limits of base apply to each pool. base must not change afterwards.
 func NewTransportPools(base *http.Transport) *TransportPools {
 	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
 
-// RoundTrip implements http.RoundTripper. After an attempt that timed out it closes the idle connections, which may be dead too.
+// RoundTrip implements http.RoundTripper. If an attempt times out, it closes the idle connections, because they may be dead too.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.pool(r.Pattern).RoundTrip(r)
 	if err != nil && !errors.Is(err, errNoConnection) && errors.Is(context.Cause(r.Context()), errNoAnswer) {
@@ -94,8 +94,8 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// ParseBaseURL parses a base URL. It must be https, or http to loopback, without user, query and fragment. Errors do not repeat
-// it, because it may contain a password.
+// ParseBaseURL parses a base URL. It must be https, or http to loopback, without user, query and fragment. Errors do not quote the
+// URL, because it may contain a password.
 func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

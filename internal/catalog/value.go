@@ -29,8 +29,9 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is set, it omits members that are secrets, contain a secret, or are nested
-// too deeply. An array that contains a secret counts as a secret. If redactor is set, it redacts the API key.
+// writer writes values in canonical form. If keep is set, the values are kept, and the writer omits members that are secrets,
+// contain a secret, or are nested too deeply. An array that contains a secret counts as a secret. If redactor is set, the writer
+// redacts the API key.
 type writer struct {
 	keep     bool
 	redactor *redactor
