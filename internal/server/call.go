@@ -27,13 +27,13 @@ type call struct {
 	start  time.Time
 	ctx    context.Context //nolint:containedctx // has the caller, for the log
 
-	release         func() // releases the counts of the call
-	entered         bool   // the handler has the request
+	release         func() // subtracts the call from the counts
+	entered         bool   // the request has reached the handler
 	names           names
 	answer          any          // nil for a stream
 	order           string       // ID in the ledger
-	messages, bytes atomic.Int64 // numbers of messages sent and of bytes of a result
-	cause           error        // the error of the call before it became a status
+	messages, bytes atomic.Int64 // number of messages sent, and of result bytes in them
+	cause           error        // error of the call before its conversion to a status
 }
 
 type callKey struct{}
@@ -95,10 +95,10 @@ func (c *call) fail(cause error) error {
 	return service.WithRequestID(c.ctx, err)
 }
 
-// errPanicked ends a call that has panicked. The value of the panic may be a secret.
+// errPanicked is the error of a call that panicked. It omits the value of the panic, which may be a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is the error of a request that the gRPC library can't decode. The library answers INTERNAL, which alerts would
+// errUndecodable is recorded for a request that the gRPC library can't decode. The library returns INTERNAL, which alerts would
 // count as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// longLived are the calls that may stay open for long. They count as streams.
+// longLived has the methods whose calls may stay open for a long time. They count as streams.
 var longLived = map[string]bool{
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
@@ -43,12 +43,12 @@ type chain struct {
 	logger                  *slog.Logger
 	rules                   rules
 	tracing                 *tracing
-	certificates            *reload.Value[*tls.Config] // the current ones; nil without TLS
+	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
 	calls, streams, watched *counts                    // watched counts the renders that open watches name
 	probes                  *counts                    // streams without a credential, by connection
-	maxMessage              int                        // the maximum size of a request, in bytes
+	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the public server by full name
-	refusals                *rate.Limiter              // limits log lines about strangers
+	refusals                *rate.Limiter              // limits log lines about unauthenticated callers
 }
 
 func newChain(config Config, rules rules, tracing *tracing) *chain {
@@ -92,7 +92,7 @@ func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, han
 		}
 		return err
 	})
-	return call.answer, err // the library drops the answer of a call that failed
+	return call.answer, err // the library ignores the response of a failed call
 }
 
 func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -120,7 +120,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // a flood of cancelled calls does no work
+		return nil, ctx.Err() // cancelled calls must cost no work
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):

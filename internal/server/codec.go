@@ -9,8 +9,8 @@ import (
 
 func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 
-// codec is the library's codec with buffers that are as large as their messages. The library takes 1 MiB for a message of more
-// than 32 KiB, and a stream whose reader is slow keeps several messages.
+// codec is the codec of the gRPC library, except that each buffer has the size of its message. The library allocates 1 MiB for a
+// message of more than 32 KiB, and a stream with a slow reader holds several messages.
 type codec struct{ encoding.CodecV2 }
 
 // Marshal implements encoding.CodecV2.

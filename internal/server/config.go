@@ -17,15 +17,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Service is the service behind the chain. Package service implements it.
+// Service handles the calls that pass the chain. Package service implements it.
 type Service interface {
-	// Register adds the services of the contract to a gRPC server: to the public one and to the one in memory.
+	// Register adds the services of the contract to a gRPC server. It is called for the public and for the in-memory server.
 	Register(grpc.ServiceRegistrar)
 	// Admit refuses a call without a credential that may be one. It only looks at maps. The metadata of ctx and certificate
 	// are as in Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate returns the context of a call with its caller, or refuses the call. It reads the metadata
-	// "authorization". certificate is the verified one of the caller, or nil.
+	// "authorization". certificate is the verified certificate of the caller, or nil.
 	Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error)
 	// Drain ends every open watch and wait. Downloads continue until the drain timeout.
 	Drain()
@@ -33,20 +33,20 @@ type Service interface {
 
 // Config is the configuration of a server. Service, REST and Admin are required.
 type Config struct {
-	// GRPCAddr, HTTPAddr and AdminAddr are "host:port" of the three listeners. An empty host is every address, port 0 a free
-	// port. Each is required, unless Listeners has the listener.
+	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means every address,
+	// and port 0 a free port. An address is required unless Listeners has the listener.
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener for metrics and probes. Empty means none.
 	MetricsAddr string
-	Listeners   Listeners // instead of addresses; the server closes them
+	Listeners   Listeners // replace the addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil discards the lines
 	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates
-	// that of the fourth listener, and is required if it has an address.
+	// the handler of the fourth listener. It is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
 	Admin, Metrics func(*Server) http.Handler
-	// DrainTimeout is the time that a stop waits for calls to end before it cuts them off. Zero means 10 s.
+	// DrainTimeout is the time that a shutdown waits for calls to end before it aborts them. Zero means 10 s.
 	DrainTimeout time.Duration
 	Limits       Limits
 }
@@ -56,7 +56,7 @@ type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits bound the load by one caller and by all of them. The zero value has the defaults.
+// Limits bound the load of each caller and of all callers together. The zero value means the defaults.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads of one caller and of all. Zero
 	// means 1,000 and 50,000.
@@ -68,38 +68,38 @@ type Limits struct {
 	Conns int
 	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int
-	// StreamsPerConn is the maximum number of calls on one connection. The client's library holds the next one back in
-	// silence, so the limit must be above CallerStreams. Zero means 250 more than CallerStreams.
+	// StreamsPerConn is the maximum number of calls on one connection. It must be greater than CallerStreams, because at this
+	// limit the library of the client blocks the next call without an error. Zero means 250 more than CallerStreams.
 	StreamsPerConn uint32
-	// ConnAge is the age at which a gRPC client is asked for a new connection, so that load spreads over new replicas. Open
-	// calls continue. Zero means 30 minutes.
+	// ConnAge is the age at which a gRPC connection is drained and the client reconnects, so that load spreads to new replicas.
+	// Open calls continue. Zero means 30 minutes.
 	ConnAge time.Duration
 }
 
 // Limits without a setting.
 const (
-	// keepaliveIdle and keepaliveTimeout end the connection of a vanished client within 45 s.
+	// keepaliveIdle and keepaliveTimeout close the connection of a client that has vanished within 45 s.
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
-	// keepaliveMinimum is the minimum time between two pings of a client. Common client settings ping every 10 s; half of that
-	// allows for jitter.
+	// keepaliveMinimum is the minimum time between two pings of a client. Clients often ping every 10 s. Half of that allows for
+	// jitter.
 	keepaliveMinimum = 5 * time.Second
-	// handshakeTimeout and headerTimeout end connections that never send a request.
+	// handshakeTimeout and headerTimeout close connections that do not send a request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
 	messageMargin    = 256 << 10       // maximum size of a request in addition to its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request
 	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
-	streamWindow     = 64 << 10        // bytes that a call may send before they are read
-	readBuffer       = 4 << 10         // bytes; silent connections keep theirs
-	// connWindow is the number of bytes that a gRPC client may send ahead on one connection: a request of the largest size in
-	// one go. The windows of the calls limit the unread bytes.
+	streamWindow     = 64 << 10        // maximum number of unread bytes of a call
+	readBuffer       = 4 << 10         // size of the read buffer of a connection in bytes; idle connections have one, too
+	// connWindow is the maximum number of bytes in flight on one gRPC connection. It is large enough that a request of the
+	// maximum size is sent without a pause. Unread bytes are limited by streamWindow.
 	connWindow = 4 << 20
-	// writeTimeout is the time in which a client must read some of the bytes that wait for it.
+	// writeTimeout is the time in which a client must read at least some of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// callsPerConn is the number of calls on a connection in addition to the streams of a caller. Each open call takes some
-	// 20 KB: a client that opens and cancels calls without a pause reaches this limit, and over HTTP/2 the standard library
-	// queues four times as many.
+	// callsPerConn is the maximum number of calls on a connection in addition to the streams of a caller. An open call needs
+	// about 20 KB. A client that keeps opening and canceling calls reaches this limit. Over HTTP/2 the standard library queues
+	// four times as many calls.
 	callsPerConn = 250
 	// callerWatched and allWatched are the maximum numbers of renders that the open watches of one caller, and of all, may
 	// name. A watch of everything names none.
@@ -162,8 +162,8 @@ func (c Config) Validate() error {
 	fault(c.DrainTimeout < 0, "negative drain timeout %v", c.DrainTimeout)
 	l := c.Limits
 	fault(l.ConnAge < 0 || min(l.CallerStreams, l.Streams, l.CallerCalls, l.Calls, l.Conns) < 0, "negative limit in %+v", l)
-	fault(l.MaxInputs < 0 || l.MaxInputs > service.LargestMaxInputs, "maximum size of inputs %d is not from 1 to %d bytes", l.MaxInputs, service.LargestMaxInputs)
+	fault(l.MaxInputs < 0 || l.MaxInputs > service.LargestMaxInputs, "maximum size of inputs %d must be from 1 to %d bytes", l.MaxInputs, service.LargestMaxInputs)
 	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
-		"%d calls on a connection are not more than the %d streams of a caller, whose next one would wait in silence", l.streamsPerConn(), l.callerStreams())
+		"maximum number of calls on a connection %d must be greater than the maximum number of streams of a caller %d", l.streamsPerConn(), l.callerStreams())
 	return errors.Join(faults...)
 }

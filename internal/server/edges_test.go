@@ -65,7 +65,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("one byte more is answered with %v", err)
+			t.Errorf("one byte more returned %v", err)
 		}
 	}
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {

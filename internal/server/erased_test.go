@@ -152,7 +152,7 @@ func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		if strings.Contains(t.Name(), "memory") {
-			t.Skip("a ledger in memory is never away")
+			t.Skip("a ledger in memory is always available")
 		}
 		labels := map[string]string{"patient": "jane-doe"}
 		first := create(t, as("poster"), labelled(t, text, "a", labels))
@@ -164,7 +164,7 @@ func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
 		if err := s.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the watches have the end without labels", func() bool { return open.reach(easelv1.State_STATE_SUCCEEDED, nil) })
+		eventually(t, "the watches have the terminal state without labels", func() bool { return open.reach(easelv1.State_STATE_SUCCEEDED, nil) })
 		open.mu.Lock()
 		defer open.mu.Unlock()
 		if g := open.all["one"]; first.GetOwner() == "" || g.GetOwner() != first.GetOwner() || g.GetCaller() != first.GetCaller() {

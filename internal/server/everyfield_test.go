@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// ofContract reports whether a field holds messages of the contract.
+// ofContract reports whether the type of a field is a message of the contract.
 func ofContract(field protoreflect.FieldDescriptor) bool {
 	return field.Message() != nil && field.Message().ParentFile().Package() == "easel.v1" && !field.IsMap()
 }
 
-// answered returns all fields that answers may have.
+// answered returns all fields of responses, including nested fields.
 func answered() (all []protoreflect.FullName) {
 	var walk func(m protoreflect.MessageDescriptor)
 	walk = func(m protoreflect.MessageDescriptor) {

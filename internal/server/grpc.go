@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newPublicGRPC returns the gRPC server that callers reach.
+// newPublicGRPC returns the gRPC server for callers on the network.
 func newPublicGRPC(config Config, chain *chain, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
 	limits, encryption := config.Limits, insecure.NewCredentials()
 	if certificates != nil {
@@ -30,7 +30,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// Windows that the library sizes by itself grow to 16 MiB.
+		// Without fixed sizes, the library lets windows grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
@@ -45,7 +45,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 	return server
 }
 
-// newRESTGRPC returns the gRPC server that Local reaches. It has no other clients.
+// newRESTGRPC returns the gRPC server for REST requests. Local is its only client.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
@@ -54,8 +54,8 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	return server
 }
 
-// healthServer is the standard health service, except that its watches end after the message that the server goes down. A
-// graceful stop would wait for them.
+// healthServer is the standard health service, except that its watches end after the message that the server is shutting
+// down. Otherwise a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
 	draining atomic.Bool // before the status turns to NOT_SERVING for good
@@ -74,7 +74,7 @@ func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStat
 	}
 }
 
-// start reports that calls are served, shutdown that they are no longer.
+// start changes the status of all services to SERVING, and shutdown to NOT_SERVING.
 func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h *healthServer) shutdown() {

@@ -36,7 +36,7 @@ func originOfPeer(ctx context.Context) origin {
 	return from
 }
 
-// refusalTime is the time that the refusal of a call has to reach its caller before the connection is closed.
+// refusalTime is the time between the rejection of a call and the close of its connection, so that the rejection arrives.
 const refusalTime = time.Second
 
 // handshakes are transport credentials that log failed handshakes, and whose TLS connections can be closed by their calls.

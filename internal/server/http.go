@@ -7,7 +7,8 @@ import (
 	"net/http"
 )
 
-// newHTTPServer returns an HTTP server with every limit that does not end a stream. Handlers limit each read and write.
+// newHTTPServer returns an HTTP server without timeouts for whole requests and responses, which would end streams. Handlers set a
+// deadline for each read and write instead.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

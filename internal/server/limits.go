@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// retryInfo asks a refused caller to wait.
+// retryInfo asks a rejected caller to wait for a second.
 var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 
 // counts are the calls of one kind under way, or the renders that they watch, by caller and in total.
@@ -41,7 +41,7 @@ func (c *counts) acquire(caller string, n int) (release func(), err error) {
 		quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
 		return nil, service.Fail(c.reason, text+"; "+c.remedy, quota, retryInfo)
 	case c.total+n > c.all:
-		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server serves %d %s at once; retry later", c.all, c.kind), retryInfo)
+		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server serves at most %d %s concurrently; retry later", c.all, c.kind), retryInfo)
 	}
 	c.used[caller] += n
 	c.total += n

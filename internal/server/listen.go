@@ -20,11 +20,11 @@ func (e *ListenError) Unwrap() error { return e.Err }
 
 func closeAll(listeners map[string]net.Listener) {
 	for _, l := range listeners {
-		_ = l.Close() // it accepts no connections yet, so nothing is lost
+		_ = l.Close() // no connection was accepted yet
 	}
 }
 
-// bind listens on a TCP address. The kernel notices a vanished peer within 45 s.
+// bind listens on a TCP address. The kernel detects that a peer has vanished within 45 s.
 func bind(addr string) (net.Listener, error) {
 	config := net.ListenConfig{
 		Control:         limitUnacknowledged,

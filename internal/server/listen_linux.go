@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnacknowledged ends a connection whose peer acknowledges no bytes. Keepalive sends no probes while bytes are under
-// way, and the kernel resends those for a quarter of an hour. Accepted connections inherit the option.
+// limitUnacknowledged limits the time in which the peer of a connection must acknowledge bytes. While bytes are unacknowledged,
+// keepalive sends no probes, and by default the kernel retransmits for 15 minutes. Accepted connections inherit the option.
 func limitUnacknowledged(_, _ string, conn syscall.RawConn) error {
 	limit := int((keepaliveIdle + keepaliveTimeout).Milliseconds())
 	var failed error

@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// limitUnacknowledged does nothing: the timeout of the kernel applies.
+// limitUnacknowledged does nothing. The timeout of the kernel applies.
 func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

@@ -20,10 +20,10 @@ import (
 
 // Sizes in bytes of the connection in memory, which all REST calls share.
 const (
-	localPipe         = 256 << 10 // buffer
-	localStreamWindow = 128 << 10 // sent ahead of one slow REST client; a window that the library sizes grows to megabytes
-	localConnWindow   = 16 << 20  // sent ahead of all of them
-	localResponse     = 4 << 20   // largest response
+	localPipe         = 256 << 10 // buffer of the pipe
+	localStreamWindow = 128 << 10 // unread bytes for one slow REST client; without a fixed size, the window can grow to several MiB
+	localConnWindow   = 16 << 20  // unread bytes for all REST clients
+	localResponse     = 4 << 20   // maximum size of a response
 )
 
 // Metadata of a call in memory. Only the gRPC server in memory reads it.
@@ -33,7 +33,7 @@ const (
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
-// Local is a connection in memory to a gRPC server with the chain of the public one, for package rest.
+// Local is an in-memory connection to the gRPC server for REST requests, which has the same chain as the public server.
 type Local struct {
 	*grpc.ClientConn
 	chain *chain
@@ -52,7 +52,7 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 	return &Local{conn, chain}, err
 }
 
-// Metadata returns the metadata of the call of a request: its trace and its origin. The gateway adds the credential.
+// Metadata returns the metadata for the call of a REST request: the trace and the origin. The gateway adds the credential.
 func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	trace := propagation.MapCarrier{}
 	otel.GetTextMapPropagator().Inject(ctx, trace)
@@ -79,7 +79,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the state of a connection whose client has shown certificates, which the HTTP listener has verified once.
+// verified returns the TLS state of a connection from the certificates of its client. The handshake of the HTTP listener has verified
+// them already. If they are no longer valid, stillVerified rejects the state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()

@@ -10,17 +10,17 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// maxNameBytes is the maximum size in the log of a name that a caller chose.
+// maxNameBytes is the maximum size of a name in the log. Callers choose some of the names.
 const maxNameBytes = 128
 
-// names identify a call in its log line and in its span.
+// names has the names that identify a call in its log line and span.
 type names struct {
 	generation, model, idempotencyKey string
 	generations                       int                 // number of generations that a watch names
-	answered                          *easelv1.Generation // nil if none
+	answered                          *easelv1.Generation // generation in a response, or nil
 }
 
-// namesOf returns the names in a request or an answer.
+// namesOf returns the names in a request or a response.
 func namesOf(message any) (n names) {
 	if m, ok := message.(interface{ GetGenerationId() string }); ok {
 		n.generation = m.GetGenerationId()
@@ -41,7 +41,7 @@ func namesOf(message any) (n names) {
 	return n
 }
 
-// attrs returns the names of a call, its answer and its order for the log.
+// attrs returns the names of a call, its response and its order as attributes for the log.
 func (n names) attrs(answer names, order string) (all []slog.Attr) {
 	for _, one := range [][2]string{
 		{"generation", cmp.Or(n.generation, answer.generation)},
@@ -59,7 +59,7 @@ func (n names) attrs(answer names, order string) (all []slog.Attr) {
 	return all
 }
 
-// attributes returns the names in a request or an answer for its span.
+// attributes returns the names in a request or a response as attributes for the span.
 func (n names) attributes() []attribute.KeyValue {
 	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {

@@ -282,7 +282,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	}
 }
 
-// handlers returns the number of calls of GenerationService that are being handled.
+// handlers returns the number of running handlers of GenerationService.
 func handlers() int {
 	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }

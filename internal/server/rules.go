@@ -22,7 +22,7 @@ type rules struct{ validator protovalidate.Validator }
 // ofContract reports whether a message type belongs to the contract.
 func ofContract(name protoreflect.FullName) bool { return name.Parent() == "easel.v1" }
 
-// newRules compiles the rules once for all servers of a process. A rule that can't be compiled fails the start.
+// newRules compiles the rules once for all servers of a process. If a rule is invalid, it returns an error and no server starts.
 var newRules = sync.OnceValues(func() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
 	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
@@ -33,7 +33,7 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check completes an order with the idempotency key of the REST header, then checks the request. The error lists the first
+// check sets the idempotency key of an order from the REST headers, then checks the request. The error lists the first
 // violations.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
@@ -99,7 +99,7 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the field of a rule of a whole message, or "". The ID of such a rule is the path of the field.
+// fieldOf returns the field that a rule of a message is about, or "". The ID of such a rule is the path of the field.
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
@@ -108,7 +108,8 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative returns the first of the fields of which exactly one must be set. The rule of them belongs to the message.
+// alternative returns the first field of a rule that requires exactly one of several fields. A violation of such a rule names no
+// field.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -117,8 +118,8 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// takeIdempotencyKey fills the idempotency key of an order from the Idempotency-Key headers of a REST call. Two different
-// keys are refused.
+// takeIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST call. Two different keys
+// are rejected.
 func takeIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {

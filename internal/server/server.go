@@ -1,13 +1,14 @@
-// Package server puts the services on the network: listeners, TLS, the chain that every call passes, health and the drain.
+// Package server serves the services on the network. It has the listeners, TLS, the chain that every call passes, the health
+// service and the drain.
 //
-// Every call takes one path. Package rest turns requests of the REST form into calls of a second gRPC server, which it
-// reaches in memory through Local. Both gRPC servers have the same chain.
+// All calls pass the same chain. Package rest converts REST requests into calls of a second gRPC server, which it reaches in
+// memory through Local. Both gRPC servers have the chain.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// A stop notifies every open stream, waits for the calls to end, and then cuts off the others.
+// A shutdown notifies every open stream, waits for the calls to end, and aborts those that remain after the drain timeout.
 package server
 
 import (
@@ -38,7 +39,7 @@ type Server struct {
 	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
 
-// New checks the configuration and reads its files. Nothing runs yet.
+// New checks the configuration and reads its files. It starts nothing.
 func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func New(config Config) (*Server, error) {
 	return s, err
 }
 
-// Listen binds the addresses and logs each. After an error, which is a *ListenError, none is bound. Serve calls Listen if
-// its caller has not.
+// Listen binds the addresses and logs each. Its error is a *ListenError. After an error no address is bound. Serve calls Listen
+// if it was not called before.
 func (s *Server) Listen() error {
 	bound := map[string]net.Listener{}
 	for _, l := range s.config.listeners() {
@@ -104,8 +105,8 @@ func (s *Server) addr(name string) string {
 	return ""
 }
 
-// Serve serves until ctx is done or a listener fails, then stops in order. It returns nil after ctx was done. It listens
-// first if Listen was not called.
+// Serve serves until ctx is done or a listener fails, then stops the servers. It returns nil if ctx was done. It calls Listen if
+// Listen was not called.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.bound == nil {
 		if err := s.Listen(); err != nil { //nolint:contextcheck // binding an address waits for nothing
@@ -121,7 +122,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
-			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
+			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it started
 				return fmt.Errorf("serve %s: %w", name, err)
 			}
 			return nil
@@ -136,7 +137,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serving returns the functions that serve until the servers stop, by the names of the servers.
+// serving returns a function for each server, by name, that serves until the server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()
@@ -188,7 +189,7 @@ func (s *Server) Usage() []Usage {
 	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}
 }
 
-// Certificates returns the certificates of the listeners, which are read again when their files change; nil without TLS.
+// Certificates returns the certificates of the listeners, or nil without TLS. They are reloaded when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
 // Serving reports whether calls should be sent here: not before Serve, nor in a drain.
@@ -203,20 +204,20 @@ type servers struct {
 	local        *Local
 }
 
-// stop ends everything in order: the health check fails, open streams get their closing message, and calls may end until the
-// drain timeout. The listeners of operators stop last.
+// stop stops the servers. First the health check fails and open streams get their last message. Then calls have until the drain
+// timeout to end. The listeners for operators stop last.
 func (s *Server) stop(run *servers) {
-	// Not the context of Serve: that has ended, and calls must have time.
+	// The context of Serve is done already, but calls must have time to end.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.shutdown()
-	go s.config.Service.Drain() // a service that hangs must not outlast the drain timeout
+	go s.config.Service.Drain() // in the background, so that a Drain that hangs does not extend the drain timeout
 	var group errgroup.Group
 	group.Go(func() error { s.stopGRPC(ctx, "grpc", run.public); return nil })
 	group.Go(func() error {
 		s.stopHTTP(ctx, "http", run.http)
-		s.stopGRPC(ctx, "rest", run.rest) // requests make its calls, so it stops after them
+		s.stopGRPC(ctx, "rest", run.rest) // after the HTTP server, whose requests make its calls
 		return nil
 	})
 	_ = group.Wait() // each step logs its failure
@@ -230,7 +231,7 @@ func (s *Server) stop(run *servers) {
 // stopGRPC lets calls end until ctx does.
 func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server) {
 	cut := context.AfterFunc(ctx, func() {
-		s.logger.Warn("calls were cut off", "server", name)
+		s.logger.Warn("calls aborted", "server", name)
 		server.Stop()
 	})
 	defer cut()
@@ -240,7 +241,7 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 // stopHTTP lets requests end until ctx does.
 func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
-		s.logger.Warn("requests were cut off", "server", name, "error", err)
+		s.logger.Warn("requests aborted", "server", name, "error", err)
 		_ = server.Close() // the failure was logged
 	}
 }

@@ -18,13 +18,13 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	req := order(t, text, "second", "a lake")
 	req.Labels = map[string]string{"job": "7"}
 	if g := create(t, grpcCaller{s, "shop"}, req); g.GetOwner() != "studio" || g.GetCaller() != "shop" || g.GetLabels()["job"] != "7" {
-		t.Errorf("the order is of %s, by %s, with %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
+		t.Errorf("the order has the owner %s, the caller %s and the labels %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
 	}
-	// The idempotency key is looked up. The order is written with its labels and its reservation, and later with its outcome
-	// and its charge.
+	// One query looks up the idempotency key. One transaction writes the order with its labels and its reservation, and one
+	// its outcome and its charge.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 6 || commits > 2 {
-		t.Errorf("an order takes %d statements and %d commits", statements, commits)
+		t.Errorf("an order needs %d statements and %d commits", statements, commits)
 	}
 }
 
@@ -43,11 +43,11 @@ func TestReadAsksTheLedgerOnce(t *testing.T) {
 		t.Errorf("the labels are %v", labels)
 	}
 	if n := len(spansNamed(spans, "sql.statements")); n != 1 {
-		t.Errorf("a read takes %d statements", n)
+		t.Errorf("a read needs %d statements", n)
 	}
 }
 
-// studioStack returns a stack whose one caller, shop, is of a team with a budget.
+// studioStack returns a stack with one caller, shop, whose team has a budget.
 func studioStack(t *testing.T) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")

@@ -55,7 +55,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers are the two kinds of owners. Each function opens a watch of the owner, and returns a caller of another owner.
+// strangers has a function for each kind of owner. The function opens a watch of a generation of the owner, and returns a caller of
+// another owner.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })

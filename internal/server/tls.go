@@ -16,10 +16,11 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// TLS names PEM files. They are read again when they change. The old ones stay in use while the new ones can't be read.
+// TLS has the names of PEM files. The files are reloaded when they change. While they can't be read, the old contents stay in
+// use.
 type TLS struct {
 	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
-	ClientCAFile      string // authorities of client certificates; empty means that none are requested
+	ClientCAFile      string // CAs of client certificates; empty means that no certificates are requested
 	ClientAuth        ClientAuth
 }
 
@@ -27,7 +28,7 @@ type TLS struct {
 type ClientAuth string
 
 const (
-	// RequireClientCert refuses a connection without a certificate.
+	// RequireClientCert rejects a connection without a certificate.
 	RequireClientCert ClientAuth = "require"
 	// VerifyClientCertIfGiven accepts a connection without a certificate.
 	VerifyClientCertIfGiven ClientAuth = "verify_if_given"
@@ -59,7 +60,8 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	return certificates, err
 }
 
-// parse returns the configuration of a chain, its key and, if client certificates are requested, their authorities.
+// parse returns the TLS configuration for the contents of the files: a certificate chain, its key and, if client certificates are
+// requested, their CAs.
 func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
@@ -106,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a handshake would accept the certificate of a client now: a chain has not expired, and its
-// authority is configured. A client without a certificate passes.
+// stillVerified reports whether a handshake would still accept the certificate of a client: it has a chain that has not expired
+// and whose CA is still configured. It returns true for a client without a certificate.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -117,13 +119,13 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// A certificate of the pool is verified without a look at its signature.
+		// Verify checks no signature here, because a CA of the pool is trusted as it is.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})
 }
 
-// certified returns a handler that closes the connections of clients whose certificates are no longer verified.
+// certified wraps a handler. It closes the connections of clients whose certificates are no longer accepted.
 func (c *chain) certified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.stillVerified(r.TLS) {
@@ -133,7 +135,7 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates returns the configuration of a listener whose handshakes use the newest certificates.
+// newestCertificates returns the configuration of a listener. Each handshake uses the current certificates.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

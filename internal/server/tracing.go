@@ -21,16 +21,16 @@ import (
 // scope is the name of this package in traces and metrics.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// tracing has OpenTelemetry's handlers and the metrics of streams. The table of package telemetry has their units and
-// descriptions.
+// tracing has OpenTelemetry's handlers and the metrics of streams. The units and descriptions of the metrics are in the table of
+// package telemetry.
 type tracing struct {
 	calls, refusals stats.Handler // refusals creates no spans
 
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // bytes of results
-	// streams are the labels of long-lived calls by method. Labels that each watch created would grow its stack for as long
-	// as it is open.
+	// streams has the labels of long-lived calls by method. They are created once, because creating them in each call would
+	// grow its stack for as long as it is open.
 	streams map[string]metric.MeasurementOption
 }
 
@@ -51,7 +51,7 @@ func newTracing() (*tracing, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// enter records that the handler has the request.
+// enter records that the request has reached the handler.
 func (c *call) enter() {
 	c.entered = true
 	if labels := c.tracing.streams[c.method]; labels != nil {
@@ -62,7 +62,7 @@ func (c *call) enter() {
 	}
 }
 
-// sent records a message with a number of bytes of a result.
+// sent records a sent message, and the number of result bytes in it.
 func (c *call) sent(bytes int) {
 	c.messages.Add(1)
 	if bytes > 0 {
@@ -102,7 +102,7 @@ func bytesOf(message any) int {
 	return 0
 }
 
-// closureOf returns the reason for the end of a stream. Each is a series, so the table of package telemetry lists them all.
+// closureOf returns the reason for the end of a stream as a metric label. The table of package telemetry lists all reasons.
 func closureOf(st *status.Status) string {
 	switch st.Code() {
 	case codes.OK:

@@ -70,7 +70,7 @@ func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
 			wantStatus(t, err, codes.Internal, "UPSTREAM_CREDENTIAL_REJECTED", 500)
 		})
 	}
-	eventually(t, "the lines of the calls name their caller", func() bool { return strings.Count(logs.String(), `"caller":"anonymous"`) == 2 })
+	eventually(t, "the log lines of the calls have their caller", func() bool { return strings.Count(logs.String(), `"caller":"anonymous"`) == 2 })
 }
 
 func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
