@@ -46,7 +46,7 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance admits requests that become calls, and reads their bodies whole, within limits of size and time.
+// entrance checks the credentials of requests that become calls, and reads their complete bodies, within limits of size and time.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // of the contract, by the verb and the template of their routes
@@ -99,19 +99,19 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 // RequestTimeout is the time in which the body of a request must arrive.
 const RequestTimeout = 10 * time.Second
 
-// limitReads sets the deadline of every body at its beginning, also for a request that is refused.
+// limitReads sets a read deadline before each request with a body is handled. It also applies to requests that are rejected.
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// Only connections of tests have no deadlines.
+			// The error can be ignored: only connections of tests do not support deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(RequestTimeout))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// readWhole reads a body, and lifts its deadline for the time of the answer. A refused request keeps the deadline: the
-// standard library reads the remainder of its body before it releases the connection.
+// readWhole reads a complete body and then removes the read deadline, so that the response may take longer. After an error the
+// deadline remains, because the standard library reads the remainder of the body before it reuses the connection.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
@@ -135,10 +135,10 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON. It rejects a body in which something follows the request.
+// wholeJSON is the JSON marshaler of the gateway, except that it rejects a body with data after the request.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// NewDecoder reads a request from a body. A body of spaces is io.EOF, which the gateway accepts.
+// NewDecoder returns a decoder of one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
 		body, err := io.ReadAll(r) // from memory
@@ -158,14 +158,14 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// placeOfParser finds the line and the column of a fault.
+// placeOfParser matches the line and the column in an error of the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member in which a parser found a fault, or "".
+// faultyMember returns the path of the member that caused an error of the JSON parser, or "".
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	if place == nil {
-		return "inputs" // too deep, as no other member can be
+		return "inputs" // nested too deeply: the error has no position, and only inputs can cause it
 	}
 	line, _ := strconv.Atoi(place[1])
 	column, _ := strconv.Atoi(place[2])
@@ -175,7 +175,7 @@ func faultyMember(body []byte, said string) string {
 	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
 }
 
-// memberAt returns the path of the innermost member of an object at a position of the body, or "".
+// memberAt returns the path of the innermost object member at a position of the body, or "".
 func memberAt(v gjson.Result, at int) (path string) {
 	if v.IsObject() {
 		v.ForEach(func(name, value gjson.Result) bool {
@@ -188,7 +188,7 @@ func memberAt(v gjson.Result, at int) (path string) {
 	return path
 }
 
-// checkMediaType accepts JSON, no media type, and that of "curl -d". All are read as JSON.
+// checkMediaType accepts JSON, a missing media type, and the media type of "curl -d". All are decoded as JSON.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil

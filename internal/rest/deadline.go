@@ -8,14 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is the number of bytes written under one deadline. A slow client is not a stuck one.
+// deadlineChunk is the number of bytes that are written under one deadline. Chunks are small, so that slow clients do not time out.
 const deadlineChunk = 32 << 10
 
 // errNotTaken is the error of a chunk that the client has not taken in time.
 var errNotTaken = errors.New("the client took no byte in time")
 
-// deadlineWriter limits the time in which a client reads nothing. It sets a deadline for each chunk and lifts it after: over
-// HTTP/2 it would end a stream that has nothing to send.
+// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk, and removes the
+// deadline after the chunk. Otherwise the deadline would end an idle stream over HTTP/2.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -31,7 +31,7 @@ func limitWrites(next http.Handler) http.Handler {
 	})
 }
 
-// allowPauses sets the time limit of a download: a client that plays or saves a file may pause on purpose.
+// allowPauses sets the longer timeout of downloads, because a client that plays or saves a file may pause on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {

@@ -130,7 +130,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // the size is needed, and If-Range may name a longer file
+		err = a.reopen(ctx, req) // for the size, and because the range can belong to another, longer file (If-Range)
 	}
 	if err != nil {
 		return false, err
@@ -304,7 +304,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position parses digits. A number that no int64 holds is the largest one.
+// position parses digits. A number that is too large for an int64 becomes the maximum.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)

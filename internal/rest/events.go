@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// firstMessageWait is the time that the headers of an event stream wait for the first message. An error within it has an HTTP
-// code of its own, which ends an EventSource for good and fails curl -f.
+// firstMessageWait is the time that an event stream waits for its first message before it sends the headers. An error within this
+// time becomes an HTTP status, which makes curl -f fail and an EventSource stop permanently.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serve watches as streams of events.
@@ -32,8 +32,8 @@ type eventStreams struct {
 
 // watchGeneration serves the watch of one generation as a stream of events.
 //
-// A browser's EventSource connects again to the same URL whenever a stream ends. Its Last-Event-ID, the etag of the last
-// update, is newer than the knownEtag of the URL.
+// The EventSource of a browser reconnects to the same URL when a stream ends. Its Last-Event-ID is the etag of the last update, so it
+// overrides the knownEtag of the URL.
 func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -48,8 +48,8 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 		})
 }
 
-// watchGenerations serves the watch of many generations as a stream of events. The body of a POST is the request, because many
-// etags are too long for a URL. The events have no IDs, so an EventSource that connects again gets every state again.
+// watchGenerations serves the watch of many generations as a stream of events. The request can be the body of a POST, because many
+// etags do not fit into a URL. The events have no IDs, so an EventSource that reconnects gets every state again.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,

@@ -38,7 +38,7 @@ func FuzzAnEtagIsToldFromEveryOther(f *testing.F) { // U16
 	})
 }
 
-// obliging returns a service that answers every call.
+// obliging returns a service that accepts every call.
 func obliging() *servertest.Studio {
 	s := servertest.NewStudio()
 	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
@@ -57,7 +57,7 @@ func obliging() *servertest.Studio {
 	return s
 }
 
-// documented are the statuses of the REST form. 501 is for calls that the service of this test lacks.
+// documented has the documented statuses of the REST form, and 501 for calls that the service of this test does not implement.
 var documented = []int{200, 206, 304, 400, 401, 403, 404, 405, 409, 412, 413, 415, 416, 429, 431, 501}
 
 func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // I1 I2 I3
@@ -83,7 +83,7 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // I1 I2 I3
 	s := serve(f, obliging())
 	f.Fuzz(func(t *testing.T, method, path, header, body string) {
 		if strings.ContainsAny(method+path, " \r\n") || strings.ContainsAny(header, "\r\n") || !strings.HasPrefix(path, "/") {
-			t.Skip("that is no request line")
+			t.Skip("invalid request line")
 		}
 		conn, err := s.HTTPPipe.Dial()
 		if err != nil {
@@ -104,8 +104,8 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // I1 I2 I3
 	})
 }
 
-// wantDocumented checks the status, and that an error is a status of ours. The standard library rejects invalid HTTP by a line
-// of text.
+// wantDocumented checks that a status is documented, and that the body of an error is a status message. If the standard library
+// rejects invalid HTTP, the body is a line of text instead.
 func wantDocumented(t *testing.T, answer *http.Response) {
 	t.Helper()
 	text, err := io.ReadAll(answer.Body)

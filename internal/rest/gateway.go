@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newGateway routes the requests of the contract to generated handlers, and streaming calls to our own.
+// newGateway returns the router of REST requests. Unary calls have generated handlers, and streaming calls handlers of this package.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	entrance := newEntrance(config.Calls)
 	mux := runtime.NewServeMux(
@@ -52,7 +52,8 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
-// handleStreams adds the handlers of streaming calls. The route that is registered last is matched first.
+// handleStreams adds the handlers of streaming calls. It must run after the generated handlers are registered, because the route
+// that is registered last is matched first.
 func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
 	for _, route := range []struct {
 		method, path string
@@ -120,9 +121,9 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	})
 }
 
-// jsonOut writes every scalar, also false, 0 and "". Members are in camelCase.
+// jsonOut writes every scalar, including false, 0 and "". Names of members are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown members: a misspelled option would order something else. The limit of nesting is well below that of
-// the protobuf wire format, which needs several levels for one of JSON.
+// jsonIn rejects unknown members, because a misspelled option would change the order. The nesting limit is well below the limit of
+// the protobuf wire format, which needs several levels for one level of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

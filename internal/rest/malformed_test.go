@@ -36,9 +36,9 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		{name: "a deadline that is none", path: generation, header: "Grpc-Timeout: soon"},
 		{name: "a deadline of nothing", path: generation + ":watch", header: "Grpc-Timeout: S"},
 
-		{name: "a goal that is none", path: generation + ":watch?until=LATER", field: "until"},
-		{name: "a goal of many that is none", path: order + ":watch?until=LATER", field: "until"},
-		{name: "a deadline of a download that is none", path: generation + "/content", header: "Grpc-Timeout: soon"},
+		{name: "an invalid goal", path: generation + ":watch?until=LATER", field: "until"},
+		{name: "an invalid goal of many", path: order + ":watch?until=LATER", field: "until"},
+		{name: "an invalid deadline of a download", path: generation + "/content", header: "Grpc-Timeout: soon"},
 		{name: "a query of a download that is not escaped", path: generation + "/content?etag=%zz", says: "valid UTF-8"},
 
 		{name: "no JSON", path: order, body: "model=a"},

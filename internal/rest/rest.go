@@ -1,8 +1,8 @@
 // Package rest is the REST form of the contract: the gateway, event streams, files with ranges, and pages.
 //
-// A request becomes a call of the gRPC server of the same process, with the same chain. The generated gateway makes the unary
-// calls; event streams have handlers of their own. The bytes of a download do not pass the connection in memory: their handler
-// passes the chain and copies them from the service.
+// A request becomes a call of an in-memory gRPC server of the same process, which has the same chain as the public server. The generated
+// gateway makes the unary calls, and this package has handlers for event streams. The bytes of a download do not pass the in-memory
+// connection. Instead the handler of downloads passes the chain itself, and copies the bytes from the service.
 package rest
 
 import (
@@ -33,8 +33,8 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call makes a call whose answer does not pass the connection: handle replaces the handler of a gRPC call, and reports
-	// the bytes of a result in each message to sent.
+	// Call makes a call whose response does not pass the in-memory connection. handle replaces the handler of the gRPC call. It
+	// must call sent for each message, with the number of result bytes in it.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
@@ -45,10 +45,10 @@ type Config struct {
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// OpenAPI is served at /openapi.json. Empty serves none.
 	OpenAPI []byte
-	// Pages are the handlers of GET and HEAD by path, for browsers. They need no credential.
+	// Pages are the handlers of pages for browsers, by path. They serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts are the host names of requests in addition to localhost and
-	// loopback addresses. Empty means none if the listener is on loopback, and otherwise any.
+	// Addr is the address of the HTTP listener. AllowedHosts are the host names that requests may have, in addition to localhost
+	// and loopback addresses. If it is empty, a listener on loopback allows no others, and any other listener allows all.
 	Addr         string
 	AllowedHosts []string
 }
@@ -67,7 +67,7 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders sets the headers of every answer, which belongs to one caller.
+// securityHeaders sets the security headers of every response. No response may be cached, because it is for one caller only.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

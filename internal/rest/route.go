@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute names the span of a request by its route, or reports to a probe that there is one.
+// nameRoute names the span of a request after its route. For a probe it only records whether the route exists.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -48,7 +48,7 @@ func routeTemplate(r *http.Request) string {
 }
 
 // tidyPath sets the path that the gateway unescapes, so that each segment is unescaped exactly once. In
-// the ID of a model, which is the remainder of the path, an escaped slash is a slash.
+// the ID of a model, which is the remainder of the path, it unescapes slashes.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -83,7 +83,7 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate returns the context of a call in a handler of our own, with credential, origin and deadline.
+// annotate returns the context for a call by a handler of this package, with the credential, origin and deadline of the request.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
@@ -111,9 +111,9 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// name names the span of a request by the template of its route, not by its path, which has an ID.
+// name names the span of a request after the template of its route. The path itself contains IDs.
 func (m *matched) name(r *http.Request, template string) {
-	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads it
+	m.request.Pattern = r.Method + " " + template // read by OpenTelemetry's handler
 	span := trace.SpanFromContext(r.Context())
 	span.SetName(m.request.Pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))

@@ -1,5 +1,5 @@
-// Package page is the page at the REST address: how to begin in each language, and the API reference, in which calls can be
-// tried. The page requests nothing from other servers, and its policy forbids it.
+// Package page serves the page at the REST address: a quick start for each language, and the API reference, from which calls can be
+// sent. The page loads nothing from other servers, and its policy forbids that.
 package page
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Policy is the Content-Security-Policy of the page. Scripts are files of ours. Styles may be in the page, as the reference
-// positions its parts by them. The answer of a tried call is shown from memory (blob:).
+// Policy is the Content-Security-Policy of the page. Scripts must be files of this server. Inline styles are allowed, because the
+// reference uses them for its layout. Responses to calls from the page are shown from memory (blob:).
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
