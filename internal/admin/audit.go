@@ -28,7 +28,7 @@ func AuditLineOf(a ledger.AuditLine) AuditLine {
 	}
 }
 
-// AuditQuery chooses the lines of the audit after a position, the oldest first.
+// AuditQuery selects the lines of the audit after a position. The oldest are first.
 type AuditQuery struct {
 	Since time.Time `json:"since,omitzero"`
 	After string    `json:"after,omitempty"`

@@ -76,7 +76,7 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time that an operator waits for the deletion of copies.
+// deleteTime is the maximum time that a request of an operator waits for the deletion of copies.
 const deleteTime = 10 * time.Second
 
 // forgetContents waits until the copies of results are deleted that go with what was erased.

@@ -12,18 +12,18 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// maxRequestBytes is the maximum size of a request.
+// maxRequestBytes is the maximum size of the body of a request.
 const maxRequestBytes = 64 << 10
 
-// events are the events of teams, for operators.
+// events serves the events of teams to operators.
 type events struct{ ledger *ledger.Ledger }
 
-// EventQuery chooses events.
+// EventQuery selects events.
 type EventQuery struct {
 	Team    string    `json:"team,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	GivenUp bool      `json:"given_up,omitempty"` // only events that were given up
-	// After is [Replayed.Next] of the previous step of a replay.
+	GivenUp bool      `json:"given_up,omitempty"` // selects only abandoned events
+	// After is [Replayed.Next] from the previous step of a replay.
 	After ledger.EventPosition `json:"after,omitzero"`
 }
 
@@ -83,13 +83,13 @@ func (e events) replay(w http.ResponseWriter, r *http.Request) {
 	answer(w, done, err)
 }
 
-// Address returns the path of a list with its query.
+// Address returns the path of a list with the query parameter.
 func Address(path string, query any) string {
-	text, _ := json.Marshal(query) // cannot fail for texts, numbers and times
+	text, _ := json.Marshal(query) // cannot fail for strings, numbers and times
 	return path + "?query=" + url.QueryEscape(string(text))
 }
 
-// decodeQuery reads the query of an address, a JSON object. Without one the query chooses everything.
+// decodeQuery decodes the query parameter of a URL, a JSON object. If the parameter is missing, the query selects everything.
 func decodeQuery(r *http.Request, asked any) error {
 	text := r.URL.Query().Get("query")
 	if text == "" {
@@ -101,7 +101,7 @@ func decodeQuery(r *http.Request, asked any) error {
 	return nil
 }
 
-// decode reads the body of a request.
+// decode decodes the body of a request.
 func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	return decodeStrict(http.MaxBytesReader(w, r.Body, maxRequestBytes), asked)
 }

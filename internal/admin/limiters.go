@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	maxWaiting  = 100              // owners and classes that are shown
-	longWaiting = 10 * time.Second // after which a wait is reported to the operator
+	maxWaiting  = 100              // maximum number of lines of Waiting
+	longWaiting = 10 * time.Second // age at which a wait is reported to the operator
 )
 
-// limiters lists the requests that wait for permits, and the limiters that grant none.
+// limiters lists the requests that wait for permits, and the limiters that grant no permits.
 type limiters struct {
 	Closed  []closedLimiter `json:"closed"`
-	Waiting []waiters       `json:"waiting"` // at most 100, the longest first
-	Lines   int             `json:"lines"`   // length of the complete list
+	Waiting []waiters       `json:"waiting"` // the first 100 lines, the longest wait first
+	Lines   int             `json:"lines"`   // number of lines before the limit
 }
 
-// closedLimiter is an API key that grants no permits, or none for orders.
+// closedLimiter is an API key whose limiter grants no permits, or no permits for orders.
 type closedLimiter struct {
 	Key    string     `json:"key"`
 	Reason string     `json:"reason"` // rate_limited, unavailable or daily_cap, as in metrics
@@ -77,7 +77,7 @@ func pauseOf(key string, s limiter.State, now time.Time) closedLimiter {
 func (g limiters) concerns(now time.Time, all *concerns) {
 	for _, one := range g.Closed {
 		if one.Reason == "daily_cap" {
-			all.keys(true, "The daily cap of %s is reached: the catalog takes no orders until it is raised, or the day ends in UTC.", count(1), one.Key)
+			all.keys(true, "The daily cap of %s is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", count(1), one.Key)
 		}
 	}
 	if len(g.Waiting) == 0 || now.Sub(g.Waiting[0].Oldest) < longWaiting {

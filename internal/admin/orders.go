@@ -20,8 +20,8 @@ const listed = 1000
 // Orders are the orders of the ledger, for operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// APIKey is the SHA-256 of the shared API key. If it is empty, only the end of an order's window shows
-	// that no process sends the order again.
+	// APIKey is the SHA-256 of the shared API key. If it is empty, an order counts as no longer resent only after its
+	// window.
 	APIKey string
 	// Differs says why the generation can't be that of the order; "" where it can.
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
@@ -91,7 +91,7 @@ func stateOf(o ledger.Order) string {
 	return o.State.String()
 }
 
-// OrderQuery chooses orders.
+// OrderQuery selects orders.
 type OrderQuery struct {
 	// Name is the name of an order, a generation or an idempotency key. If it is set, it is the only condition.
 	Name string `json:"name,omitempty"`
@@ -100,7 +100,7 @@ type OrderQuery struct {
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
-	// Owner is the owner of the orders. Empty means every owner. Unowned chooses orders of owners that the callers file does not have.
+	// Owner is the owner of the orders. Empty means every owner. Unowned selects orders whose owner is not in the callers file.
 	Owner   string `json:"owner,omitempty"`
 	Unowned bool   `json:"unowned,omitempty"`
 	// State is the state of an [Order]. Empty means every state.

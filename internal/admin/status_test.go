@@ -30,7 +30,7 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns the state of a limiter for which seven orders wait.
+// waiting returns the state of a limiter with seven waiting orders.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
