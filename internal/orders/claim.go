@@ -9,10 +9,11 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// errClaimAges interrupts a wait for a permit, in which the claim is renewed.
+// errClaimAges interrupts the wait for a permit, so that the claim can be renewed.
 var errClaimAges = errors.New("the claim has to be renewed")
 
-// acquire waits for the permit of an attempt, as long as an attempt may begin, and keeps the claim until then.
+// acquire waits for the permit of an attempt, and renews the claim while it waits. It returns an error as soon as no further
+// attempt may start.
 func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 	if s.arrived.IsZero() {
 		s.arrived = time.Now()

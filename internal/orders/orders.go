@@ -23,7 +23,8 @@ type Config struct {
 	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
 	// exist says that it does not.
 	KeyFirst bool
-	// Weight returns the weight of an owner in the limiter, for orders that are resent without their caller. Nil means 1 for all.
+	// Weight returns the weight of an owner in the limiter, for orders that are resent without a call. Nil means that every
+	// owner has the weight 1.
 	Weight func(owner string) float64
 }
 

@@ -60,7 +60,7 @@ type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // when the order was written down, by the clock of this process
 	Replayed   bool      // an earlier call has used the idempotency key
-	// Attribution is nil unless this call has written the order: the labels of another call may have been erased.
+	// Attribution is nil if another call has written the order, because the labels of that call may have been erased.
 	Attribution *ledger.Attribution
 }
 
@@ -267,8 +267,8 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote requests the price. A 429 does not reject an order whose caller waits. The limiter delays the next request, or rejects
-// it if there is no time.
+// quote requests the price. After a 429 it repeats the request. The limiter delays the request until the pause is over, or rejects
+// it if the deadline of the caller is earlier.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)

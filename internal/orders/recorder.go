@@ -21,7 +21,7 @@ const mostText = 64 << 10
 // so for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // no reader adds to orders under a forwarded API key
+	seen.Whole = !cred.IsShared()        // no later read completes an order under a forwarded API key
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}

@@ -23,7 +23,7 @@ const (
 
 // Recover sends the orders of unknown outcome again that nobody comes back for, until ctx ends: each by
 // one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt, and each owner
-// in its turn. While the catalog does not answer, one order at a time asks for all. During a pause of the limiter, none is sent.
+// in its turn. While the catalog does not respond, only one order at a time is sent. During a pause of the limiter, none is sent.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()

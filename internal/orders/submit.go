@@ -37,7 +37,7 @@ type submission struct {
 	doubtful bool // one was refused by an answer that the catalog's specification does not have
 
 	problem string    // latest recorded problem
-	arrived time.Time // when it first waited for a permit
+	arrived time.Time // start of the first wait for a permit
 
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // ends the current wait; nil while an attempt is in flight
@@ -91,8 +91,8 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order again and again: acquire a permit, renew the claim, post once, write down what has happened, until
-// the order has an outcome, the claim is lost, or the time of all who wait is over.
+// submit sends an order until it has an outcome, the claim is lost, or no caller waits any longer. Each attempt acquires a
+// permit, renews the claim, posts the order once, and records the result.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
@@ -100,7 +100,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 		if err == nil && attempt > 0 {
 			err = s.renew(ctx)
 		}
-		if err == nil && !permit.IsValid() { // a pause has begun while the claim was renewed
+		if err == nil && !permit.IsValid() { // a pause started during the renewal of the claim
 			permit.Release(limiter.Result{Outcome: limiter.Unused})
 			attempt--
 			continue
