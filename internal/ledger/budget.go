@@ -82,8 +82,8 @@ func tooLittle(o Order, b Budget) error {
 	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
 }
 
-// move is one movement of the money of an order. It changes the order's row and the budgets of its day and month, which also
-// count placed orders. Budgets change last, because other transactions wait for their rows.
+// move is one movement of the money of an order. It changes the row of the order, and then the budgets of its day and month. The
+// budgets, which also count placed orders, change last because other transactions wait for their rows.
 type move struct {
 	order  Order
 	to     lifecycle.Money

@@ -36,7 +36,7 @@ func (c *clauses) among(column string, values []string) {
 // String joins them to one condition.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the clauses joined by commas, and removes them. Their arguments stay.
+// take returns the clauses joined by commas, and removes them. It keeps their arguments.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil

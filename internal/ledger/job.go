@@ -137,7 +137,7 @@ func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 // maxProblem is the maximum length of the problem of a job in bytes.
 const maxProblem = 300
 
-// storable returns foreign text in a form that each database accepts, cut to [maxProblem] bytes.
+// storable converts untrusted text to a string that each database accepts, of at most [maxProblem] bytes.
 func storable(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be within a rune

@@ -18,7 +18,7 @@ const scope = "github.com/easel-grpc/easel/internal/ledger"
 
 // operation is an operation of the database. It has a span, and its duration is measured. The zero value measures nothing.
 type operation struct {
-	span       string // the name of its span
+	span       string // name of the span
 	attributes attribute.Set
 	started    []trace.SpanStartOption
 	duration   metric.Float64Histogram

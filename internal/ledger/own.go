@@ -97,9 +97,10 @@ func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []strin
 	return nil
 }
 
-// attributions adds the attributions of the orders that a condition names to own. A row has one label of an order.
+// attributions adds the attributions of the orders that match a condition to own, by generation. The query returns a row for each
+// label of an order.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
-	labels := map[string]map[string]string{} // the key is the order's id
+	labels := map[string]map[string]string{} // key: ID of the order
 	return tx.query(func(row scanner) error {
 		var id, generation string
 		var name, value *string

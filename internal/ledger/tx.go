@@ -45,7 +45,7 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. Retries call do again.
+// reading runs queries outside a transaction. A retry calls do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
