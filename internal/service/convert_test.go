@@ -180,7 +180,7 @@ func TestAnotherOwnersErrorIsToldByItsKindAlone(t *testing.T) {
 	}{
 		{"without a callers file", auth.Identity{SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
 		{"to an operator", auth.Identity{Operator: true, SeesAccount: true}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, secret},
-		{"of the own generation", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
+		{"to the owner of the generation", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret, Own: true}, secret},
 		{"unreachable", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionUnreachable, LastError: secret}, "unavailable"},
 		{"throttled", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionThrottled, LastError: secret}, "rate limited"},
 		{"rejected", auth.Identity{}, watch.Heartbeat{Condition: watch.ConditionCredentialRejected, LastError: secret}, "credential rejected"},

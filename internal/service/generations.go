@@ -78,7 +78,8 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
 }
 
-// attributionOfOrder returns the attribution of the order of a receipt. It is empty if it has to be read and the ledger is away.
+// attributionOfOrder returns the attribution of the order of a receipt. If the receipt does not have it and the ledger is
+// unavailable, the attribution is empty.
 func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Receipt) ledger.Attribution {
 	if receipt.Attribution != nil {
 		return *receipt.Attribution
@@ -235,7 +236,7 @@ func LimitsOf(team auth.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
-// terms returns a function that returns the limits on an order from a model by the callers file in effect.
+// terms returns a function that looks up the caller's current limits on orders from a model in the callers file.
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {

@@ -242,7 +242,7 @@ func escaped(text []byte) rune {
 	return rune(number)
 }
 
-// checkNames rejects an object that has a name twice.
+// checkNames returns an error if an object, also a nested one, has a name twice.
 func checkNames(v gjson.Result) (err error) {
 	names := map[string]bool{}
 	v.ForEach(func(quoted, inner gjson.Result) bool {

@@ -79,10 +79,10 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether only the orders of an owner in the ledger are visible to a call. A nil owner means all owners.
+// hides reports whether a call may see only the generations that the ledger lists for owner. A nil owner means all owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
-// AddressKey is the key of a context for the network address of a caller, as a string.
+// AddressKey is the context key of the network address of the caller. The value is a string.
 type AddressKey struct{}
 
 func addressOf(ctx context.Context) string {
@@ -95,8 +95,8 @@ const (
 	askPause   = time.Second // time without queries of open watches after a failed one
 )
 
-// errNotAsked is the error of a query that was not sent, because the last one has just failed.
-var errNotAsked = errors.New("the ledger did not answer a moment ago")
+// errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
+var errNotAsked = errors.New("ledger query failed a moment ago; not repeated yet")
 
 // attribution returns the attribution of a generation for an open watch.
 func (s *Service) attribution(ctx context.Context, id string) (ledger.Attribution, error) {
@@ -116,8 +116,8 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	return own[id], err
 }
 
-// withoutLabels returns the attribution that a watch knows, for an update while the ledger is away. The labels may have been
-// erased.
+// withoutLabels returns the attribution of an earlier update for an update while the ledger is unavailable. It omits the labels,
+// which may have been erased since.
 func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	known.Labels = nil
 	return known

@@ -32,7 +32,7 @@ const attributionTTL = 100 * time.Millisecond
 
 // encodings are the encodings of one update by its attribution. There are few: the attribution with and without labels.
 type encodings struct {
-	asks singleflight.Group // the watchers that need the attribution during a query share the query, too
+	asks singleflight.Group // watchers that need the attribution during a query share the query
 
 	mu      sync.Mutex
 	all     []encoding

@@ -104,12 +104,12 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 		}
 		time.Sleep(attributionTTL)
 		if _, err := e.attribution(slowAnswer(&queries)); err != nil || queries.Load() != 2 {
-			t.Error("a watcher used an old answer")
+			t.Error("a watcher used an expired result")
 		}
 	})
 }
 
-// slowAnswer returns a query that takes a second.
+// slowAnswer returns a query that takes a second, and counts the queries.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

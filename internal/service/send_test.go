@@ -68,9 +68,9 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // L1
 	const never = -1
 	for name, row := range map[string]struct {
-		takes time.Duration // time of the caller for a message
-		pause time.Duration // time of the catalog for a part of the body
-		stuck int           // message that the caller does not take
+		takes time.Duration // time in which the caller reads a message
+		pause time.Duration // time in which the catalog sends a part of the body
+		stuck int           // number of the message that the caller does not read
 		took  time.Duration
 	}{
 		"a caller that is almost too slow": {time.Minute - 1, 0, never, 5 * (time.Minute - 1)},

@@ -40,7 +40,7 @@ type Config struct {
 	// Contents are the results. Nil reads them from the catalog alone.
 	Contents *content.Results
 
-	// Auth has the ways in which callers may authenticate. New sets its Catalog.
+	// Auth is the configuration of authentication. New sets its Catalog.
 	Auth auth.Config
 
 	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].

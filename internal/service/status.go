@@ -158,7 +158,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	return unforeseen()
 }
 
-// notAuthenticated returns the status of a caller that is not authenticated.
+// notAuthenticated converts an authentication error to a status.
 func notAuthenticated(denied *auth.Error) *status.Status {
 	if denied.Delay == 0 {
 		return NewStatus(denied.Reason, denied.Text, nil)
@@ -313,7 +313,8 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is an error of the catalog with the record that it is about. The reason and the text are for a missing record.
+// aboutError is an error of the catalog with the record that the request named. reason and text describe the error if the record
+// is missing.
 type aboutError struct {
 	err                  error
 	reason               easelv1.ErrorReason

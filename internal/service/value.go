@@ -82,7 +82,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
 		return structpb.NewListValue(list)
 	case '"':
-		text, _ := v.Text() // the value is a copy already
+		text, _ := v.Text() // no second copy: the value shares no memory with a response
 		return structpb.NewStringValue(text)
 	case 't', 'f':
 		return structpb.NewBoolValue(v.Kind() == 't')
@@ -95,8 +95,8 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	return structpb.NewStringValue(string(v))
 }
 
-// measure returns the number of values in a text, arrays and objects included, or a few more, and the depth of their
-// nesting. The text may be no JSON at all.
+// measure returns an upper bound of the number of values in JSON, including arrays and objects, and the depth of their nesting.
+// The text may be invalid JSON.
 func measure(text []byte) (values, depth int) {
 	values = 1
 	open, quoted, escaped := 0, false, false

@@ -185,8 +185,8 @@ func (w *watchOfMany) wants(u *watch.Update) bool {
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution of the generation for an update. It is empty while the ledger is away: a watch of many
-// does not keep the attributions of all.
+// attribution returns the attribution of the generation for an update. It is empty while the ledger is unavailable, because a
+// watch of many generations does not retain their attributions.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
