@@ -207,10 +207,10 @@ func (a *agenda) nextPoll(e *entry) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
-// limiter returns the limiter of the API key, which grants permits to the polls and to all other requests.
+// limiter returns the limiter of the API key, which grants the permits for polls and all other requests.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the time when the limiter and the failures of polls allow another poll.
+// opens returns the time when another poll may start, according to the limiter and to the failures of polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -219,7 +219,8 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.held, next)
 }
 
-// paused returns the end of the pause of polls: the catalog asked for it, is unavailable, or rejects the API key.
+// paused returns the end of the latest pause of polls. Polls pause if the catalog asks for it, is unavailable, or rejects the API
+// key.
 func (a *agenda) paused() time.Time { return latest(a.health.held, a.limiter().State().Paused) }
 
 // condition returns the present behavior of the catalog, which may have asked a call to slow down.

@@ -15,7 +15,7 @@ type Unlimited interface {
 	Account(context.Context, catalog.Credential) (catalog.Account, error)
 }
 
-// Limited returns an upstream whose requests need permits, as those of the catalog's client do.
+// Limited returns an upstream whose requests need permits, as with the client of the catalog.
 func Limited(up Unlimited) Upstream { return limited{up, limiter.NewSet()} }
 
 type limited struct {
@@ -54,7 +54,7 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// Call reports a call with the given result, if it has a permit.
+// Call reports a call with the result err to the hub, if the call gets a permit.
 func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
 	sent := false
 	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error { sent = true; return err })

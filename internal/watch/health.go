@@ -13,8 +13,8 @@ const (
 	maxPause       = 30 * time.Second // of our own in an outage
 )
 
-// health is the condition of the catalog for one credential, as its polls show it. The limiter has the pauses that the catalog
-// asked for.
+// health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog asks
+// for are in the limiter.
 type health struct {
 	least  time.Duration // the shortest interval
 	held   time.Time     // no poll before: the catalog is away, or rejects the API key

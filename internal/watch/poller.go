@@ -25,10 +25,10 @@ type poller struct {
 // job is one request to make: of one generation, or of the list where the id is empty.
 type job struct {
 	Poll
-	entries  []*entry   // entries that it polls; they remain until it ends
-	counted  []*watcher // those that Open has
+	entries  []*entry   // entries that the job polls; they are kept until the job ends
+	counted  []*watcher // watchers whose traces are in Open
 	unshared float64    // see Stats
-	since    time.Time  // start of the oldest list that serves it
+	since    time.Time  // a list is recent enough for the job if its request was sent at this time or later
 }
 
 // run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
@@ -74,7 +74,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due requests that the limiter allows, and the time of the next ones. Zero means after the next change.
+// jobs returns the due requests that the limiter allows, and the time of the next call. Zero means after the next change.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -97,7 +97,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the current situation, and the time when the limiter allows more polls. Zero means after the next response.
+// situation returns the input of the planner, and the time when the limiter allows more polls. Zero means after the next response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -200,7 +200,7 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	j.account(e)
 }
 
-// begins counts a request that is sent. It reports false for a read that no watcher wants any longer.
+// begins reports whether a request should be sent, and counts it. It returns false for a read that no watcher wants any longer.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()

@@ -32,8 +32,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Upstream is the catalog of a poller. Each call is one request that waits for a permit of the limiter: the poller has its
-// own back-off.
+// Upstream is the catalog of a poller. Each call waits for a permit of the limiter and sends one request, which is not retried,
+// because the poller has its own back-off.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
