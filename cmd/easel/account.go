@@ -20,11 +20,11 @@ const (
 	firstAccountPause = 200 * time.Millisecond // between the first two checks at the start; doubles up to accountPause
 )
 
-// errOtherAccount refuses a shared API key: under it every render of the ledger would be missing.
-var errOtherAccount = errors.New("the API key is of another account of the catalog than the orders of this ledger: give each account a ledger of its own")
+// errOtherAccount rejects a shared API key of another account, in which every render of the ledger would be missing.
+var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
 
-// accountGuard compares the account of a shared API key with the account that the ledger belongs to. If the catalog does not name the
-// account of an API key, every API key is accepted.
+// accountGuard compares the account of a shared API key with the account of the ledger. An API key whose account the catalog does not
+// name is accepted.
 type accountGuard struct {
 	client *catalog.Client
 	book   *ledger.Ledger

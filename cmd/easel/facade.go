@@ -43,7 +43,7 @@ type facade struct {
 	hub       *watch.Hub
 	files     settingFiles
 	held      *catalog.Credential         // nil if callers bring their API keys
-	account   func(context.Context) error // checks the account of the shared API key in the background; nil if it is known
+	account   func(context.Context) error // checks the account of the shared API key in the background; nil if the account is known
 	known     *auth.Callers               // nil without a callers file
 	meter     *ledger.Meter
 	placing   *orders.Orders
@@ -89,8 +89,8 @@ func giveMemoryBack() {
 	debug.FreeOSMemory()
 }
 
-// serve serves until ctx is done, or the shared API key is found to belong to another account. It returns when the servers
-// have drained.
+// serve serves until ctx is done, or until the account check finds that the shared API key belongs to another account. It returns
+// when the servers have drained.
 func (f *facade) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, f.beginStop)()
@@ -200,7 +200,8 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOrders starts the work on orders. Behind a shared API key it recovers and settles orders that no caller repeats.
+// openOrders creates the placement of orders, and starts the jobs of the ledger. With a shared API key, it also starts the jobs that
+// recover and settle orders without a call.
 func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
@@ -233,7 +234,7 @@ func (f *facade) openServices(context.Context) (err error) {
 		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			Held: f.held, Callers: f.known, Certificates: f.TLSClientCAFile != "",
-			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // every caller on this machine may use an unguarded server: see guard
+			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server is reachable only from this machine: see guard
 		},
 	})
 	if err == nil {

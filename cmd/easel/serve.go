@@ -182,7 +182,7 @@ func (f *listenFlags) addresses() []address {
 	return all
 }
 
-// unguarded reports whether every client that reaches the server spends the shared API key's money.
+// unguarded reports whether every client that reaches the server can spend the money of the shared API key.
 func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
