@@ -10,7 +10,7 @@ import (
 // waiters identifies requests that wait for permits.
 type waiters struct{ owner, class string }
 
-// limitersReading is the sum of the states of all limiters.
+// limitersReading combines the states of all limiters: sums of requests and limiters, and the longest times.
 type limitersReading struct {
 	waiting map[waiters]int
 	owners  map[string]bool
@@ -37,7 +37,7 @@ func readLimiters(states map[string]limiter.State, now time.Time) limitersReadin
 	return r
 }
 
-// nameOf returns the name of an owner in metrics. Only the first owners have their own.
+// nameOf returns the label of an owner in metrics. Only the first owners have their own label; all others share "other".
 func (r limitersReading) nameOf(owner string) string {
 	name := cmp.Or(owner, "forwarded")
 	if !r.owners[name] && len(r.owners) >= measuredOwners {

@@ -43,6 +43,6 @@ func TestOwnersThatWaitAreNamedUpToALimit(t *testing.T) {
 	}
 	read := readLimiters(map[string]limiter.State{"a": {Waiting: all}}, time.Now())
 	if len(read.waiting) != measuredOwners+1 || read.waiting[waiters{"other", "order"}] != 2*measuredOwners {
-		t.Errorf("%d owners are named, and %d wait besides", len(read.waiting), read.waiting[waiters{"other", "order"}])
+		t.Errorf("%d owners have a label, and %d requests have the label other", len(read.waiting), read.waiting[waiters{"other", "order"}])
 	}
 }

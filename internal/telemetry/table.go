@@ -202,27 +202,27 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
-		Text: "Euro cents that all orders of an owner have been charged since the book began, refunds not subtracted, on every replica the same. An operator's word may correct it.",
+		Text: "Euro cents charged for all orders of an owner since the ledger was created, refunds not subtracted. The value is the same on every replica. An operator may correct it.",
 	},
 	{
 		Name: "easel.ledger.refunded", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
-		Text: "Euro cents of these that came back.",
+		Text: "Euro cents refunded for all orders of an owner.",
 	},
 	{
 		Name: "easel.ledger.reserved", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
-		Text: "Euro cents that are held now for orders of which it is not known yet what they cost.",
+		Text: "Euro cents reserved for orders whose cost is not known yet.",
 	},
 	{
 		Name: "easel.ledger.unconfirmed", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
-		Text: "Euro cents that count as spent now without proof of a charge or a refund; within easel.ledger.spent.",
+		Text: "Euro cents that count as spent without proof of a charge or a refund; part of easel.ledger.spent.",
 	},
 	{
 		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
-		Text: "What an owner may spend today or this month, in euro cents.",
+		Text: "Budget of an owner for today or this month, in euro cents.",
 	},
 	{
 		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
-		Text: "What is left of it.",
+		Text: "Remaining budget of an owner for today or this month, in euro cents.",
 	},
 	{
 		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Book,
@@ -242,15 +242,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.events", Kind: Counter, Unit: "{event}", Labels: []Label{owner, eventOutcome},
-		Text: "Attempts of this process to tell a team of an event. sent: its receiver has taken it; failed: it is sent again; given_up: nobody sends it any more, until easel events replay.",
+		Text: "Attempts of this process to send an event to the receiver of a team. sent: the receiver accepted it; failed: it is sent again; given_up: it is no longer sent, unless easel events replay is run.",
 	},
 	{
 		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
-		Text: "Events of a team that its receiver has not taken yet, on every replica the same.",
+		Text: "Events of a team that its receiver has not accepted yet. The value is the same on every replica.",
 	},
 	{
 		Name: "easel.event.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
-		Text: "How long the oldest of them has waited.",
+		Text: "Age of the oldest event that the receiver of a team has not accepted yet.",
 	},
 	{
 		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
