@@ -19,7 +19,7 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body
 	return conn.Invoke(as(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
 }
 
-// field returns an encoded field of bytes.
+// field encodes a field of type bytes.
 func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }

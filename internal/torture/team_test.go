@@ -73,7 +73,7 @@ func (m *memory) told(o teamOrder, id string) {
 func (m *memory) shown(team string, g *easelv1.Generation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g.GetOwner() != team && g.GetOwner() != "" { // a watch of many does not know it while the database is away
+	if g.GetOwner() != team && g.GetOwner() != "" { // empty in a watch of many while the database is unavailable
 		m.faults = append(m.faults, fmt.Errorf("%s was shown %s of %q", team, g.GetGenerationId(), g.GetOwner()))
 	}
 	m.see(team, g.GetGenerationId())
