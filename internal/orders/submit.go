@@ -91,8 +91,8 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the claim is lost, or no caller waits any longer. Each attempt acquires a
-// permit, renews the claim, posts the order once, and records the result.
+// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt acquires a
+// permit, renews the claim unless it is the first attempt, posts the order once, and records the result.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
