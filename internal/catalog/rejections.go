@@ -35,7 +35,9 @@ func (r *rejections) record(cred Credential, err error) {
 	if err == nil {
 		delete(r.all, cred.Tenant)
 	} else if KindOf(err) == KindCredentialRejected {
-		maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return len(r.all) >= rejectedLimit && !old.held })
+		if len(r.all) >= rejectedLimit {
+			maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return !old.held })
+		}
 		r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
 	}
 }
