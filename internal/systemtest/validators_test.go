@@ -22,20 +22,25 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 //
 // Two checks are left out. Which data is valid is more than the schema can say: the catalog
 // decides on inputs, and a page token must have been given out. And protobuf's JSON takes
-// more than the schema says: null for what is absent, the number of an enum's value.
+// more than the schema says: null for what is absent, the number of an enum's value. Beside failures of the catalog a third is
+// left out: ListUsage asks the ledger only, and rejects a made-up API key only after the catalog has rejected it.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
-	for name, flags := range map[string][]string{
-		"with money":                   {"--balance", "1000.00"},
-		"with little, and not so fast": {"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"},
+	const excluded = "positive_data_acceptance,negative_data_rejection"
+	for name, row := range map[string]struct {
+		flags    []string
+		excluded string
+	}{
+		"with money":                   {[]string{"--balance", "1000.00"}, excluded},
+		"with little, and not so fast": {[]string{"--balance", "0.05", "--failure-rate", "0.5", "--rate-limit", "20"}, excluded + ",ignored_auth"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dev := startDev(t, append(flags, "--max-stream-age", "1s")...)
+			dev := startDev(t, append(row.flags, "--max-stream-age", "1s")...)
 			command := exec.CommandContext(t.Context(), schemathesis, "run", "http://"+dev["REST"]+"/openapi.json",
 				"--header", "Authorization: Bearer "+dev["EASEL_API_KEY"],
-				"--exclude-checks", "positive_data_acceptance,negative_data_rejection",
+				"--exclude-checks", row.excluded,
 				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure",
 				"--suppress-health-check", "too_slow") // how fast Schemathesis creates its requests depends on the machine
 			command.Dir = t.TempDir()
