@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -49,7 +50,9 @@ var routeStatuses = map[string]map[int]Kind{
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
 	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
-		body, _ = readAll(resp, maxFailure)
+		if reader, err := bounded(resp, maxFailure); err == nil {
+			body, _ = io.ReadAll(reader)
+		}
 	}
 	detail := readErrorBody(op, resp.Header.Get("Content-Type"), body, redact)
 	e := &Error{

@@ -202,20 +202,27 @@ func (b slowTail) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// slowCatalog returns a client whose catalog responds with a record of about size bytes, and the end of the body a second late.
+// most is the maximum number of bodies that are waiting for their end.
+func slowCatalog(t *testing.T, size int, most *atomic.Int32) *Client {
+	var reading atomic.Int32
+	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", size) + `"}}`
+	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := reply(r, 200, nil, "")
+		resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, most}), -1
+		return resp, nil
+	}))
+}
+
 func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 	for name, row := range map[string]struct {
 		size    int
 		isLarge bool
 	}{"small": {smallBody - 1000, false}, "large": {smallBody, true}} {
 		t.Run(name, func(t *testing.T) {
-			record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", row.size) + `"}}`
 			synctest.Test(t, func(t *testing.T) {
-				var reading, most atomic.Int32
-				c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-					resp := reply(r, 200, nil, "")
-					resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, &most}), -1
-					return resp, nil
-				}))
+				var most atomic.Int32
+				c := slowCatalog(t, row.size, &most)
 				var all sync.WaitGroup
 				for range 20 {
 					all.Go(func() {
@@ -234,14 +241,9 @@ func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 }
 
 func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
-	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", smallBody) + `"}}`
 	synctest.Test(t, func(t *testing.T) {
-		var reading, most atomic.Int32
-		c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			resp := reply(r, 200, nil, "")
-			resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, &most}), -1
-			return resp, nil
-		})).Polls()
+		var most atomic.Int32
+		c := slowCatalog(t, smallBody, &most).Polls()
 		c.upstream.timeout = 1500 * time.Millisecond
 		failed := make(chan error, 3*maxLargeBodies)
 		for range 3 * maxLargeBodies {

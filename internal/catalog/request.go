@@ -192,11 +192,10 @@ var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels
 // readBody reads the body of a response. The caller must call release when the body is decoded, also after an error.
 func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
 	release = func() {}
-	limit := cmp.Or(largestBodies[op], maxRecord)
-	if resp.ContentLength > limit {
-		return nil, release, &http.MaxBytesError{Limit: limit}
+	remaining, err := bounded(resp, cmp.Or(largestBodies[op], maxRecord))
+	if err != nil {
+		return nil, release, err
 	}
-	remaining := http.MaxBytesReader(nil, resp.Body, limit)
 	first, err := io.ReadAll(io.LimitReader(remaining, smallBody))
 	if err != nil || len(first) < smallBody {
 		return first, release, err
@@ -211,12 +210,12 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	return body, release, err
 }
 
-// readAll reads a body of at most limit bytes. It reads nothing of a body that announces more.
-func readAll(resp *http.Response, limit int64) ([]byte, error) {
+// bounded returns a reader that reads at most limit bytes of a body, or an error if the response announces more.
+func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	return io.ReadAll(http.MaxBytesReader(nil, resp.Body, limit))
+	return http.MaxBytesReader(nil, resp.Body, limit), nil
 }
 
 // What the headers of all requests have alike. Bytes and ranges must be those of the file itself. A transport that changes

@@ -325,6 +325,35 @@ func TestPollsKeepToTheirRate(t *testing.T) {
 	})
 }
 
+func TestPlacesAreReservedForOwnersWithFewRequests(t *testing.T) {
+	const places, reserved = 32, 2
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter.New(places)
+		for range places - reserved {
+			if _, err := l.Acquire(t.Context(), limiter.Request{Owner: "many", Class: limiter.Read}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waiting, leave := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Acquire(waiting, limiter.Request{Owner: "many", Class: limiter.Read})
+			done <- err
+		}()
+		synctest.Wait()
+		if _, err := l.Acquire(t.Context(), limiter.Request{Owner: "few", Class: limiter.Read}); err != nil {
+			t.Errorf("an owner without requests has no place: %v", err)
+		}
+		select {
+		case err := <-done:
+			t.Errorf("an owner with many requests has a reserved place: %v", err)
+		default:
+		}
+		leave()
+		<-done
+	})
+}
+
 func TestTheNumberInFlightAdapts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.NewSet().Of(key)

@@ -60,7 +60,7 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 			"end one first, or watch many renders on one stream"),
 		watched: newCounts("renders of watches", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
 			"end a watch first, or watch everything"),
-		probes:     newCounts("health watches or reflection streams on a connection", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one first"),
+		probes:     newCounts("health watches and reflection streams", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one first"),
 		maxMessage: limits.message(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
 	}
 }

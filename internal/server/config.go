@@ -101,10 +101,12 @@ const (
 	// about 20 KB. A client that keeps opening and canceling calls reaches this limit. Over HTTP/2 the standard library queues
 	// four times as many calls.
 	callsPerConn = 250
+	// connProbes is the maximum number of health watches and reflection streams on a connection. The clients of a proxy share few
+	// connections.
+	connProbes = 1000
 	// callerWatched and allWatched are the maximum numbers of renders that the open watches of one caller, and of all, may
 	// name. A watch of everything names none.
 	callerWatched, allWatched = 20_000, 200_000
-	connProbes                = 8   // maximum number of health watches and reflection streams on a connection
 	operatorConns             = 256 // maximum number of connections of the admin and of the metrics listener, each
 )
 

@@ -320,9 +320,15 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 		if len(rows) != 1 || rows[""].GetCostCents() != own.GetCostCents() {
 			t.Errorf("the usage is %v", rows)
 		}
-		if rows := usageOf(t, withKeyOf(c, "wrong"), &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 0 {
-			t.Errorf("under another API key the usage is %v", rows)
+		unused, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if rows := usageOf(t, withKeyOf(c, unused), &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 0 {
+			t.Errorf("under an API key without orders the usage is %v", rows)
+		}
+		err = withKeyOf(c, "wrong").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: by}, &easelv1.ListUsageResponse{})
+		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
 	}, func(o *options) { o.ledger = sqliteLedger(t) })
 }
 

@@ -54,7 +54,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs are larger than the catalog takes", false},
 	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset lies past the end of the result", false},
 	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog asks to slow down", true},
-	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server has no room for it now, and has sent nothing: try again a little later", true},
+	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server has no room for the request now, and has sent no order; retry later", true},
 	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
 	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "it is not known whether the order was taken: send the same idempotency_key again", true},
 	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},

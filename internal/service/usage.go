@@ -27,6 +27,11 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 	if err != nil {
 		return nil, err
 	}
+	if cred := auth.Of(ctx).APIKey; len(rows) == 0 && req.GetPageToken() == "" && !cred.IsShared() {
+		if _, err := s.cfg.Catalog.Account(ctx, cred); err != nil { // only the catalog knows whether the API key is valid
+			return nil, err
+		}
+	}
 	out := &easelv1.ListUsageResponse{}
 	if len(rows) > size {
 		rows = rows[:size]

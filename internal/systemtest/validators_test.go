@@ -22,8 +22,8 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 //
 // Two checks are left out. Which data is valid is more than the schema can say: the catalog
 // decides on inputs, and a page token must have been given out. And protobuf's JSON takes
-// more than the schema says: null for what is absent, the number of an enum's value. Beside failures of the catalog a third is
-// left out: ListUsage asks the ledger only, and rejects a made-up API key only after the catalog has rejected it.
+// more than the schema says: null for what is absent, the number of an enum's value. While half of the catalog's responses
+// are failures, a third is left out: the catalog may be unable to reject a made-up API key.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")

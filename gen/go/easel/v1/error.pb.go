@@ -145,8 +145,8 @@ const (
 	// UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
 	// token yet. Nothing was sent to the catalog. Again helps.
 	ErrorReason_ISSUER_UNAVAILABLE ErrorReason = 62
-	// RESOURCE_EXHAUSTED. This server, or the caller's own quota (QuotaFailure says so), has no room
-	// for the call now. Nothing was sent to the catalog. Again helps.
+	// RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used up.
+	// No order was sent. Again helps.
 	ErrorReason_OVERLOADED ErrorReason = 70
 	// RESOURCE_EXHAUSTED. The caller has as many streams open, or names as many generations in
 	// watches, as it may; QuotaFailure says which. Again helps when one has ended.

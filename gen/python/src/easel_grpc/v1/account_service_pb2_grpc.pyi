@@ -47,16 +47,16 @@ class AccountServiceStub:
     not answer.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
-    """ListUsage counts orders and their money from the ledger, without a request to the
-    catalog. A caller sees the orders of its owner, an operator those of all; with a
+    """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
+    a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
     forwarded API key they are those that this API key has placed through Easel. Rows come
     in the order of their dimensions, as they are asked for; where no order was placed,
     there is no row.
 
     Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
-    key is missing, wrong or revoked.
+    same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
+    API key is missing, or has no orders and the catalog rejects it.
     """
 
 @_typing.type_check_only
@@ -78,16 +78,16 @@ class AccountServiceAsyncStub(AccountServiceStub):
     not answer.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """ListUsage counts orders and their money from the ledger, without a request to the
-    catalog. A caller sees the orders of its owner, an operator those of all; with a
+    """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
+    a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
     forwarded API key they are those that this API key has placed through Easel. Rows come
     in the order of their dimensions, as they are asked for; where no order was placed,
     there is no row.
 
     Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
     not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
-    key is missing, wrong or revoked.
+    same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
+    API key is missing, or has no orders and the catalog rejects it.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -118,16 +118,16 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
-        """ListUsage counts orders and their money from the ledger, without a request to the
-        catalog. A caller sees the orders of its owner, an operator those of all; with a
+        """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
+        a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
         forwarded API key they are those that this API key has placed through Easel. Rows come
         in the order of their dimensions, as they are asked for; where no order was placed,
         there is no row.
 
         Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
         not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-        same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
-        key is missing, wrong or revoked.
+        same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
+        API key is missing, or has no orders and the catalog rejects it.
         """
 
 def add_AccountServiceServicer_to_server(servicer: AccountServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

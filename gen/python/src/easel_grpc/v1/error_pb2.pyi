@@ -157,8 +157,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     token yet. Nothing was sent to the catalog. Again helps.
     """
     OVERLOADED: _ErrorReason.ValueType  # 70
-    """RESOURCE_EXHAUSTED. This server, or the caller's own quota (QuotaFailure says so), has no room
-    for the call now. Nothing was sent to the catalog. Again helps.
+    """RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used up.
+    No order was sent. Again helps.
     """
     STREAM_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 71
     """RESOURCE_EXHAUSTED. The caller has as many streams open, or names as many generations in
@@ -370,8 +370,8 @@ ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
 token yet. Nothing was sent to the catalog. Again helps.
 """
 OVERLOADED: ErrorReason.ValueType  # 70
-"""RESOURCE_EXHAUSTED. This server, or the caller's own quota (QuotaFailure says so), has no room
-for the call now. Nothing was sent to the catalog. Again helps.
+"""RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used up.
+No order was sent. Again helps.
 """
 STREAM_QUOTA_EXCEEDED: ErrorReason.ValueType  # 71
 """RESOURCE_EXHAUSTED. The caller has as many streams open, or names as many generations in

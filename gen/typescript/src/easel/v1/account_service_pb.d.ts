@@ -154,16 +154,16 @@ export declare const AccountService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListUsage counts orders and their money from the ledger, without a request to the
-   * catalog. A caller sees the orders of its owner, an operator those of all; with a
+   * ListUsage counts orders and their money from the ledger. It asks the catalog only whether
+   * a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
    * forwarded API key they are those that this API key has placed through Easel. Rows come
    * in the order of their dimensions, as they are asked for; where no order was placed,
    * there is no row.
    *
    * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
    * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-   * same start_time, end_time, group_by and label_name; UNAUTHENTICATED where the
-   * key is missing, wrong or revoked.
+   * same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
+   * API key is missing, or has no orders and the catalog rejects it.
    *
    * @generated from rpc easel.v1.AccountService.ListUsage
    */

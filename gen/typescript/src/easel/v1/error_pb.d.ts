@@ -311,8 +311,8 @@ export enum ErrorReason {
   ISSUER_UNAVAILABLE = 62,
 
   /**
-   * RESOURCE_EXHAUSTED. This server, or the caller's own quota (QuotaFailure says so), has no room
-   * for the call now. Nothing was sent to the catalog. Again helps.
+   * RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used up.
+   * No order was sent. Again helps.
    *
    * @generated from enum value: OVERLOADED = 70;
    */
