@@ -36,12 +36,8 @@ type Kind struct {
 	// After a failure, a job runs again after a share of its age, 1/RetryShare, within bounds.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// MaxAge is the age after which a job that fails is given up. Zero means never.
-	MaxAge time.Duration
 	// Do runs a job once. After an error only the change of its outcome counts.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
-	// GiveUp returns the change that is committed when a job is given up.
-	GiveUp func(context.Context, ledger.Job, error) ledger.Change
 }
 
 // Jobs runs the jobs of a ledger in this process.
@@ -211,8 +207,6 @@ func (j *Jobs) finish(ctx context.Context, k *kind, job ledger.Job, outcome ledg
 	switch {
 	case failed != nil && stopped:
 		return j.ledger.ReleaseJob(ctx, job)
-	case failed != nil && k.MaxAge > 0 && job.Age >= k.MaxAge:
-		outcome = ledger.Outcome{Change: k.GiveUp(ctx, job, failed)}
 	case failed != nil:
 		j.logger.DebugContext(ctx, "job failed; retrying", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "attempt", job.Attempts+1, "error", failed)
 		outcome.Again, outcome.Problem = true, failed.Error()
