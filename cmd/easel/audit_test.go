@@ -57,7 +57,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	}
 	t.Cleanup(func() { _ = c.db.Close() })
 	c.change("DELETE FROM events")
-	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now(), 1, 1)")
+	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now())")
 	c.list("")
 	env := map[string]string{
 		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": c.key, "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,

@@ -82,7 +82,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, file, fmt.Sprintf(`WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d)
-		INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) SELECT 'evt_' || n, 'studio', 'easel.generation.failed', 'gen_' || n, 1, 0, '{}', 1, %[2]d, 1, 1 FROM s`,
+		INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) SELECT 'evt_' || n, 'studio', 'easel.generation.failed', 'gen_' || n, 1, 0, '{}', 1, %[2]d FROM s`,
 		events, time.Now().UnixMicro()))
 	served := start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
 	operator := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String()), "EASEL_API_KEY": "ops-token"}

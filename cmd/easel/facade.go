@@ -210,14 +210,14 @@ func (f *facade) openOrders(ctx context.Context) error {
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)
-	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, jobs.Prune(f.ledger), jobs.Retention(f.ledger)).Run)
+	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
+	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, append(sender.Kinds(), jobs.Prune(f.ledger), jobs.Retention(f.ledger))...).Run)
 	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {
 			f.start(ctx, stopOrders, func(ctx context.Context) { unattended(ctx, *f.held) })
 		}
 	}
-	f.start(ctx, stopJobs, events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count}).Run)
 	return nil
 }
 

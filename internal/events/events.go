@@ -1,10 +1,9 @@
-// Package events tells teams what has become of their orders, without a stream: what the ledger has written into its
-// outbox is sent to the receiver of the team, signed, until the receiver has taken it.
+// Package events delivers the events of the ledger to the receivers of teams, signed, until each receiver has accepted them.
 //
-//	teams     who is told, and where
-//	sender    what is sent when, to each team by one process
-//	receiver  how one team's receiver behaves
-//	message   one event as a signed CloudEvents document
+//	events    teams and their receivers
+//	sender    the jobs that deliver events
+//	receiver  the rest of a receiver that fails
+//	message   an event as a signed CloudEvents document
 package events
 
 import (
@@ -42,7 +41,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known is the function of an [ledger.Outbox].
+// Known returns the teams for a [ledger.Outbox].
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -118,11 +119,10 @@ func inOffice(t *testing.T, test func(*office)) {
 	})
 }
 
-// watched is a database in which each question is counted, and nothing can be written while it is full.
+// watched is a database in which nothing can be written while it is full.
 type watched struct {
 	sqlite driver.Driver
 	dsn    string
-	asked  atomic.Int64
 	full   atomic.Bool
 }
 
@@ -139,29 +139,7 @@ type watchedConn struct {
 	*watched
 }
 
-func (c watchedConn) Prepare(statement string) (driver.Stmt, error) {
-	prepared, err := c.Conn.Prepare(statement)
-	return watchedStatement{prepared, c.watched}, err
-}
-
-// watchedStatement counts each execution, because the ledger reuses prepared statements.
-type watchedStatement struct {
-	driver.Stmt
-	*watched
-}
-
-func (s watchedStatement) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	s.asked.Add(1)
-	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
-}
-
-func (s watchedStatement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	s.asked.Add(1)
-	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
-}
-
 func (c watchedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	c.asked.Add(1)
 	if c.full.Load() {
 		return nil, errors.New("the disk is full")
 	}
@@ -215,6 +193,12 @@ func (o *office) newSender() *events.Sender {
 	}})
 }
 
+// pause waits until jobs that are due have run.
+func (o *office) pause() {
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
 func (o *office) count(what string) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,12 +221,12 @@ func (o *office) write(secrets string) {
 	}
 }
 
-// run lets a sender send until stop is called.
+// run runs the jobs of a sender until stop is called.
 func (o *office) run(sender *events.Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() {
-		sender.Run(ctx)
+		jobs.New(o.book, slog.New(slog.NewTextHandler(o, nil)), sender.Kinds()...).Run(ctx)
 		close(done)
 	}()
 	return func() {

@@ -1,63 +1,42 @@
 package events
 
-import (
-	"maps"
-	"time"
-)
+import "time"
 
 const (
-	mostInFlight    = 16
-	outageLeast     = time.Second      // before a receiver is asked again that has failed; doubles
-	outageAtMost    = 15 * time.Second // at most
-	outageDoublings = 4
+	maxInFlight = 16
+	minRest     = time.Second // after a failure; doubles
+	maxRest     = 15 * time.Second
+	maxDoubles  = 4
 )
 
-// receiver is how the receiver of a team behaves. While it fails, one event at a time asks for all.
+// receiver is the state of the receiver of a team. While it fails, only one event is in flight.
 type receiver struct {
-	inFlight map[string]bool // events by id; false: it has ended since the ledger was last asked, which may not know yet
-	failures int             // in a row
-	rest     time.Time       // it is left alone until then
-	until    time.Time       // this process tells the team until then
-	logged   bool            // the log says that it fails
+	failures int       // in a row
+	rest     time.Time // nothing is sent until then
+	logged   bool      // the log has the failure
 }
 
-// room is how many events may leave now, before the ledger is asked which.
+// room returns the maximum number of events that may be in flight.
 func (r *receiver) room(now time.Time) int {
-	maps.DeleteFunc(r.inFlight, func(_ string, leaving bool) bool { return !leaving })
 	switch {
 	case now.Before(r.rest):
 		return 0
 	case r.failures > 0:
-		return max(0, 1-len(r.inFlight))
+		return 1
 	}
-	return mostInFlight - len(r.inFlight)
+	return maxInFlight
 }
 
-// turns notes whether the receiver has taken an event, and reports whether the log has to say that it fails now, or that
-// it takes events again: once each. An event that was refused before says nothing new.
-func (r *receiver) turns(taken, tried bool) (fails, again bool) {
-	fails, again = !taken && !tried && !r.logged, taken && r.logged
-	r.logged = r.logged && !taken || fails
-	return fails, again
-}
-
-// done notes the end of an attempt, and whether the receiver has taken the event. It reports whether the team is this
-// process's no more to tell: the receiver has failed, and nothing is on its way.
-func (r *receiver) done(id string, ok, taken bool, now time.Time) (left bool) {
-	r.inFlight[id] = false
-	if ok {
+// done records the end of an attempt. It reports whether the log needs a line about a failure or a recovery. An event that was
+// rejected before needs none.
+func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
+	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
+	r.logged = r.logged && !delivered || fails
+	if delivered {
 		r.failures, r.rest = 0, time.Time{}
-		return false
+		return fails, recovers
 	}
-	r.rest = now.Add(min(outageLeast<<min(r.failures, outageDoublings), outageAtMost))
+	r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))
 	r.failures++
-	for _, leaving := range r.inFlight {
-		if leaving {
-			return false
-		}
-	}
-	if !taken {
-		r.until = time.Time{}
-	}
-	return !taken
+	return fails, recovers
 }

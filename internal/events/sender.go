@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -17,20 +16,23 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
 const (
-	lookEvery   = time.Second      // how often the ledger is asked what is due; what this process writes wakes it
-	sendTimeout = 10 * time.Second // of one attempt
-	stopTimeout = 2 * time.Second  // of the attempts that are under way at the end
-	tidyEvery   = 10 * time.Minute
-	giveUpEvery = time.Minute // for those who are told no more
-	mostAnswer  = 64 << 10    // bytes of an answer that are read, to use the connection again
+	sendTimeout     = 10 * time.Second // limit of an attempt
+	maxDeliveries   = 1024             // number at once in a process; slow receivers occupy far less
+	abandonInterval = time.Minute
+	maxAnswerBytes  = 64 << 10 // part of a response that is read, so that the connection can be used again
+
+	// A failed event is sent again after a share of its age, 1/retryShare, within bounds.
+	retryShare         = 20
+	minRetry, maxRetry = time.Second, 10 * time.Minute
 )
 
-// What comes of an attempt to send an event.
+// The outcomes of an attempt to deliver an event.
 const (
 	OutcomeSent    = "sent"
 	OutcomeFailed  = "failed"
@@ -44,235 +46,127 @@ type Config struct {
 	Logger *slog.Logger   // required
 	// Transport reaches the receivers. Nil is one over TCP and TLS.
 	Transport http.RoundTripper
-	// Count counts what has come of the events of a team. It may be called with 0, and be nil.
+	// Count counts the outcomes of the events of a team. It may be called with 0, and be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender sends the events of the ledger. A team is told by one process at a time, of those that know where.
+// Sender delivers the events of the ledger. Each delivery is a job, which any process runs that knows the receiver.
 type Sender struct {
 	cfg    Config
 	client *http.Client
-	holder string
-	wake   chan struct{}
-	work   sync.WaitGroup
-
-	tidyAt    time.Time       // when is looked again at who is told no more
-	abandoned map[string]bool // who was found there
 
 	mu        sync.Mutex
-	receivers map[string]*receiver
+	receivers map[string]*receiver // receivers by owner
 	secrets   map[string]*reload.Value[Secrets]
 }
 
-// New makes a Sender. It asks nobody.
+// New returns a Sender. It starts nothing: [jobs.Jobs] runs its kinds.
 func New(cfg Config) *Sender {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: sendTimeout, MaxResponseHeaderBytes: mostAnswer,
-			MaxIdleConnsPerHost: mostInFlight, IdleConnTimeout: time.Minute,
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: sendTimeout, MaxResponseHeaderBytes: maxAnswerBytes,
+			MaxIdleConnsPerHost: maxInFlight, IdleConnTimeout: time.Minute,
 		}
 	}
 	if cfg.Count == nil {
 		cfg.Count = func(string, string, int64) {}
 	}
 	return &Sender{
-		cfg: cfg, holder: rand.Text(), wake: make(chan struct{}, 1), abandoned: map[string]bool{},
+		cfg:       cfg,
 		client:    &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		receivers: map[string]*receiver{}, secrets: map[string]*reload.Value[Secrets]{},
 	}
 }
 
-// again has the sender look at once at what is due. It does not wait.
-func (s *Sender) again() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+// Kinds returns the kinds of the jobs that deliver events and that give up old ones.
+func (s *Sender) Kinds() []jobs.Kind {
+	return []jobs.Kind{
+		{Name: ledger.DeliverJob, Places: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
+		{Name: "abandon", Interval: abandonInterval, Places: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandon},
 	}
 }
 
-// Run sends what is due until ctx ends.
-func (s *Sender) Run(ctx context.Context) {
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	defer s.work.Wait()
-	defer func() { time.AfterFunc(stopTimeout, stop) }()
-	ticks := time.NewTicker(lookEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-s.wake:
-		case <-s.cfg.Ledger.Written():
-		case <-ticks.C:
-		case <-ctx.Done():
-			return
-		}
-		if told := s.cfg.Ledger.Subscribers(); len(told) > 0 {
-			s.look(ctx, sending, told)
-		}
-		s.tidy(ctx, time.Now())
+// room returns the number of events that may be in flight to a team. It is zero if this process knows no receiver.
+func (s *Sender) room(owner string) int {
+	if _, ok := s.cfg.Teams.Get(owner); !ok {
+		return 0
 	}
-}
-
-// look sends what is due to those who are told. While the ledger is away nothing is sent.
-func (s *Sender) look(ctx, sending context.Context, told []string) {
-	owners, _ := s.cfg.Ledger.DueEventOwners(ctx, told)
-	for _, owner := range owners {
-		if team, ok := s.cfg.Teams.Get(owner); ok {
-			s.serve(ctx, sending, owner, team)
-		}
-	}
-}
-
-// claim reports whether this process tells a team, and lets it where nobody does. While the ledger is away it does for as
-// long as it was to.
-func (s *Sender) claim(ctx context.Context, owner string) bool {
-	now, until := time.Now(), s.until(owner)
-	if now.Before(until.Add(-ledger.ClaimTime / 2)) {
-		return true
-	}
-	taken, err := s.cfg.Ledger.TakeDuty(ctx, ledger.TellingDuty(owner), s.holder, ledger.ClaimTime)
-	if taken {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.receivers[owner].until = now.Add(ledger.ClaimTime)
-	}
-	return taken || err != nil && now.Before(until)
-}
-
-// until is how long this process tells a team.
-func (s *Sender) until(owner string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.receivers[owner].until
+	return s.receiver(owner).room(time.Now())
 }
 
-// tidy gives up, once in a while, what nobody can send any more.
-func (s *Sender) tidy(ctx context.Context, now time.Time) {
-	if now.Before(s.tidyAt) {
-		return
-	}
-	s.tidyAt = now.Add(tidyEvery)
-	owners, _ := s.cfg.Ledger.AbandonedEventOwners(ctx)
-	for _, owner := range owners {
-		// The count begins at 0, and grows the next time: a metric has to be seen before that.
-		if s.cfg.Count(owner, OutcomeGivenUp, 0); s.abandoned[owner] {
-			given, _ := s.cfg.Ledger.GiveUp(ctx, owner) // the next time continues
-			s.gaveUp(ctx, owner, int64(given))
-		}
-		s.abandoned[owner], s.tidyAt = true, now.Add(giveUpEvery)
-	}
-}
-
-// serve sends as much to a team as its receiver takes.
-func (s *Sender) serve(ctx, sending context.Context, owner string, team Team) {
-	room, most := s.room(owner)
-	if room == 0 || !s.claim(ctx, owner) {
-		return
-	}
-	var due []ledger.Event
-	due, err := s.cfg.Ledger.DueEvents(ctx, owner, most)
-	if err != nil {
-		return
-	}
-	for _, e := range due {
-		if room > 0 && s.begin(e) {
-			room--
-			s.work.Go(func() { s.send(sending, team, e) })
-		}
-	}
-}
-
-// room is how many events may leave to a team now, and how many due ones to look at: some are on their way.
-func (s *Sender) room(owner string) (room, most int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// receiver returns the receiver of an owner. The caller holds the lock.
+func (s *Sender) receiver(owner string) *receiver {
 	r := s.receivers[owner]
 	if r == nil {
-		r = &receiver{inFlight: map[string]bool{}}
+		r = &receiver{}
 		s.receivers[owner] = r
 	}
-	room = r.room(time.Now())
-	return room, room + len(r.inFlight)
+	return r
 }
 
-// begin notes that an event leaves, unless it is on its way or was when the ledger was asked, or the team is no longer
-// this process's to tell.
-func (s *Sender) begin(e ledger.Event) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.receivers[e.Owner]
-	if _, known := r.inFlight[e.ID]; known || !time.Now().Before(r.until) {
-		return false
+// deliver runs a job that delivers an event. An event that was erased in the meantime needs none.
+func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+	e, found, err := s.cfg.Ledger.Event(ctx, job.Ref)
+	if err != nil || !found {
+		return ledger.Outcome{}, err
 	}
-	r.inFlight[e.ID] = true
-	return true
-}
-
-// send makes one attempt, and records what has come of it. A team whose receiver this process does not reach is given
-// back: another process may have a way.
-func (s *Sender) send(ctx context.Context, team Team, e ledger.Event) {
 	ctx, span := otel.Tracer("github.com/easel-grpc/easel/internal/events").Start(ctx, "send event", trace.WithNewRoot(),
 		trace.WithAttributes(attribute.String("easel.event.type", e.Type)))
 	defer span.End()
-	err := s.post(ctx, team, e)
-	ok := ctx.Err() == nil && s.record(ctx, e, err)
-	s.mu.Lock()
-	left := s.receivers[e.Owner].done(e.ID, ok, err == nil, time.Now())
-	s.mu.Unlock()
-	if left {
-		_ = s.cfg.Ledger.GiveBackDuty(ctx, ledger.TellingDuty(e.Owner), s.holder)
+	err = s.post(ctx, e)
+	if ctx.Err() != nil { // the process stops, or the lease is lost
+		return ledger.Outcome{}, ctx.Err()
 	}
-	s.again()
+	if s.record(ctx, e, err); err != nil {
+		return ledger.Outcome{}, err
+	}
+	return ledger.Outcome{Change: ledger.Delivered(e.ID, e.Attempts+1)}, nil
 }
 
-// record records what has come of an attempt, and reports whether another may follow at once. An event whose arrival the
-// ledger does not take is sent again.
-func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) bool {
-	s.log(ctx, e, failed)
-	if failed == nil {
-		s.cfg.Count(e.Owner, OutcomeSent, 1)
-		return s.cfg.Ledger.Sent(ctx, e.ID) == nil
-	}
-	s.cfg.Count(e.Owner, OutcomeFailed, 1)
-	if givenUp, _ := s.cfg.Ledger.NotSent(ctx, e.ID, failed.Error()); givenUp {
-		s.gaveUp(ctx, e.Owner, 1)
-	}
-	return false
-}
-
-// log logs that the receiver of a team begins to fail, and that it takes events again. Other attempts are for debugging.
-func (s *Sender) log(ctx context.Context, e ledger.Event, failed error) {
+// record records the outcome of an attempt in memory. It logs that the receiver of a team starts to fail, and its recovery.
+func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
-	fails, again := s.receivers[e.Owner].turns(failed == nil, e.Attempts > 0)
+	fails, recovers := s.receiver(e.Owner).done(failed == nil, e.Attempts > 0, time.Now())
 	s.mu.Unlock()
-	about := []any{"team", e.Owner, "event", e.ID, "type", e.Type, "subject", e.Subject}
+	s.cfg.Count(e.Owner, map[bool]string{true: OutcomeSent, false: OutcomeFailed}[failed == nil], 1)
 	switch {
 	case fails:
-		s.cfg.Logger.WarnContext(ctx, "an event was not taken: it is sent again until its receiver takes it", append(about, "error", failed)...)
-	case again:
-		s.cfg.Logger.InfoContext(ctx, "the receiver of a team takes events again", about...)
-	default:
-		s.cfg.Logger.DebugContext(ctx, "an event was sent", append(about, "attempt", e.Attempts+1, "error", failed)...)
+		s.cfg.Logger.WarnContext(ctx, "event delivery failed; retrying", "team", e.Owner, "event", e.ID, "type", e.Type, "subject", e.Subject, "error", failed)
+	case recovers:
+		s.cfg.Logger.InfoContext(ctx, "event delivery recovered", "team", e.Owner)
 	}
 }
 
-// gaveUp counts and logs events that were given up.
-func (s *Sender) gaveUp(ctx context.Context, owner string, given int64) {
-	if given > 0 {
-		s.cfg.Count(owner, OutcomeGivenUp, given)
-		s.cfg.Logger.ErrorContext(ctx, "events were given up: easel events replay sends them again", "team", owner, "events", given)
+// abandon runs the job that gives up old events. Their count starts at 0, so that the metric exists before it grows.
+func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+	owners, err := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
+	for _, owner := range owners {
+		s.cfg.Count(owner, OutcomeGivenUp, 0)
+		given, failed := s.cfg.Ledger.GiveUp(ctx, owner)
+		if err = errors.Join(err, failed); given > 0 {
+			s.cfg.Count(owner, OutcomeGivenUp, int64(given))
+			s.cfg.Logger.ErrorContext(ctx, "events abandoned", "team", owner, "events", given, "hint", "easel events replay sends them again")
+		}
 	}
+	return ledger.Outcome{}, err
 }
 
 // Errors of a receiver that repeat neither its address nor its answer.
 var (
+	errNoReceiver = errors.New("the team has no receiver")
 	errRequest    = errors.New("the request to the receiver can't be made")
 	errLate       = fmt.Errorf("the receiver has not answered within %v", sendTimeout)
 	errUnreadable = errors.New("the receiver is not reached, or its answer can't be read")
 )
 
 // post sends an event once. Its errors never repeat the receiver's address or its answer.
-func (s *Sender) post(ctx context.Context, team Team, e ledger.Event) error {
+func (s *Sender) post(ctx context.Context, e ledger.Event) error {
+	team, ok := s.cfg.Teams.Get(e.Owner)
+	if !ok {
+		return errNoReceiver
+	}
 	secrets, err := s.secretsOf(team)
 	if err != nil {
 		return err
@@ -291,7 +185,7 @@ func (s *Sender) post(ctx context.Context, team Team, e ledger.Event) error {
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("the receiver has answered %d", answer.StatusCode)
 	}
-	_, _ = io.CopyN(io.Discard, answer.Body, mostAnswer) // the status says it all
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // only the status counts
 	return nil
 }
 

@@ -28,7 +28,7 @@ func (o *office) count(table string) (rows int) {
 func TestPruneDeletesAllOldRowsInOneRun(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		const series = `WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1200) SELECT `
-		o.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) ` + series + `'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0, 0, 0 FROM s`)
+		o.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) ` + series + `'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0 FROM s`)
 		o.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents) ` + series +
 			`'ord_' || n, 'studio', 'studio', '', n, n, 'a', 'm', 'd', 3, 1, 0, 0, 0, 0 FROM s`)
 		defer o.start(jobs.Prune(o.Ledger), jobs.Retention(o.Ledger))()

@@ -134,7 +134,7 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 		observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		stale(t, l)
 		l.Exec(t, refuse[!l.IsShared()])
-		l.Exec(t, "INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 1, 1, 1, 1)")
+		l.Exec(t, "INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 1, 1)")
 		state := `SELECT (SELECT COUNT(*) FROM orders WHERE state = 1) || ' ' || (SELECT COUNT(*) FROM movements WHERE kind = 5) || ' ' || (SELECT COUNT(*) FROM events WHERE state = 0) || ' ' || (SELECT COUNT(*) FROM orders WHERE erased = 1)`
 		before := l.Ask(t, state)
 		for name, do := range map[string]func() error{

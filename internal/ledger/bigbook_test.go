@@ -95,8 +95,9 @@ var fillRest = []string{
 	`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100), owner, order_time FROM orders`,
 	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
 	`INSERT INTO budgets (owner, period, start_time, orders, spent_cents) SELECT owner, period, start_time, SUM(orders), SUM(cost_cents) FROM rollups GROUP BY owner, period, start_time`,
-	`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time) SELECT 'evt_' || id, owner, 'easel.generation.succeeded', generation_id, 1, 0, '{}',
-		CASE WHEN (SELECT COUNT(*) FROM orders) - CAST(SUBSTR(id, 5) AS BIGINT) <= 10 THEN 0 ELSE 1 END, order_time, order_time, order_time FROM orders WHERE order_time > (SELECT MAX(order_time) FROM orders) - 604800000000`,
+	`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) SELECT 'evt_' || id, owner, 'easel.generation.succeeded', generation_id, 1, 0, '{}',
+		CASE WHEN (SELECT COUNT(*) FROM orders) - CAST(SUBSTR(id, 5) AS BIGINT) <= 10 THEN 0 ELSE 1 END, order_time FROM orders WHERE order_time > (SELECT MAX(order_time) FROM orders) - 604800000000`,
+	`INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events WHERE state = 0`,
 }
 
 // question is what is measured.
@@ -150,12 +151,16 @@ var questions = []question{
 		s, err := b.Summary(ctx, true)
 		return some(s.Owners, err)
 	}},
-	{"the sender's look", func(ctx context.Context, b *book) error {
-		owners, err := b.DueEventOwners(ctx, b.Subscribers())
+	{"a look for deliveries", func(ctx context.Context, b *book) error {
+		owners, err := b.OwnersOfJobs(ctx, ledger.DeliverJob)
 		if err := some(owners, err); err != nil {
 			return err
 		}
-		return some(b.DueEvents(ctx, owners[0], 16))
+		taken, err := b.TakeJobs(ctx, ledger.DeliverJob, owners[0], 16)
+		for _, job := range taken {
+			err = errors.Join(err, b.ReleaseJob(ctx, job))
+		}
+		return some(taken, err)
 	}},
 }
 

@@ -25,13 +25,14 @@ const (
 // bulkWork is a kind of work in bulk: the rows that it finds, and the condition of those that it leaves if it fails.
 type bulkWork struct {
 	table, rows, left string
+	jobs              bool // its events have deliveries
 	do                func(ctx context.Context, l *ledger.Ledger) error
 }
 
 // eventsOf returns a statement that writes events of an age, one for each number n.
 func eventsOf(state ledger.EventState, age time.Duration) string {
-	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time, begin_time, next_time)
-		SELECT 'evt_' || n, 'studio', 'easel.generation.succeeded', 'gen_' || n, 1, 0, '%s', %d, %[3]d + n, %[3]d + n, %[3]d + n FROM {numbers}`,
+	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
+		SELECT 'evt_' || n, 'studio', 'easel.generation.succeeded', 'gen_' || n, 1, 0, '%s', %d, %[3]d + n FROM {numbers}`,
 		strings.Repeat("x", 600), state, time.Now().Add(-age).UnixMicro())
 }
 
@@ -49,16 +50,15 @@ func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 
 var (
 	bulkWorks = map[string]bulkWork{
-		"a replay":                    {"events", eventsOf(ledger.EventGivenUp, time.Hour), "state = 2", replay},
-		"giving events up":            {"events", eventsOf(ledger.EventPending, 25*time.Hour), "state = 0", giveUp},
-		"deletion of old events":      {"events", eventsOf(ledger.EventSent, 8*24*time.Hour), "TRUE", forgetEvents},
-		"deletion of unwanted events": {"events", eventsOf(ledger.EventPending, 25*time.Hour), "TRUE", forgetEvents},
-		"deletion of refused orders":  {"orders", ordersOf("'studio'", lifecycle.Refused, 48*time.Hour), "state = 3", forgetRefused},
-		"erasure after the days":      {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "settled = 1 AND erased = 0", retain},
+		"a replay":                   {"events", eventsOf(ledger.EventGivenUp, time.Hour), "state = 2", false, replay},
+		"giving events up":           {"events", eventsOf(ledger.EventPending, 25*time.Hour), "state = 0", true, giveUp},
+		"deletion of old events":     {"events", eventsOf(ledger.EventSent, 8*24*time.Hour), "TRUE", false, forgetEvents},
+		"deletion of refused orders": {"orders", ordersOf("'studio'", lifecycle.Refused, 48*time.Hour), "state = 3", false, forgetRefused},
+		"erasure after the days":     {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "settled = 1 AND erased = 0", false, retain},
 	}
 	bulkWorksInMemory = map[string]bulkWork{
-		"deletion of old orders":  {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "owner = 'studio'", prune},
-		"deletion of many orders": {"orders", ordersOf("'team' || (n % 2)", lifecycle.Placed, time.Hour), "owner LIKE 'team%'", prune},
+		"deletion of old orders":  {"orders", ordersOf("'studio'", lifecycle.Placed, 48*time.Hour), "owner = 'studio'", false, prune},
+		"deletion of many orders": {"orders", ordersOf("'team' || (n % 2)", lifecycle.Placed, time.Hour), "owner LIKE 'team%'", false, prune},
 	}
 )
 
@@ -103,7 +103,11 @@ func fillBulk(t *testing.T, url string, work bulkWork) *ledger.Ledger {
 	if err := open(t, url).Close(); err != nil {
 		t.Fatal(err)
 	}
-	ledger.Fill(t, url, rows, nil)
+	var jobs []string
+	if work.jobs {
+		jobs = append(jobs, `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events`)
+	}
+	ledger.Fill(t, url, rows, jobs)
 	return openTelling(t, url, saying(24*time.Hour))
 }
 

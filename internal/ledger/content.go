@@ -74,17 +74,22 @@ func (l *Ledger) keeps(owner string) bool {
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
-// followContent wants the result copied of an order that has succeeded just now, where this process has a store. Of one that
-// a call of ours has deleted it wants the copy deleted, unless its team keeps it: another process may have made one.
-func (t *transaction) followContent(before, after Order) error {
+// wantsCopy reports whether a change of an order makes a copy of its result necessary: it has succeeded just now, and this
+// process has a store.
+func (t *transaction) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
-	unwanted := after.Deleted && !t.l.keeps(after.Owner)
+	return t.l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || t.l.keeps(after.Owner))
+}
+
+// followContent wants the result of an order copied if [transaction.wantsCopy]. If a call of ours has deleted the generation,
+// it wants the copy deleted, unless the team keeps copies: another process may have made one.
+func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
 		return nil
-	case unwanted && !before.Deleted:
+	case after.Deleted && !before.Deleted && !t.l.keeps(after.Owner):
 		return doomContents(t, after.Generation)
-	case !t.l.contents || !ended || unwanted || after.Erased:
+	case !t.wantsCopy(before, after):
 		return nil
 	}
 	_, err := t.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time) VALUES ($1, $2, {now}, {now}) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)
@@ -150,38 +155,41 @@ func nextContent(tx *transaction, turns []string, of string) (c Content, found b
 
 // HoldContent goes on with the claim of a result, and reports whether it is still this one's.
 func (l *Ledger) HoldContent(ctx context.Context, c Content) (held bool, err error) {
-	return l.concludeContent(ctx, c, `claimed_until = {now} + %s`, ClaimTime.Microseconds())
+	return l.concludeContent(ctx, c, false, `claimed_until = {now} + %s`, ClaimTime.Microseconds())
 }
 
 // ContentIsCopied records a copy, and reports whether it counts: the result may have been erased meanwhile, or another has
 // copied it.
 func (l *Ledger) ContentIsCopied(ctx context.Context, c Content, made StoredCopy) (counts bool, err error) {
-	return l.concludeContent(ctx, c, `state = {copied}, claimed_until = 0, problem = '', object = %s, size_bytes = %s, sha256 = %s, blocks = %s, content_type = %s, etag = %s, copied_time = {now}`,
+	return l.concludeContent(ctx, c, true, `state = {copied}, claimed_until = 0, problem = '', object = %s, size_bytes = %s, sha256 = %s, blocks = %s, content_type = %s, etag = %s, copied_time = {now}`,
 		made.Object, made.Size, made.SHA256, made.Blocks, made.ContentType, made.Etag)
 }
 
 // ContentNotCopied records why a result was not copied. After a pause it is tried again.
 func (l *Ledger) ContentNotCopied(ctx context.Context, c Content, problem string, pause time.Duration) error {
-	_, err := l.concludeContent(ctx, c, `claimed_until = 0, problem = %s, next_time = {now} + %s`, problem, pause.Microseconds())
+	_, err := l.concludeContent(ctx, c, false, `claimed_until = 0, problem = %s, next_time = {now} + %s`, problem, pause.Microseconds())
 	return err
 }
 
 // ContentFails records that a result can't be copied. A copy that was thought lost counts again.
 func (l *Ledger) ContentFails(ctx context.Context, c Content, problem string) error {
-	_, err := l.concludeContent(ctx, c, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, claimed_until = 0, problem = %s`, problem)
+	_, err := l.concludeContent(ctx, c, true, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, claimed_until = 0, problem = %s`, problem)
 	return err
 }
 
-// concludeContent changes the row of a claim, unless another has it, and reports whether it did.
-func (l *Ledger) concludeContent(ctx context.Context, claim Content, changes string, args ...any) (changed bool, err error) {
+// concludeContent changes the row of a claim, unless another has it, and reports whether it did. The end of the work makes
+// the event of the success due.
+func (l *Ledger) concludeContent(ctx context.Context, claim Content, ends bool, changes string, args ...any) (changed bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := &clauses{}
 		c.add(changes, args...)
 		set := c.take()
 		c.add(`generation_id = %s AND claims = %s AND state = {waiting}`, claim.Generation, claim.Claims)
 		rows, err := tx.exec(`UPDATE contents SET `+set+` WHERE `+c.String(), c.args...)
-		changed, tx.eventWritten = rows == 1, true // an event may wait for it
-		return err
+		if changed = rows == 1; err != nil || !changed || !ends {
+			return err
+		}
+		return tx.deliverNow(claim.Owner, claim.Generation)
 	})
 	return changed && err == nil, err
 }

@@ -19,7 +19,7 @@ type copiedTable struct {
 }
 
 // copiedTables are the tables of a copy, each table before those that refer to it. Leases and live replicas are
-// not copied.
+// not copied, and the jobs of the copy follow from its rows.
 var copiedTables = []copiedTable{
 	{"orders", []string{"id"}},
 	{"labels", []string{"order_id", "name"}},
@@ -156,6 +156,9 @@ func (c *copier) copy(tx *sql.Tx, by By) error {
 		if err := c.compare(tx, table.name); err != nil {
 			return err
 		}
+	}
+	if _, err := tx.ExecContext(c.ctx, c.to.dialect.words.Replace(addDeliveries+`state = {pending}`+inLine)); err != nil {
+		return err
 	}
 	if err := c.to.addLine(c.ctx, tx, Act{By: by, Action: ActCopy, Became: struct {
 		Rows int64 `json:"rows"`

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,27 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		}
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
 			t.Errorf("the copy belongs to nobody: %v", err)
+		}
+	})
+}
+
+func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		l := ended(t, from)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{proctest.Database(t), "sqlite:" + filepath.Join(t.TempDir(), "copy.db")} {
+			if _, differences, err := copyBook(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
+				t.Fatal(differences, err)
+			}
+			l := openTelling(t, to, outbox(ledger.Limits{}))
+			if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
+				t.Errorf("due are %q", due)
+			}
+			if _, err := ledger.Unseal(t.Context(), from, ada); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

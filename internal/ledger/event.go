@@ -2,106 +2,105 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 )
 
 const (
-	// SendWithin is how long an event is tried to be sent before it is given up.
-	SendWithin = 24 * time.Hour
-	// KeepEvents is how long an event stays in the ledger that was sent or given up.
+	// DeliverJob is the kind of the jobs that deliver events. The ref is the id of the event, and the line its subject.
+	DeliverJob = "deliver"
+	// DeliverTimeout is the time after which an event is given up that its receiver has not accepted.
+	DeliverTimeout = 24 * time.Hour
+	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyFirst is how long the event of a finished render waits for the copy of the result: who is told reads it at once.
-	copyFirst = time.Minute
-
-	// An event is sent again after a twentieth of the time that it has waited, within bounds.
-	resendShare               = 20
-	resendLeast, resendAtMost = time.Second, 10 * time.Minute
+	// copyTimeout is the time for which the event of a success waits for the copy of the result, because receivers read it.
+	copyTimeout = time.Minute
 )
 
-// DueEventOwners are those of some owners who have to be told something now.
-func (l *Ledger) DueEventOwners(ctx context.Context, told []string) (owners []string, err error) {
-	if len(told) == 0 {
-		return nil, nil
+// Event returns an event by its id.
+func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err error) {
+	all, err := ask(ctx, l, scanEvent, selectEvents+`id = $1`, id)
+	if err != nil || len(all) == 0 {
+		return e, false, err
 	}
-	return ask(ctx, l, scanText, `SELECT ids.id FROM {ids} WHERE EXISTS (SELECT 1 FROM events WHERE owner = ids.id AND state = {pending} AND next_time <= (SELECT {now}))
-		OR EXISTS (`+eventsAhead+` AND owner = ids.id)`, asList(told))
+	return all[0], true, nil
 }
 
-// eventsAhead are the events whose next time is further ahead than any pause: the database's clock was corrected.
-var eventsAhead = `SELECT 1 FROM events WHERE state = {pending} AND next_time > (SELECT {now}) + ` + micro(maxPause)
-
-// AbandonedEventOwners returns the owners without deliveries for as long as an event is tried, and with events that were due
-// all that time: no process has leased their deliveries.
-func (l *Ledger) AbandonedEventOwners(ctx context.Context) (owners []string, err error) {
-	return ask(ctx, l, scanText, pendingOwners+` AND EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || each_of.owner AND `+isPast("claimed_until + $1", "$1 + "+micro(ClaimTime))+`)
-		AND EXISTS (SELECT 1 FROM events WHERE owner = each_of.owner AND state = {pending} AND next_time <= (SELECT {now}) - $1)`, SendWithin.Microseconds())
+// Delivered returns the change that records the delivery of an event, after a number of attempts.
+func Delivered(id string, attempts int64) Change {
+	return func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
+		return err
+	}
 }
 
-// pendingOwners is a query for the owners of pending events.
-var pendingOwners = eachOwner("events", "state = {pending}")
-
-// tellingDuty begins the name of the duty to tell an owner. Who has never been told has none.
-const tellingDuty = "events "
-
-// TellingDuty is the duty to tell an owner, which one process has at a time.
-func TellingDuty(owner string) string { return tellingDuty + owner }
-
-// DueEvents returns the events to deliver to an owner now: the first pending one of each subject. If an event is further ahead
-// than any pause, all count as due: the index can search for a single bound.
-func (l *Ledger) DueEvents(ctx context.Context, owner string, most int) ([]Event, error) {
-	return ask(ctx, l, scanEvent, selectEvents+`owner = $1 AND state = {pending} AND next_time <= (SELECT CASE WHEN EXISTS (`+eventsAhead+` AND owner = $1) THEN `+fmt.Sprint(math.MaxInt64)+` ELSE {now} END) AND NOT EXISTS (SELECT 1 FROM events
-		WHERE owner = e.owner AND subject = e.subject AND position < e.position AND state = {pending})
-		AND NOT (type = '`+EventSucceeded+`' AND event_time > {now} - $3 AND event_time <= {now} AND EXISTS (SELECT 1 FROM contents WHERE generation_id = e.subject AND state = {waiting}))
-		ORDER BY next_time, event_time, id LIMIT $2`, owner, most, copyFirst.Microseconds())
-}
-
-// Sent records that an event has arrived.
-func (l *Ledger) Sent(ctx context.Context, id string) error {
-	_, err := l.change(ctx, `UPDATE events SET state = {sent}, attempts = attempts + 1, problem = '' WHERE id = $1`, id)
+// deliverNow ends the delay of the event of a success, which waits for the copy of the result.
+func (t *transaction) deliverNow(owner, generation string) error {
+	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
+	t.jobAdded = t.jobAdded || rows > 0
 	return err
 }
 
-// NotSent records a failed attempt to send an event, and reports whether the event was given up: it was tried for long
-// enough. Otherwise it is tried again later.
-func (l *Ledger) NotSent(ctx context.Context, id, problem string) (givenUp bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		states, err := collect(tx, func(row scanner, s *EventState) error { return row.Scan(s) }, `UPDATE events SET attempts = attempts + 1, problem = $1,
-			next_time = {now} + CASE WHEN {now} - begin_time < $2 THEN $3 WHEN {now} - begin_time > $4 THEN $5 ELSE ({now} - begin_time) / $6 END,
-			state = CASE WHEN begin_time <= {now} - $7 THEN {given up} ELSE state END WHERE id = $8 AND state = {pending} RETURNING state`,
-			problem, resendShare*resendLeast.Microseconds(), resendLeast.Microseconds(), resendShare*resendAtMost.Microseconds(), resendAtMost.Microseconds(), resendShare, SendWithin.Microseconds(), id)
-		givenUp = slices.Contains(states, EventGivenUp)
-		return err
-	})
-	return givenUp && err == nil, err
-}
+// addDeliveries is a statement that writes the jobs of events. A condition of the events follows, and then inLine.
+const (
+	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
+	inLine        = ` ORDER BY subject, position`
+)
 
-// GiveUp marks, in steps, the events of an owner without deliveries as given up that were due for as long as an event is
-// tried. It returns their number, after an error too.
+// overdue chooses deliveries that are too old, of which no process attempts one now.
+var overdue = `SELECT ref, line, begin_time FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
+	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
+
+// GiveUp abandons, in steps, the events of an owner that were not delivered in time. It returns their number, after an error
+// too.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
-	return l.changeInSteps(ctx, `UPDATE events SET state = {given up} WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
-		AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2 {take}) RETURNING next_time`, owner, SendWithin.Microseconds())
+	return l.inSteps(ctx, math.MaxInt, func(tx *transaction, from int64, n int) (times []int64, err error) {
+		var ids, subjects []string
+		err = tx.query(func(row scanner) error {
+			id, subject, begin := "", "", int64(0)
+			err := row.Scan(&id, &subject, &begin)
+			ids, subjects, times = append(ids, id), append(subjects, subject), append(times, begin)
+			return err
+		}, overdue, owner, from, n)
+		if err == nil && len(ids) > 0 {
+			err = tx.giveUp(owner, ids, subjects)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return times, nil
+	})
 }
 
-// ForgetEvents deletes, in steps, the events that were sent or given up long ago, and those of owners that never had
-// deliveries.
+// giveUp abandons events of an owner. A later event of the same subject then has its full time.
+func (t *transaction) giveUp(owner string, ids, subjects []string) error {
+	pending, err := t.pendingEvents(owner, subjects)
+	for _, step := range []struct {
+		statement string
+		ids       []string
+	}{
+		{`UPDATE jobs SET begin_time = {now} WHERE kind = '` + DeliverJob + `' AND ref {in ids}`, pending},
+		{`UPDATE events SET state = {given up}, attempts = jobs.attempts, problem = jobs.problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = events.id AND events.id {in ids}`, ids},
+		{`DELETE FROM jobs WHERE kind = '` + DeliverJob + `' AND ref {in ids}`, ids},
+	} {
+		if err == nil {
+			_, err = t.exec(step.statement, asList(step.ids))
+		}
+	}
+	return err
+}
+
+// pendingEvents returns the ids of the pending events of some subjects.
+func (t *transaction) pendingEvents(owner string, subjects []string) ([]string, error) {
+	return collect(t, scanText, `SELECT id FROM events WHERE owner = $2 AND subject {in ids} AND state = {pending}`, asList(subjects), owner)
+}
+
+// ForgetEvents deletes, in steps, old events that are not pending.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
 		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
-	if err != nil {
-		return err
-	}
-	owners, err := ask(ctx, l, scanText, pendingOwners+` AND NOT EXISTS (SELECT 1 FROM duties WHERE name = '`+tellingDuty+`' || each_of.owner)`)
-	for _, owner := range owners {
-		if err == nil { // each was never tried, so that it is due since it was written
-			_, err = l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE owner = $3 AND state = {pending} AND next_time >= $1
-				AND next_time <= (SELECT {now}) - $4 ORDER BY next_time LIMIT $2) AND NOT EXISTS (SELECT 1 FROM duties WHERE name = $5) RETURNING next_time`,
-				owner, SendWithin.Microseconds(), TellingDuty(owner))
-		}
-	}
 	return err
 }
 
@@ -157,11 +156,13 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 		if next = nil; len(page) == stepRows {
 			next = new(page[len(page)-1].EventPosition)
 		}
-		page = slices.DeleteFunc(page, func(e eventRow) bool { return e.time.Before(f.Since) || f.GivenUp && e.state != EventGivenUp })
+		page = slices.DeleteFunc(page, func(e eventRow) bool {
+			return e.state == EventPending || e.time.Before(f.Since) || f.GivenUp && e.state != EventGivenUp
+		})
 		if events = 0; err != nil || len(page) == 0 {
 			return err
 		}
-		events, err = tx.replay(page)
+		events, err = tx.replay(f.Owner, page)
 		if err != nil || events == 0 {
 			return err
 		}
@@ -174,13 +175,24 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 	return events, next, err
 }
 
-func (t *transaction) replay(page []eventRow) (events int64, err error) {
-	ids := make([]string, len(page))
+// replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
+// stay behind earlier ones.
+func (t *transaction) replay(owner string, page []eventRow) (events int64, err error) {
+	ids, subjects := make([]string, len(page)), make([]string, len(page))
 	for n, e := range page {
-		ids[n] = e.id
+		ids[n], subjects[n] = e.id, e.Subject
 	}
-	events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '', begin_time = {now}, next_time = {now} WHERE id {in ids} AND state <> {pending}`, asList(ids))
-	t.eventWritten = t.eventWritten || events > 0
+	pending, err := t.pendingEvents(owner, subjects)
+	if err == nil && len(pending) > 0 {
+		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref {in ids}`, asList(pending))
+	}
+	if err == nil {
+		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))
+	}
+	if err == nil {
+		_, err = t.exec(addDeliveries+`id {in ids}`+inLine, asList(slices.Concat(ids, pending)))
+	}
+	t.jobAdded = true
 	return events, err
 }
 
@@ -188,21 +200,18 @@ func (t *transaction) replay(page []eventRow) (events int64, err error) {
 type EventSummary struct {
 	Owner            string
 	Pending, GivenUp int64
-	// Oldest is how long the oldest that is pending has been so.
+	// Oldest is the age of the oldest pending event.
 	Oldest time.Duration
 }
 
-// summarizeEvents sums up the events of each owner that is told or was, and has some that were not sent.
-func (l *Ledger) summarizeEvents(tx *transaction) (all []EventSummary, err error) {
-	if l.outbox == nil {
-		return nil, nil
-	}
+// summarizeEvents returns the totals of the events of each owner that has deliveries or had to give up some.
+func summarizeEvents(tx *transaction) (all []EventSummary, err error) {
 	return collect(tx, func(row scanner, s *EventSummary) error {
 		oldest := int64(0)
 		err := row.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
 		s.Oldest = time.Duration(oldest) * time.Microsecond
 		return err
-	}, `SELECT owner, SUM(CASE WHEN state = {pending} THEN 1 ELSE 0 END), SUM(CASE WHEN state = {given up} THEN 1 ELSE 0 END),
-		CAST(COALESCE({now} - MIN(CASE WHEN state = {pending} THEN begin_time END), 0) AS BIGINT) FROM events
-		WHERE state <> {sent} AND owner IN (SELECT SUBSTR(name, $1) FROM duties WHERE name LIKE '`+tellingDuty+`%') GROUP BY owner ORDER BY owner`, len(tellingDuty)+1)
+	}, `SELECT owner, CAST(SUM(pending) AS BIGINT), CAST(SUM(given_up) AS BIGINT), MAX(age) FROM (
+		SELECT owner, COUNT(*) AS pending, 0 AS given_up, {now} - MIN(begin_time) AS age FROM jobs WHERE kind = $1 GROUP BY owner
+		UNION ALL SELECT owner, 0, COUNT(*), 0 FROM events WHERE state = {given up} GROUP BY owner) AS counts GROUP BY owner ORDER BY owner`, DeliverJob)
 }

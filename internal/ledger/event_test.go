@@ -13,10 +13,12 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// outbox tells of everybody, of the studio's budgets too.
+// outbox returns an outbox in which the studio has a receiver and budgets.
 func outbox(limits ledger.Limits) *ledger.Outbox {
 	return &ledger.Outbox{
-		Teams: func() map[string]ledger.Team { return map[string]ledger.Team{"studio": {Limits: limits}} },
+		Teams: func() map[string]ledger.Team {
+			return map[string]ledger.Team{"studio": {Limits: limits, Subscribed: true}}
+		},
 		Generation: func(o ledger.Order, text *string) string {
 			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.IsGone(), o.Labels["job"], *text)
 		},
@@ -49,6 +51,33 @@ func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	if len(ids) != len(found) {
 		t.Errorf("%d events have %d ids", len(found), len(ids))
 	}
+	return all
+}
+
+// takeDeliveries leases the due deliveries of an owner.
+func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
+	t.Helper()
+	all, err := l.TakeJobs(t.Context(), ledger.DeliverJob, owner, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// dueEvents returns the subjects and types of the events of an owner that can be delivered now.
+func dueEvents(t *testing.T, l *ledger.Ledger, owner string) (all []string) {
+	t.Helper()
+	for _, job := range takeDeliveries(t, l, owner) {
+		e, found, err := l.Event(t.Context(), job.Ref)
+		if err == nil && found {
+			err = l.ReleaseJob(t.Context(), job)
+		}
+		if err != nil || !found || e.Subject != job.Line || e.Attempts != job.Attempts {
+			t.Errorf("the job %+v delivers %+v, %v", job, e, err)
+		}
+		all = append(all, e.Subject+" "+strings.TrimPrefix(e.Type, "easel.generation."))
+	}
+	slices.Sort(all)
 	return all
 }
 
@@ -91,19 +120,26 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A replica may have an older callers file, that notifies nobody: another replica sends the event.
-func TestEveryStateIsWrittenWhoeverIsTold(t *testing.T) { // M5
+// A process may not have the callers file with the receiver yet. A replay delivers the event.
+func TestEventWithoutAReceiverIsKeptForAReplay(t *testing.T) { // M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
 		r := request("k")
 		r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
 		conclude(t, l, write(t, l, r), lifecycle.Named, "g1")
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded})
-		if owners, err := l.DueEventOwners(t.Context(), []string{"print", "studio"}); err != nil || !slices.Equal(owners, []string{"print"}) {
-			t.Errorf("due are those of %q, %v", owners, err)
+		all, err := l.Events(t.Context(), ledger.EventFilter{}, 10)
+		if err != nil || len(all) != 1 || all[0].State != ledger.EventKept {
+			t.Errorf("the ledger has %+v, %v", all, err)
 		}
-		if owners, err := l.DueEventOwners(t.Context(), []string{"studio"}); err != nil || len(owners) > 0 {
-			t.Errorf("where the team is not notified, due are those of %q, %v", owners, err)
+		if due := dueEvents(t, l, "print"); len(due) > 0 {
+			t.Errorf("before the replay due are %q", due)
+		}
+		if n, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "print"}, ledger.EventPosition{}, ada); n != 1 || err != nil {
+			t.Errorf("%d events are replayed, %v", n, err)
+		}
+		if due := dueEvents(t, l, "print"); !slices.Equal(due, []string{"g1 succeeded"}) {
+			t.Errorf("after the replay due are %q", due)
 		}
 	})
 }
@@ -121,7 +157,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 			}
 			conclude(t, l, write(t, l, r), lifecycle.Named, name)
 			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
-			if got := events(t, l); len(got) > 0 || len(l.Written()) > 0 {
+			if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
 				t.Errorf("%s published are %q", name, got)
 			}
 			if err := l.Close(); err != nil {
@@ -131,8 +167,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 	})
 }
 
-// An event that was never tried goes after a day. One that was sent or tried stays.
-func TestEventsOfNobodyAreForgotten(t *testing.T) {
+func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{}))
 		for _, owner := range []string{"studio", "print"} {
@@ -141,34 +176,17 @@ func TestEventsOfNobodyAreForgotten(t *testing.T) {
 			conclude(t, l, write(t, l, r), lifecycle.Named, owner)
 			observe(t, l, owner, lifecycle.Observation{Status: lifecycle.Succeeded})
 		}
-		if got, err := l.TakeDuty(t.Context(), ledger.TellingDuty("studio"), "a process", ledger.ClaimTime); err != nil || !got {
-			t.Fatal(got, err)
-		}
 		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Owner != "studio" {
 			t.Errorf("in sum they are %+v, %v", sum.Events, err)
 		}
-		for _, hours := range []int{23, 2} {
-			l.Exec(t, fmt.Sprintf("UPDATE events SET begin_time = begin_time - %[1]d, next_time = next_time - %[1]d, event_time = event_time - %[1]d", hours*3600e6))
+		for _, days := range []int{6, 2} {
+			l.Exec(t, fmt.Sprintf("UPDATE events SET event_time = event_time - %d", days*24*3600e6))
 			if err := l.ForgetEvents(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := events(t, l); len(got) != map[int]int{23: 2, 2: 1}[hours] {
-				t.Errorf("%d hours later there are %q", hours, got)
+			if got := events(t, l); len(got) != map[int]int{6: 2, 2: 1}[days] {
+				t.Errorf("%d days later there are %q", days, got)
 			}
-		}
-		abandoned := func() []string {
-			owners, err := l.AbandonedEventOwners(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return owners
-		}
-		if owners := abandoned(); len(owners) > 0 {
-			t.Errorf("while somebody sends it, %q are given up", owners)
-		}
-		l.Exec(t, "UPDATE duties SET claimed_until = claimed_until - 90000000000")
-		if owners := abandoned(); !slices.Equal(owners, []string{"studio"}) {
-			t.Errorf("given up are %q", owners)
 		}
 	})
 }
@@ -185,11 +203,11 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		order("1")
 		order("2")
 		order("3")
-		if got := events(t, l); len(got) > 0 || len(l.Written()) > 0 {
+		if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
 			t.Errorf("at 75 %% published are %q", got)
 		}
 		order("4")
-		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day0 44 44", "budget.threshold: day0 44 44"}) && len(got) != 2 || len(l.Written()) != 1 {
+		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day0 44 44", "budget.threshold: day0 44 44"}) && len(got) != 2 || len(l.JobAdded()) != 1 {
 			t.Errorf("at 100 %% published are %q", got)
 		}
 		r := request("5")
@@ -208,9 +226,12 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		if got := events(t, l); len(got) != 2 {
 			t.Errorf("when the share is reached again published are %q", got)
 		}
-		due, err := l.DueEvents(t.Context(), "studio", 10)
-		if err != nil || len(due) != 1 || due[0].Percent != 80 || !strings.HasPrefix(due[0].Subject, "day.") {
-			t.Errorf("due are %+v, %v", due, err)
+		due := takeDeliveries(t, l, "studio")
+		if len(due) != 1 || !strings.HasPrefix(due[0].Line, "day.") {
+			t.Fatalf("due are %+v", due)
+		}
+		if e, found, err := l.Event(t.Context(), due[0].Ref); e.Percent != 80 || !found || err != nil {
+			t.Errorf("the first event is %+v, %v", e, err)
 		}
 	})
 }
@@ -231,96 +252,117 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // T7
 	})
 }
 
-func TestEventsOfAGenerationAreDueOneAfterTheOther(t *testing.T) {
+// ended returns a ledger in which one generation was refunded after its failure, and another has succeeded.
+func ended(t *testing.T, url string) *ledger.Ledger {
+	t.Helper()
+	l := openTelling(t, url, outbox(ledger.Limits{}))
+	for _, g := range []string{"g1", "g2"} {
+		conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
+	}
+	observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed}, lifecycle.Observation{Status: lifecycle.Refunded})
+	observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded})
+	return l
+}
+
+// fail records that the delivery of the failure of g1 has failed, and returns the id of the event.
+func fail(t *testing.T, l *ledger.Ledger) (id string) {
+	t.Helper()
+	for _, job := range takeDeliveries(t, l, "studio") {
+		end := ledger.Outcome{Again: true}
+		if job.Line == "g1" {
+			id, end.Problem, end.After = job.Ref, "500", 10*time.Minute
+		}
+		if err := l.FinishJob(t.Context(), job, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return id
+}
+
+func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l, ctx := openTelling(t, url, outbox(ledger.Limits{})), t.Context()
-		for _, g := range []string{"g1", "g2"} {
-			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
-		}
-		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed}, lifecycle.Observation{Status: lifecycle.Refunded})
-		observe(t, l, "g2", lifecycle.Observation{Status: lifecycle.Succeeded})
-		due := func() (types []string, first ledger.Event) {
-			t.Helper()
-			owners, err := l.DueEventOwners(ctx, []string{"print", "studio"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, owner := range owners {
-				all, err := l.DueEvents(ctx, owner, 10)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for n, e := range all {
-					if n == 0 {
-						first = e
+		l := ended(t, url)
+		for _, step := range []struct {
+			change func()
+			want   []string
+		}{
+			{func() {}, []string{"g1 failed", "g2 succeeded"}},
+			{func() { fail(t, l) }, []string{"g2 succeeded"}},
+			{func() { l.Exec(t, "UPDATE jobs SET run_time = run_time - 600000000 WHERE attempts > 0") }, []string{"g1 failed", "g2 succeeded"}},
+			{func() {
+				for _, job := range takeDeliveries(t, l, "studio") {
+					if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, job.Attempts+1)}); err != nil {
+						t.Error(err)
 					}
-					types = append(types, e.Subject+" "+strings.TrimPrefix(e.Type, "easel.generation."))
 				}
-			}
-			return types, first
-		}
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
+			}, []string{"g1 refunded"}},
+		} {
+			if step.change(); !slices.Equal(dueEvents(t, l, "studio"), step.want) {
+				t.Errorf("due are not %q", step.want)
 			}
 		}
-		types, failed := due()
-		if !slices.Equal(types, []string{"g1 failed", "g2 succeeded"}) {
-			t.Fatalf("due are %q", types)
-		}
-		notSent(t, l, failed.ID, false)
-		if types, _ = due(); !slices.Equal(types, []string{"g2 succeeded"}) {
-			t.Errorf("after a failure due are %q", types)
-		}
-		l.Exec(t, "UPDATE events SET next_time = next_time - 2000000, begin_time = begin_time - 3600000000")
-		if types, _ = due(); len(types) != 2 {
-			t.Errorf("a while later due are %q", types)
-		}
-		notSent(t, l, failed.ID, false)
-		l.Exec(t, "UPDATE events SET next_time = next_time - 170000000")
-		if types, _ = due(); !slices.Equal(types, []string{"g2 succeeded"}) {
-			t.Errorf("three minutes after a failure an hour old due are %q", types)
-		}
-		l.Exec(t, "UPDATE events SET begin_time = begin_time - 82800000000 WHERE attempts > 0")
-		notSent(t, l, failed.ID, true)
-		types, refunded := due()
-		if !slices.Equal(types, []string{"g2 succeeded", "g1 refunded"}) && !slices.Equal(types, []string{"g1 refunded", "g2 succeeded"}) {
-			t.Fatalf("after it was given up due are %q", types)
-		}
-		_, err := l.TakeDuty(ctx, ledger.TellingDuty("studio"), "a process", time.Minute)
-		must(err)
-		must(l.Sent(ctx, refunded.ID))
-		notSent(t, l, refunded.ID, false)
-		if sum, err := l.Summary(ctx, true); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 1 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest < time.Hour {
-			t.Errorf("in sum they are %+v, %v", sum.Events, err)
-		}
-		if given, err := l.Events(ctx, ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed.ID || given[0].Problem != "500" || given[0].Attempts != 3 {
-			t.Errorf("given up are %+v, %v", given, err)
-		}
-		if n, _, err := l.Replay(ctx, ledger.EventFilter{Owner: "print"}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 0 || err != nil {
-			t.Errorf("%d of another are sent again, %v", n, err)
-		}
-		if n, _, err := l.Replay(ctx, ledger.EventFilter{Owner: "studio", Since: time.Now().Add(-time.Hour)}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 2 || err != nil {
-			t.Errorf("%d are sent again, %v", n, err)
-		}
-		if types, _ = due(); len(types) != 2 || !slices.Contains(types, "g1 failed") {
-			t.Errorf("due again are %q", types)
-		}
-		l.Exec(t, "UPDATE events SET state = 1, event_time = event_time - 700000000000 WHERE subject = 'g1'")
-		must(l.ForgetEvents(ctx))
-		if all, err := l.Events(ctx, ledger.EventFilter{}, 10); err != nil || len(all) != 1 {
-			t.Errorf("a week later there are %+v, %v", all, err)
+		all, err := l.Events(t.Context(), ledger.EventFilter{}, 10)
+		if err != nil || len(all) != 3 || slices.ContainsFunc(all, func(e ledger.Event) bool {
+			return e.Attempts != map[string]int64{ledger.EventFailed: 2, ledger.EventSucceeded: 1}[e.Type]
+		}) {
+			t.Errorf("the events are %+v, %v", all, err)
 		}
 	})
 }
 
-// notSent records a failed attempt, and checks whether it was the last one.
-func notSent(t *testing.T, l *ledger.Ledger, id string, last bool) {
-	t.Helper()
-	if givenUp, err := l.NotSent(t.Context(), id, "500"); givenUp != last || err != nil {
-		t.Errorf("the event is given up: %v, %v", givenUp, err)
-	}
+func TestEventIsGivenUpAfterADay(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := ended(t, url)
+		failed := fail(t, l)
+		for _, step := range []struct{ hours, given int }{{23, 0}, {1, 1}} {
+			l.Exec(t, fmt.Sprintf("UPDATE jobs SET begin_time = begin_time - %d WHERE line = 'g1'", step.hours*3600e6))
+			if given, err := l.GiveUp(t.Context(), "studio"); given != step.given || err != nil {
+				t.Errorf("%d hours later %d are given up, %v", step.hours, given, err)
+			}
+		}
+		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 refunded", "g2 succeeded"}) {
+			t.Errorf("then due are %q", due)
+		}
+		if given, err := l.Events(t.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed || given[0].Problem != "500" || given[0].Attempts != 1 {
+			t.Errorf("given up are %+v, %v", given, err)
+		}
+		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 2 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest > time.Hour {
+			t.Errorf("in sum they are %+v, %v", sum.Events, err)
+		}
+	})
+}
+
+func TestEventInFlightIsNotGivenUp(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := ended(t, url)
+		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 90000000000")
+		job := takeDeliveries(t, l, "studio")[0]
+		if given, err := l.GiveUp(t.Context(), "studio"); given != 0 || err != nil {
+			t.Errorf("%d are given up, %v", given, err)
+		}
+		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}); err != nil {
+			t.Errorf("the delivery is not recorded: %v", err)
+		}
+	})
+}
+
+func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := ended(t, url)
+		fail(t, l)
+		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 86400000000 WHERE attempts > 0")
+		if given, err := l.GiveUp(t.Context(), "studio"); given != 1 || err != nil {
+			t.Fatal(given, err)
+		}
+		for filter, events := range map[ledger.EventFilter]int64{{Owner: "print"}: 0, {Owner: "studio", GivenUp: true}: 1} {
+			if n, _, err := l.Replay(t.Context(), filter, ledger.EventPosition{}, ada); n != events || err != nil {
+				t.Errorf("%d of %s are replayed, %v", n, filter.Owner, err)
+			}
+		}
+		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
+			t.Errorf("due are %q", due)
+		}
+	})
 }
 
 // An event and its state are recorded together or not at all, whoever else records the same.

@@ -81,8 +81,11 @@ func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND (line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
-	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id)) ORDER BY run_time, id LIMIT $3 {take}`
+// firstInLine is the condition that no earlier job is in the line of a job.
+const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
+	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
+
+var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
 // TakeJobs leases due jobs of an owner, those that are due for longest first.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {

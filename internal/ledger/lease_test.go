@@ -14,7 +14,7 @@ import (
 var times = map[string][]string{
 	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time"},
 	"duties":   {"claimed_until"},
-	"events":   {"event_time", "begin_time", "next_time"},
+	"events":   {"event_time"},
 	"contents": {"claimed_until", "begin_time", "next_time"},
 	"replicas": {"seen_time"},
 }
@@ -50,18 +50,13 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 			observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
 		}
 	}
-	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed}) // the failure writes an event
+	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed})
 	takes = func() map[string]bool { return taken(t, l) }
 	takes()
 	l.Exec(t, "UPDATE contents SET state = 3 WHERE generation_id = 'doomed'")
 	if _, err := l.DoomedContents(t.Context(), 10); err != nil {
 		t.Fatal(err)
 	}
-	due, err := l.DueEvents(t.Context(), "settled", 10)
-	if err != nil || len(due) != 1 {
-		t.Fatal(due, err)
-	}
-	notSent(t, l, due[0].ID, false)
 	return l, takes
 }
 
@@ -89,12 +84,6 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	note("a copy", found, err)
 	doomed, err := l.DoomedContents(ctx, 10)
 	note("a copy to delete", len(doomed) > 0, err)
-	owners, err := l.DueEventOwners(ctx, []string{"settled"})
-	note("the owner of an event", len(owners) > 0, err)
-	events, err := l.DueEvents(ctx, "settled", 10)
-	note("an event", len(events) > 0, err)
-	told, err := l.DueEvents(ctx, "copied", 10)
-	note("an event that waits for its copy", len(told) > 0, err)
 	return all
 }
 

@@ -58,8 +58,7 @@ type Ledger struct {
 	kind     string // see [Kind]
 	outbox   *Outbox
 	audited  func(context.Context, AuditLine) // see [Config]
-	written  chan struct{}                    // has a value after an event was written
-	wanted   chan struct{}                    // the same of [Ledger.ContentWanted]
+	wanted   chan struct{}                    // see [Ledger.ContentWanted]
 	jobAdded chan struct{}                    // has a value after a job was written
 	contents bool                             // are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
@@ -99,7 +98,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited, written: make(chan struct{}, 1),
+		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited,
 		contents: config.Contents, wanted: make(chan struct{}, 1), jobAdded: make(chan struct{}, 1),
 	}
 	l.statements, l.commits = at.operation("statements"), at.operation("commit")
@@ -243,8 +242,9 @@ func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err 
 	return tied, err
 }
 
-// Outbox says what is told of events. Every state is written, whoever records it: who is told is decided when an event
-// is sent, by a process that knows. Its functions are called within transactions: none may ask the ledger, or wait.
+// Outbox has the owners that are notified of events, and the data of the events. Every event is written. It is delivered if the
+// process that writes it knows a receiver of its owner. The functions are called within transactions: none may use the ledger
+// or wait.
 type Outbox struct {
 	// Teams are the owners that this process knows, by name.
 	Teams func() map[string]Team
@@ -285,6 +285,3 @@ func (l *Ledger) Subscribers() (owners []string) {
 	slices.Sort(owners)
 	return owners
 }
-
-// Written has a value after this process has written an event.
-func (l *Ledger) Written() <-chan struct{} { return l.written }

@@ -19,17 +19,18 @@ const (
 	EventBudget    = "easel.budget.threshold"
 )
 
-// EventState is what has become of an event.
+// EventState is the state of the delivery of an event.
 type EventState int
 
-// What becomes of an event.
+// The states of the delivery of an event. A pending event has a job.
 const (
 	EventPending EventState = iota
 	EventSent
 	EventGivenUp
+	EventKept // its owner had no receiver
 )
 
-func (s EventState) String() string { return [...]string{"pending", "sent", "given up"}[s] }
+func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }
 
 // Event is something that an owner is told.
 type Event struct {
@@ -50,7 +51,8 @@ type Event struct {
 }
 
 // selectEvents is the beginning of a query for events, which scanEvent scans.
-const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, attempts, problem FROM events AS e WHERE `
+const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
+	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
 
 func scanEvent(row scanner, e *Event) error {
 	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
@@ -77,11 +79,14 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
 		return nil
 	}
-	labelled := []Order{after}
+	labelled, delay := []Order{after}, time.Duration(0)
+	if t.wantsCopy(before, after) {
+		delay = copyTimeout
+	}
 	err := label(t, labelled)
 	for _, eventType := range types {
 		if err == nil {
-			err = t.tell(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0].as(eventType), text)})
+			err = t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0].as(eventType), text)}, delay)
 		}
 	}
 	return err
@@ -128,23 +133,34 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 			return err
 		}
 		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))
-		if err := t.tell(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b)}); err != nil {
+		if err := t.addEvent(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b)}, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tell writes an event, behind the others of its subject. Its id is the same for the same one, whoever writes it.
-func (t *transaction) tell(e Event) error {
-	what := e.Type
+// eventID returns the id of an event. It is the same for the same event, in each process.
+func (l *Ledger) eventID(e Event) string {
+	event := e.Type
 	if e.Percent > 0 {
-		what = fmt.Sprint(e.Type, e.Percent)
+		event = fmt.Sprint(e.Type, e.Percent)
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{t.l.catalog, e.Owner, e.Subject, what}, "\x00")))
-	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, event_time, begin_time, next_time)
-		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, {now}, {now}, {now}) ON CONFLICT DO NOTHING`,
-		"evt_"+hex.EncodeToString(sum[:16]), e.Owner, e.Type, e.Subject, e.Percent, e.Data)
-	t.eventWritten = t.eventWritten || rows > 0
-	return err
+	sum := sha256.Sum256([]byte(strings.Join([]string{l.catalog, e.Owner, e.Subject, event}, "\x00")))
+	return "evt_" + hex.EncodeToString(sum[:16])
+}
+
+// addEvent writes an event behind the others of its subject. If this process knows a receiver of its owner, it writes the job that
+// delivers the event after a delay.
+func (t *transaction) addEvent(e Event, delay time.Duration) error {
+	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
+		e.State = EventPending
+	}
+	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
+		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, $7, {now}) ON CONFLICT DO NOTHING`,
+		e.ID, e.Owner, e.Type, e.Subject, e.Percent, e.Data, e.State)
+	if err != nil || rows == 0 || e.State != EventPending {
+		return err
+	}
+	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }

@@ -13,7 +13,7 @@ type Summary struct {
 	// Unknown is how many orders have no outcome yet, the oldest since OldestUnknown.
 	Unknown       int64
 	OldestUnknown time.Duration
-	// Events are those of owners who are told.
+	// Events has the owners with pending events or with events that were given up.
 	Events []EventSummary
 	// Contents are copies of results.
 	Contents ContentSummary
@@ -45,7 +45,7 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 				return err
 			}
 		}
-		if s.Events, err = l.summarizeEvents(tx); err != nil {
+		if s.Events, err = summarizeEvents(tx); err != nil {
 			return err
 		}
 		if err := l.summarizeContents(tx, &s, now); err != nil {

@@ -28,8 +28,8 @@ type transaction struct {
 	ctx  context.Context
 	l    *Ledger
 
-	eventWritten, contentWanted, jobAdded bool
-	audited                               []AuditLine
+	contentWanted, jobAdded bool
+	audited                 []AuditLine
 }
 
 // AnswerTime is the timeout of an operation of the ledger, all its retries included.
@@ -97,15 +97,12 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish reports the lines of the audit, and wakes the goroutines that wait for events, copies and jobs.
+// publish reports the lines of the audit, and wakes the goroutines that wait for copies and jobs.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
 			t.l.audited(t.ctx, line)
 		}
-	}
-	if t.eventWritten {
-		ring(t.l.written)
 	}
 	if t.contentWanted {
 		ring(t.l.wanted)

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql/driver"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -66,7 +66,7 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// outbox is what a process writes events by, and the sender that it wakes.
+// outbox returns the data with which a process writes events.
 func (p *process) outbox(w *world) *ledger.Outbox {
 	if !w.plan.Events {
 		return nil
@@ -77,10 +77,13 @@ func (p *process) outbox(w *world) *ledger.Outbox {
 	return &ledger.Outbox{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
-// tell sends events as easel serve does.
-func (p *process) tell(ctx context.Context, w *world) {
-	sender := events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}})
-	p.followers.Go(func() { sender.Run(ctx) })
+// kinds returns the kinds of jobs that easel serve runs.
+func (p *process) kinds(w *world) []jobs.Kind {
+	kinds := []jobs.Kind{jobs.Prune(p.book), jobs.Retention(p.book)}
+	if w.plan.Events {
+		kinds = append(kinds, events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}}).Kinds()...)
+	}
+	return kinds
 }
 
 func (w *world) writeSecret(dir string) error {

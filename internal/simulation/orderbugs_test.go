@@ -288,13 +288,13 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "an event counts as sent before it is",
-		edits:  []edit{{eventsDir, "Sender.send", "e := s.post(c, t, x)", "_ = s.cfg.Ledger.Sent(c, x.ID); e := s.post(c, t, x)"}},
+		edits:  []edit{{eventsDir, "Sender.deliver", "err = s.post(ctx, e)", "err = nil; go func() { _ = s.post(ctx, e) }()"}},
 		jobs:   seeds("events-only-K3", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
 	{
 		name:   "an event that was not taken counts as sent",
-		edits:  []edit{{eventsDir, "Sender.send", "s.record(c, x, e)", "s.record(c, x, map[bool]error{}[e == nil])"}},
+		edits:  []edit{{eventsDir, "Sender.deliver", "err = s.post(ctx, e)", "_ = s.post(ctx, e)"}},
 		jobs:   seeds("events-only-K3", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
@@ -305,11 +305,8 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
 	{
-		name: "events of one generation overtake each other",
-		edits: []edit{{
-			ledgerDir, "Ledger.DueEvents", "ask(c, l, scanEvent, _, o, m, _)",
-			`ask(c, l, scanEvent, selectEvents+"owner = $1 AND state = 0 AND next_time <= {now} ORDER BY next_time, event_time, id LIMIT $2"+fmt.Sprint(math.MaxInt64)[:0], o, m)`,
-		}},
+		name:   "events of one generation overtake each other",
+		edits:  []edit{{ledgerDir, "transaction.addEvent", "Job{Kind: k, Ref: r, Owner: o, Line: l}", "Job{Kind: k, Ref: r, Owner: o}"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
@@ -320,9 +317,9 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
 	{
-		name:   "nobody goes on where the sender was killed",
-		edits:  []edit{{eventsDir, "Sender.claim", `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, ledger.ClaimTime)`, `s.cfg.Ledger.TakeDuty(c, ledger.TellingDuty(o), s.holder, 24*time.Hour)`}},
-		jobs:   seeds("events-only-K3", 1, 2, 3, 4),
+		name:   "no process delivers an event whose sender was killed",
+		edits:  []edit{{ledgerDir, "Ledger.TakeJobs", "JobLease.Microseconds()", "(24 * time.Hour).Microseconds()"}},
+		jobs:   append(seeds("events-only-T4c", 1, 2, 3, 4, 5, 6), seeds("events-only-K3", 1, 2, 3, 4)...),
 		breaks: []string{"every event that was recorded arrives, and no other"},
 	},
 	{

@@ -107,14 +107,11 @@ func (p *process) divideRate(w *world) {
 
 // order takes orders through the ledger, and follows them until the process stops.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
-	if w.plan.Events {
-		p.tell(ctx, w)
-	}
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	var recording context.Context
 	recording, p.recorded = context.WithCancel(context.Background())
 	p.recording.Go(func() { recorder.Record(recording) })
-	p.followers.Go(func() { jobs.New(p.book, w.logger(), jobs.Prune(p.book), jobs.Retention(p.book)).Run(ctx) })
+	p.followers.Go(func() { jobs.New(p.book, w.logger(), p.kinds(w)...).Run(ctx) })
 	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)

@@ -163,7 +163,7 @@ CREATE TABLE rollups (
 ) WITHOUT ROWID;
 CREATE INDEX rollups_time ON rollups (period, start_time);
 
--- Events for owners. A row is written in the transaction of the change that it reports.
+-- Events for owners. A row is written in the transaction of the change that it reports. A job delivers a pending event.
 CREATE TABLE events (
   id         TEXT PRIMARY KEY,
   owner      TEXT NOT NULL,
@@ -174,22 +174,18 @@ CREATE TABLE events (
   -- Threshold of a budget; otherwise 0.
   percent    BIGINT NOT NULL,
   data       TEXT NOT NULL,
+  -- 0: pending; 1: delivered; 2: given up; 3: not delivered, because the owner had no receiver.
   state      INTEGER NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
   event_time BIGINT NOT NULL,
-  -- Time from which the event is due, and time of the next attempt.
-  begin_time BIGINT NOT NULL,
-  next_time  BIGINT NOT NULL,
-  CONSTRAINT events_state CHECK (state IN (0, 1, 2)),
+  CONSTRAINT events_state CHECK (state IN (0, 1, 2, 3)),
   CONSTRAINT events_percent CHECK (percent IN (0, 80, 100)),
   CONSTRAINT events_attempts CHECK (attempts >= 0)
 );
 CREATE INDEX events_subject ON events (owner, subject, position);
 CREATE INDEX events_owner ON events (owner, event_time);
-CREATE INDEX events_unsent ON events (owner) WHERE state <> 1;
-CREATE INDEX events_next ON events (owner, next_time, event_time, id) WHERE state = 0;
-CREATE INDEX events_waiting ON events (begin_time) WHERE state = 0;
+CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
 -- Copies of results, which outlive those of the catalog. A row is written with the terminal state of the generation.
@@ -254,6 +250,7 @@ CREATE TABLE jobs (
   CONSTRAINT jobs_ref UNIQUE (kind, ref)
 );
 CREATE INDEX jobs_due ON jobs (kind, owner, run_time, id);
+CREATE INDEX jobs_age ON jobs (kind, owner, begin_time);
 CREATE INDEX jobs_line ON jobs (owner, line, id) WHERE line <> '';
 
 -- Work that one process does for all.
