@@ -248,7 +248,7 @@ func (l *Limiter) hasPlace(o *owner) bool {
 // start grants a permit to a waiter.
 func (l *Limiter) start(w *waiter, now time.Time) {
 	p := &w.granted
-	*p = Permit{limiter: l, owner: w.owner, class: w.Class, pauses: l.pause.count}
+	*p = Permit{limiter: l, owner: w.owner, class: w.Class, granted: now, pauses: l.pause.count}
 	if l.pause.closed {
 		l.pause.probe = p
 	}

@@ -32,6 +32,7 @@ type Permit struct {
 	limiter   *Limiter
 	owner     *owner
 	class     Class
+	granted   time.Time
 	probesCap bool // the request is an order that probes whether the daily cap still applies
 	pauses    int  // number of pauses when the permit was granted
 	released  bool
@@ -52,9 +53,7 @@ func (p *Permit) Release(r Result) {
 	l.adapt(p, r.Outcome)
 	l.inFlight--
 	p.owner.inFlight--
-	if r.asksForPause() || r.Outcome == Unused {
-		p.owner.tag -= 1 / p.owner.weight // the owner does not pay for a request that was not served
-	}
+	l.queue.end(p.owner, now.Sub(p.granted), !r.asksForPause() && r.Outcome != Unused)
 	l.learn(p, r, now)
 	l.grant(now)
 }

@@ -10,13 +10,20 @@ import (
 // keptOwners is the number of owners in a queue before those without a request are removed.
 const keptOwners = 256
 
+const (
+	meanOf   = 64 // number of requests in the moving average of the time in flight
+	maxPrice = 64 // maximum price of a request, in requests of the mean time
+)
+
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises the tag of
-// its owner by the inverse of the owner's weight.
+// its owner by its time in flight, in units of the mean of all requests, divided by the owner's weight. So an owner whose
+// requests take long leaves as many places to the others as one whose requests are short.
 type queue struct {
 	owners  map[string]*owner
 	pruneAt int // number of owners at which idle owners are removed
 	waiting int
-	now     float64 // virtual time: the tag of the request that started last
+	now     float64       // virtual time: the tag of the request that started last
+	mean    time.Duration // moving average of the time in flight
 }
 
 // owner is a participant of the queue.
@@ -129,12 +136,24 @@ func (w *waiter) isBefore(other *waiter) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), w.Arrived.Compare(other.Arrived), cmp.Compare(w.owner.name, other.owner.name)) < 0
 }
 
-// start removes a request that starts, and raises the tag of its owner.
+// start removes a request that starts, and raises the tag of its owner as for a request of the mean time.
 func (q *queue) start(w *waiter, p *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
 	w.owner.inFlight++
 	q.decide(w, p, nil)
+}
+
+// end corrects the tag of an owner when a request ends after the given time in flight.
+func (q *queue) end(o *owner, took time.Duration, served bool) {
+	if !served {
+		o.tag -= 1 / o.weight // the owner does not pay for a request that was not served
+		return
+	}
+	q.mean = cmp.Or(q.mean+(took-q.mean)/meanOf, took)
+	if q.mean > 0 {
+		o.tag += (min(float64(took)/float64(q.mean), maxPrice) - 1) / o.weight
+	}
 }
 
 // decide removes a request from the queue, and sets its permit or error.
