@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of larger bodies that are decoded concurrently, which needs several times their size
+	maxLargeBodies = 2         // maximum number of larger bodies that are decoded concurrently, which needs several times their size
 )
 
 // OpCreate is the route of an order, as it stands in Error.Op and in http.Request.Pattern.

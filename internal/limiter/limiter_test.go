@@ -354,6 +354,49 @@ func TestPlacesAreReservedForOwnersWithFewRequests(t *testing.T) {
 	})
 }
 
+func TestSlowRequestsLeavePlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, waited := limiter.New(16), make(chan time.Duration, 1000)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				for {
+					p, err := l.Acquire(ctx, limiter.Request{Owner: "slow", Class: limiter.Read})
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Second)
+					p.Release(limiter.Result{})
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		var quick sync.WaitGroup
+		for range cap(waited) { // 100 requests per second, each of which takes 60 ms
+			quick.Go(func() {
+				began := time.Now()
+				p := acquire(t, l, limiter.Request{Owner: "quick", Class: limiter.Read})
+				waited <- time.Since(began)
+				time.Sleep(60 * time.Millisecond)
+				p.Release(limiter.Result{})
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		quick.Wait()
+		stop()
+		all.Wait()
+		close(waited)
+		longest := time.Duration(0)
+		for w := range waited {
+			longest = max(longest, w)
+		}
+		if longest > time.Second {
+			t.Errorf("a request waited %v", longest)
+		}
+	})
+}
+
 func TestTheNumberInFlightAdapts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.NewSet().Of(key)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"runtime"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -12,6 +14,21 @@ func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 // codec is the codec of the gRPC library, except that each buffer has the size of its message. The library allocates 1 MiB for a
 // message of more than 32 KiB, and a stream with a slow reader holds several messages.
 type codec struct{ encoding.CodecV2 }
+
+// largeMessage is the size in bytes from which messages are decoded by at most half of the processors, so that the calls of
+// others do not wait for them.
+const largeMessage = 256 << 10
+
+var largeDecodes = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if data.Len() >= largeMessage {
+		largeDecodes <- struct{}{}
+		defer func() { <-largeDecodes }()
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {

@@ -2097,22 +2097,22 @@ var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
-	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x02\n" +
+	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x02\n" +
 	"\x16QuoteGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
-	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
-	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12+\n" +
+	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
+	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xd8\x01\x03R\x06inputs\x12+\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
 	"inputsJson:\x1c\xbaH\x19\"\x17\n" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xf5\a\n" +
 	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
-	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x12/\n" +
-	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12+\n" +
+	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
+	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xd8\x01\x03R\x06inputs\x12+\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
 	"inputsJson\x12\xe4\x01\n" +
