@@ -49,7 +49,7 @@ func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
 func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	comments := reasonComments(t)
 	for _, r := range rules {
-		if comment := comments[r.reason.String()]; r.retry && !strings.Contains(comment, "Again helps") {
+		if comment := comments[r.reason.String()]; r.retry && !strings.Contains(comment, " Retryable") {
 			t.Errorf("%v has RetryInfo, and its comment says: %s", r.reason, comment)
 		}
 	}

@@ -44,7 +44,7 @@ func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, fo
 
 // services writes the table of calls, then each with its request and its response.
 func (d *document) services() {
-	d.printf("# The contract\n\nWhat `easel.v1` promises, call by call. `make generate` writes this from the comments of\n" +
+	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
 	for _, s := range d.allServices() {
 		for m := range all(s.Methods()) {

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BudgetWindow is the time that a budget is for.
+// BudgetWindow is the period of a budget.
 type BudgetWindow int32
 
 const (
@@ -77,7 +77,7 @@ func (BudgetWindow) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{0}
 }
 
-// UsageDimension is by what usage is counted.
+// UsageDimension is a dimension by which usage is grouped.
 type UsageDimension int32
 
 const (
@@ -85,13 +85,13 @@ const (
 	UsageDimension_USAGE_DIMENSION_UNSPECIFIED UsageDimension = 0
 	// The day of the order, in UTC.
 	UsageDimension_USAGE_DIMENSION_DAY UsageDimension = 1
-	// Whom the orders belong to.
+	// The owner of the orders.
 	UsageDimension_USAGE_DIMENSION_OWNER UsageDimension = 2
-	// Who has ordered.
+	// The caller that placed the orders.
 	UsageDimension_USAGE_DIMENSION_CALLER UsageDimension = 3
 	// The model.
 	UsageDimension_USAGE_DIMENSION_MODEL UsageDimension = 4
-	// The value of the label that label_name names.
+	// The value of the label label_name.
 	UsageDimension_USAGE_DIMENSION_LABEL UsageDimension = 5
 )
 
@@ -142,30 +142,28 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
-// Account is what the catalog says about the API key that a call runs under.
-//
-// The balance belongs to the account behind the API key: every API key of that
-// account, and the catalog's own studio, spend from the same balance.
+// Account describes the account of the API key of a call. All API keys of the account, and the
+// catalog's own studio, share its balance.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Remaining balance in euro cents. Absent where the catalog did not send a
-	// readable one, and for a caller that is no operator where the server knows its
-	// callers by name from a callers file; absent is not 0.
+	// Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
+	// unset for callers that are not operators if the server has a callers file. Unset does not mean
+	// zero.
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
-	// ISO 4217 code of every amount of this account. Always "EUR" today.
+	// ISO 4217 code of all amounts, which currently is always "EUR".
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
-	// When the catalog answered with this record, by Easel's clock. For a caller that does not see
-	// the balance, when its budgets were read.
+	// Time when the catalog returned this record, by Easel's clock. If the caller may not see the
+	// balance, the time when its budgets were read.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record that this contract has no field for, as
-	// they were sent. Never holds an API key. A number here is a double; do not rely on
-	// integers beyond 2^53. Absent where the balance is withheld.
+	// Members of the catalog's record that have no field in this contract, unchanged. It never
+	// contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
+	// caller may not see the balance.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// What the caller's team may spend, the day before the month: one entry for each
-	// window that the operator has set a limit for. Empty without a limit.
+	// Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
+	// without limits.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of the fields that the server has left out, as an answer would be larger than the
-	// 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+	// Names of the fields that the server omitted because the response would exceed the 4 MiB that a
+	// gRPC client accepts: "upstream_fields". Such a field is empty.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -243,28 +241,26 @@ func (x *Account) GetOmittedFields() []string {
 	return nil
 }
 
-// Budget is what a team has spent of a limit in the window of now, by the ledger's
-// clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
-// reserved_cents together are above limit_cents. An order counts in the windows in
-// which it was placed, also where its price moves later.
+// Budget is the spending of a team in the current window, by the ledger's clock. An order is
+// rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
+// limit_cents. An order counts in the window in which it was placed, even if its cost changes
+// later.
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The window.
 	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
-	// Most that may be spent in the window, in euro cents.
+	// Maximum spending in the window, in euro cents.
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
-	// What the orders of the window have cost, in euro cents, less what was refunded.
-	// May pass the limit where the catalog charges more than it has quoted, or the
-	// operator has lowered the limit.
+	// Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
+	// catalog charges more than it quoted, or if the operator has lowered the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// What is held for orders of the window of which it is not known yet what they
-	// cost, in euro cents.
+	// Amount reserved for orders of the window whose cost is not known yet, in euro cents.
 	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// When the window began.
+	// Start of the window.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// When the window ends, and the next one begins with nothing spent.
+	// End of the window. The next window starts with no spending.
 	ResetTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
-	// ISO 4217 code of the amounts. Always "EUR" today.
+	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,7,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -349,45 +345,45 @@ func (x *Budget) GetCurrencyCode() string {
 	return ""
 }
 
-// UsageRow counts the orders that have the same dimensions, and their money.
-// All of an order stands in the row of the order's own time, what happens to it later
-// too. An order that the catalog has refused counts nowhere.
+// UsageRow has the number and the cost of the orders with the same dimensions. An order with all
+// its later changes counts at the time of the order. Orders that the catalog rejected are not
+// counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The day in UTC, as 2026-11-22. Empty unless asked for.
+	// Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it.
 	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
-	// Whom the orders belong to. Empty unless asked for, and where callers forward
-	// their own API keys.
+	// Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
+	// keys.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Who has ordered. Empty unless asked for, and where callers forward their own
-	// API keys.
+	// Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
+	// own API keys.
 	Caller string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
-	// The model. Empty unless asked for.
+	// ID of the model. Empty if usage is not grouped by it.
 	ModelId string `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// The value of the label. Empty unless asked for, and where orders have no such
+	// Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
 	// label.
 	LabelValue string `protobuf:"bytes,5,opt,name=label_value,json=labelValue,proto3" json:"label_value,omitempty"`
-	// Orders that have started a render, also where it has failed since.
+	// Number of orders that started a render, including renders that failed later.
 	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
-	// Those of them whose render has failed, refunded or not.
+	// Number of these orders whose render failed, refunded or not.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Orders of which it is not known whether the catalog has taken them. They are
-	// not among order_count. Their quoted price is in reserved_cents; those without
-	// a budget and without max_cost_cents have no quote, and nothing is held for them.
+	// Number of orders for which it is unknown whether the catalog accepted them. They are not part
+	// of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
+	// without max_cost_cents have no quote, and nothing is reserved for them.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
-	// What the renders have charged, in euro cents, before refunds.
+	// Price that was charged for the renders, in euro cents, before refunds.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
-	// What of it was given back, in euro cents.
+	// Refunds of these charges, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// What is held for orders of which it is not known yet what they cost, in euro cents:
-	// their quoted price. An order without a budget and without max_cost_cents has
-	// no quote, and nothing is held for it.
+	// Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
+	// Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
+	// them.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// What counts as spent without proof, in euro cents: of renders that have ended failed,
-	// deleted or without a readable price, and of which no refund was seen. Of
-	// renders whose price was read it is a part of cost_cents, of others it comes on top.
+	// Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
+	// a known refund that failed, were deleted, or finished without a readable price. For renders
+	// with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
-	// ISO 4217 code of the amounts. Always "EUR" today.
+	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

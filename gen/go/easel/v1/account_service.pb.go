@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// GetAccountRequest has no fields: the credential of the call names the account.
+// GetAccountRequest has no fields. The API key of the call identifies the account.
 type GetAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -61,10 +61,10 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 	return file_easel_v1_account_service_proto_rawDescGZIP(), []int{0}
 }
 
-// GetAccountResponse carries the account.
+// GetAccountResponse contains the account.
 type GetAccountResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The account behind the API key of this call.
+	// The account of the API key of this call.
 	Account       *Account `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -107,20 +107,22 @@ func (x *GetAccountResponse) GetAccount() *Account {
 	return nil
 }
 
-// ListUsageRequest says which orders are counted, and by what.
+// ListUsageRequest selects orders and their grouping.
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Orders from this time on are counted. Absent means from the first one on.
+	// Start of the period. Orders at this time are included. If unset, the period starts with the
+	// first order.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Orders before this time are counted. Absent means up to now.
+	// End of the period. Orders at this time are excluded. If unset, the period ends now.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// A row for each combination of these, in their order. None means one row for all.
+	// Dimensions of the rows, in order. There is one row for each combination. If empty, there is one
+	// row for all orders.
 	GroupBy []UsageDimension `protobuf:"varint,3,rep,packed,name=group_by,json=groupBy,proto3,enum=easel.v1.UsageDimension" json:"group_by,omitempty"`
-	// Name of the label of USAGE_DIMENSION_LABEL; empty without that.
+	// Name of the label for USAGE_DIMENSION_LABEL. Empty without that dimension.
 	LabelName string `protobuf:"bytes,4,opt,name=label_name,json=labelName,proto3" json:"label_name,omitempty"`
-	// Most rows wanted in one answer. 0 means 100; more than 1000 means 1000.
+	// Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty for the first page.
+	// The next_page_token of the previous page. Empty for the first page.
 	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,7 +205,7 @@ type ListUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rows of this page, at most 1000.
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
-	// Token of the next page; empty on the last one.
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,21 +262,21 @@ const file_easel_v1_account_service_proto_rawDesc = "" +
 	"\x1eeasel/v1/account_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16easel/v1/account.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
 	"\x11GetAccountRequest\"A\n" +
 	"\x12GetAccountResponse\x12+\n" +
-	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\"\xe1\x05\n" +
+	"\aaccount\x18\x01 \x01(\v2\x11.easel.v1.AccountR\aaccount\"\xe2\x05\n" +
 	"\x10ListUsageRequest\x129\n" +
 	"\n" +
 	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
 	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12H\n" +
-	"\bgroup_by\x18\x03 \x03(\x0e2\x18.easel.v1.UsageDimensionB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\x12\xb0\x01\n" +
+	"\bgroup_by\x18\x03 \x03(\x0e2\x18.easel.v1.UsageDimensionB\x13\xbaH\x10\x92\x01\r\x10\x05\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\agroupBy\x12\xb8\x01\n" +
 	"\n" +
-	"label_name\x18\x04 \x01(\tB\x90\x01\xbaH\x8c\x01\xba\x01\x88\x01\n" +
+	"label_name\x18\x04 \x01(\tB\x98\x01\xbaH\x94\x01\xba\x01\x90\x01\n" +
 	"\n" +
-	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a+this.matches('^([a-z][a-z0-9_.-]{0,62})?$')R\tlabelName\x12$\n" +
+	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a+this.matches('^([a-z][a-z0-9_.-]{0,62})?$')R\tlabelName\x12$\n" +
 	"\tpage_size\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken:\x8e\x02\xbaH\x8a\x02\x1a\x90\x01\n" +
+	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80@R\tpageToken:\x87\x02\xbaH\x83\x02\x1a\x89\x01\n" +
 	"\n" +
-	"label_name\x12Fmust be set where group_by has USAGE_DIMENSION_LABEL, and nowhere else\x1a:this.group_by.exists(d, d == 5) == (this.label_name != '')\x1au\n" +
+	"label_name\x12?must be set if, and only if, group_by has USAGE_DIMENSION_LABEL\x1a:this.group_by.exists(d, d == 5) == (this.label_name != '')\x1au\n" +
 	"\bend_time\x12\x18must be after start_time\x1aO!has(this.start_time) || !has(this.end_time) || this.start_time < this.end_time\"n\n" +
 	"\x11ListUsageResponse\x121\n" +
 	"\x04rows\x18\x01 \x03(\v2\x12.easel.v1.UsageRowB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x04rows\x12&\n" +

@@ -21,177 +21,178 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason says why a call has failed. Every error carries google.rpc.ErrorInfo with domain
-// "easel" and the name of one of these as its reason, as it is written here. Each has one gRPC
-// code, unless its comment says otherwise, and over REST the HTTP status that gRPC's mapping gives
-// the code, unless its comment names another. google.rpc.RequestInfo has the id of the call's trace,
-// which the operator's log and traces have too. "Again" means: after RetryInfo's delay where there is
-// one, else with back-off. A reason that is not here is of a newer server: go by its code. What the
-// gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
-// has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
+// ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
+// "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
+// over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+// google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
+// traces. Before a retry, wait for the delay of RetryInfo, or back off if there is none. A reason
+// that is not listed here comes from a newer server: handle it by its code. The gRPC library
+// rejects some calls before Easel sees them, such as a message that is too large; these errors have
+// only a code. Errors on the way, such as those of a proxy, are not Easel's.
 //
 // If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
-// upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
-// most 64 characters of [A-Z0-9_.-].
+// upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
+// at most 64 characters of [A-Z0-9_.-].
 //
-// For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
-// the same request may be sent again, an order is sent with the same idempotency_key.
+// For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
+// See CreateGeneration. A retry of an order must have the same idempotency_key.
 type ErrorReason int32
 
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten fields.
-	// Again does not help: mend the request.
+	// INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten
+	// fields. Not retryable: fix the request.
 	ErrorReason_INVALID_REQUEST ErrorReason = 1
-	// INVALID_ARGUMENT. The catalog refuses an input or the model; BadRequest names the field.
-	// Again does not help: mend the inputs.
+	// INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
+	// retryable: fix the inputs.
 	ErrorReason_UPSTREAM_INVALID_INPUT ErrorReason = 2
-	// INVALID_ARGUMENT. The inputs are larger than the catalog takes; BadRequest names them.
-	// Again does not help: make them smaller.
+	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
+	// retryable: send smaller inputs.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
-	// RESOURCE_EXHAUSTED, over REST alone, 413. The body is larger than the limit of the server:
+	// RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server:
 	// EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
-	// Again does not help: send smaller inputs, or ask the operator for a higher limit. Over gRPC the
-	// library rejects a message above this limit, with this code and without this reason.
+	// Not retryable: send smaller inputs, or ask the operator for a higher limit. Over gRPC, the
+	// library rejects a message above this limit with this code and without a reason.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
-	// DEADLINE_EXCEEDED, over REST alone, 408. The body did not arrive within 10 seconds after the
-	// header. Nothing was sent to the catalog. Again helps over a faster connection or with smaller
+	// DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
+	// header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
 	// inputs.
 	ErrorReason_REQUEST_BODY_TIMEOUT ErrorReason = 5
-	// UNAUTHENTICATED. The call has no API key, and this server forwards its callers' own. Again does
-	// not help: send it as "authorization: Bearer ...".
+	// UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
+	// Not retryable: send the API key as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
-	// UNAUTHENTICATED. The authorization is not of the form "Bearer ...", comes twice, or is longer
-	// than 4,096 bytes; a token for a server that holds the API key may have 8,192. Again does not
-	// help: mend it.
+	// UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
+	// exceeds 4,096 bytes (8,192 for a token if the server has one API key for all callers). Not
+	// retryable: fix the authorization.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
-	// UNAUTHENTICATED. This server knows its callers by name, and the call has no token or certificate
-	// that it knows, or what the caller may see has changed since the call began. Again does not help:
-	// send the token or certificate that the operator knows.
+	// UNAUTHENTICATED. The server has a callers file, and the call has no token or certificate that
+	// the server knows, or the caller's permissions have changed since the call started. Not
+	// retryable: send the token or certificate that the operator has registered.
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
-	// UNAUTHENTICATED; INTERNAL where the server holds the API key. The catalog rejects the API key:
-	// it is wrong or was revoked. Again does not help: send another one; where the server holds it,
-	// its operator must act.
+	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
+	// the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
+	// operator to replace that of the server.
 	ErrorReason_UPSTREAM_CREDENTIAL_REJECTED ErrorReason = 13
-	// PERMISSION_DENIED. The catalog does not allow this with this API key. Again does not help: use an API
-	// key that may.
+	// PERMISSION_DENIED. The catalog does not allow this with this API key. Not retryable: use an API
+	// key with the permission.
 	ErrorReason_UPSTREAM_FORBIDDEN ErrorReason = 14
-	// PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model stay
-	// readable. Again does not help: ask the operator.
+	// PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
+	// remain readable. Not retryable: ask the operator.
 	ErrorReason_MODEL_NOT_ALLOWED ErrorReason = 15
 	// NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
-	// Again does not help: ListGenerations gives the ids.
+	// Not retryable: ListGenerations returns the IDs.
 	ErrorReason_GENERATION_NOT_FOUND ErrorReason = 20
-	// NOT_FOUND. The catalog has no such model; ResourceInfo names it. Again does not help:
-	// ListModels gives the ids.
+	// NOT_FOUND. The catalog has no such model; ResourceInfo names it. Not retryable: ListModels
+	// returns the IDs.
 	ErrorReason_MODEL_NOT_FOUND ErrorReason = 21
-	// NOT_FOUND. The catalog has no such record, or the health service no such service. Again does not
-	// help.
+	// NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
+	// retryable.
 	ErrorReason_NOT_FOUND ErrorReason = 22
 	// FAILED_PRECONDITION, over REST 402. The balance does not cover the price; PreconditionFailure
-	// says so too. Again helps after a top-up.
+	// has the details. Retryable: after a top-up.
 	ErrorReason_INSUFFICIENT_BALANCE ErrorReason = 30
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
-	// max_cost_cents. Again helps with a higher limit.
+	// max_cost_cents. Retryable: with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED, over REST 402. The team's budget has no room for the price; QuotaFailure
-	// says so too, and the metadata has window, reset_time, remaining_cents and price_cents. Again
-	// helps after reset_time; there is no RetryInfo.
+	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price;
+	// QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
+	// price_cents. Retryable: after reset_time; there is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
-	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog sets it; QuotaFailure
-	// says so too. Again helps the next day; there is no RetryInfo.
+	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
+	// QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
 	ErrorReason_API_KEY_DAILY_CAP ErrorReason = 33
-	// ALREADY_EXISTS. The idempotency_key stands for another order. Again does not help: its own
-	// model and inputs, sent with it, tell of that order.
+	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to read that
+	// order, send its model and inputs.
 	ErrorReason_IDEMPOTENCY_KEY_REUSED ErrorReason = 34
-	// ABORTED. The catalog is still busy with this idempotency_key. Again helps.
+	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
-	// UNAVAILABLE. It is not known whether the order was taken. Again helps: with the same
-	// idempotency_key it is safe, and tells. Without RetryInfo it is too late for that, and an
-	// operator has to look at the account.
+	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
+	// idempotency_key, which is safe and returns the outcome. Without RetryInfo the time for that is
+	// over, and an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
-	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Again helps when it
-	// is, or with force.
+	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
+	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The result is not there yet. Again helps, after RetryInfo's delay; better
-	// wait for it first, or set wait_timeout.
+	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. It
+	// is better to wait for the render first, or to set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
-	// FAILED_PRECONDITION. The render has no file and will have none; the metadata has its state.
-	// Again does not help.
+	// FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
+	// retryable.
 	ErrorReason_NO_CONTENT ErrorReason = 41
-	// OUT_OF_RANGE, over REST 416. read_offset, or the range, lies past the end of the result.
-	// Again does not help.
+	// OUT_OF_RANGE, over REST 416. The read_offset or the range is past the end of the result. Not
+	// retryable.
 	ErrorReason_READ_OFFSET_OUT_OF_RANGE ErrorReason = 42
-	// UNAVAILABLE. The result broke off. Again helps, from the metadata next_offset.
+	// UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata.
 	ErrorReason_CONTENT_INTERRUPTED ErrorReason = 43
-	// DATA_LOSS, over REST 412. The bytes are not those that the caller has begun with. Again helps
+	// DATA_LOSS, over REST 412. The bytes differ from those that the caller already has. Retryable:
 	// from the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
-	// RESOURCE_EXHAUSTED. The catalog asks to slow down. Again helps.
+	// RESOURCE_EXHAUSTED. The catalog asks to slow down. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
-	// UNAVAILABLE. The catalog does not answer. Again helps.
+	// UNAVAILABLE. The catalog does not respond. Retryable.
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
-	// INTERNAL. The catalog answered with a redirect, which is followed for the bytes of a result alone, to hosts that the
-	// operator has named. Again does not help: the operator has to check the base URL, or name the host.
+	// INTERNAL. The catalog returned a redirect. Redirects are followed only for the bytes of a
+	// result, and only to hosts that the operator has named. Not retryable: the operator has to check
+	// the base URL, or name the host.
 	ErrorReason_UPSTREAM_REDIRECT_REFUSED ErrorReason = 52
-	// INTERNAL. The catalog answered with something that its specification has no room for. Again
-	// does not help: the operator has to check the base URL.
+	// INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
+	// operator has to check the base URL.
 	ErrorReason_UPSTREAM_CONTRACT_MISMATCH ErrorReason = 53
-	// INTERNAL. The catalog's answer can't be read. Again may help.
+	// INTERNAL. The response of the catalog can't be read. Possibly retryable.
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
-	// UNAVAILABLE. The ledger does not answer, and this call has sent no order. Again helps.
+	// UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
-	// UNAVAILABLE. This server has never read the keys of the token's issuer, so it can't verify the
-	// token yet. Nothing was sent to the catalog. Again helps.
+	// UNAVAILABLE. The server has not loaded the keys of the token's issuer yet, so it can't verify
+	// the token. Nothing was sent to the catalog. Retryable.
 	ErrorReason_ISSUER_UNAVAILABLE ErrorReason = 62
-	// RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used up.
-	// No order was sent. Again helps.
+	// RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
+	// up. This call has sent no order. Retryable.
 	ErrorReason_OVERLOADED ErrorReason = 70
-	// RESOURCE_EXHAUSTED. The caller has as many streams open, or names as many generations in
-	// watches, as it may; QuotaFailure says which. Again helps when one has ended.
+	// RESOURCE_EXHAUSTED. The caller has as many open streams, or watches as many renders, as it may;
+	// QuotaFailure has the limit. Retryable: after one of them has ended.
 	ErrorReason_STREAM_QUOTA_EXCEEDED ErrorReason = 71
-	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Again helps where
-	// it reads faster.
+	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
+	// caller reads faster.
 	ErrorReason_READER_TOO_SLOW ErrorReason = 72
-	// UNAVAILABLE. The server goes down. Again helps, after RetryInfo's delay.
+	// UNAVAILABLE. The server is stopping. Retryable: after the delay of RetryInfo.
 	ErrorReason_SERVER_DRAINING ErrorReason = 73
-	// UNAVAILABLE. The stream has reached the maximum age that the operator allows, or the end of its
-	// caller's token. Again helps, after RetryInfo's delay, under a token that has not ended.
+	// UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
+	// token has expired. Retryable: after the delay of RetryInfo, with a valid token.
 	ErrorReason_STREAM_MAX_AGE ErrorReason = 74
-	// NOT_FOUND, over REST alone. There is no such path. Again does not help: /openapi.json lists the
-	// paths.
+	// NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths.
 	ErrorReason_ROUTE_NOT_FOUND ErrorReason = 80
-	// UNIMPLEMENTED, over REST alone, 405. The path has no such method. Again does not
-	// help: the header Allow lists those that it has.
+	// UNIMPLEMENTED, only over REST, 405. The path does not support this method. Not retryable: the
+	// header Allow lists the supported methods.
 	ErrorReason_METHOD_NOT_ALLOWED ErrorReason = 81
-	// INVALID_ARGUMENT, over REST alone, 415. The body is of a media type that is not read. Again
-	// does not help: send application/json.
+	// INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
+	// retryable: send application/json.
 	ErrorReason_UNSUPPORTED_MEDIA_TYPE ErrorReason = 82
-	// FAILED_PRECONDITION, over REST alone, 412. A condition of the request's headers does not hold.
-	// Again does not help with the same headers.
+	// FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
+	// retryable: change the headers.
 	ErrorReason_PRECONDITION_FAILED ErrorReason = 83
-	// PERMISSION_DENIED, over REST alone, 421. This server does not answer to this Host. Again does
-	// not help: the operator names it in EASEL_HTTP_ALLOWED_HOSTS.
+	// PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable:
+	// the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
 	ErrorReason_HOST_NOT_ALLOWED ErrorReason = 84
-	// PERMISSION_DENIED, over REST alone. A page of another origin may not call. Again does not help:
-	// call from a backend.
+	// PERMISSION_DENIED, only over REST. Pages of other origins may not call the server. Not
+	// retryable: call from a backend.
 	ErrorReason_CROSS_ORIGIN_REQUEST ErrorReason = 85
-	// CANCELLED. The caller went away, or has cancelled the call. Again helps, if it is still wanted.
+	// CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
+	// needed.
 	ErrorReason_CANCELLED ErrorReason = 90
-	// DEADLINE_EXCEEDED. The caller's deadline has passed. Again helps with more time.
+	// DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline.
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 91
-	// INTERNAL. A fault of this server or of its ledger, which its log describes. Again may help.
+	// INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable.
 	ErrorReason_INTERNAL ErrorReason = 92
-	// UNIMPLEMENTED. This server does not know the call: it is older than the stubs. Again does not
-	// help: update it.
+	// UNIMPLEMENTED. The server does not have this method: it is older than the stubs. Not retryable:
+	// update the server.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 93
-	// INVALID_ARGUMENT. The reflection service can't read what it was asked. Again does not help.
+	// INVALID_ARGUMENT. The reflection service can't read the request. Not retryable.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 94
-	// RESOURCE_EXHAUSTED, over REST alone. The answer is larger than the REST form can carry. Again does
-	// not help: ask for smaller pages.
+	// RESOURCE_EXHAUSTED, only over REST. The response is too large for the REST form. Not retryable:
+	// ask for smaller pages.
 	ErrorReason_RESOURCE_EXHAUSTED ErrorReason = 95
-	// UNAVAILABLE, over REST alone. The server goes down, and the answer is lost. Again helps.
+	// UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable.
 	ErrorReason_UNAVAILABLE ErrorReason = 96
 )
 

@@ -24,30 +24,29 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is where a generation stands. States never go backwards: once a caller
-// has seen a terminal state it stays, except that STATE_FAILED may become
-// STATE_REFUNDED.
+// State is the state of a generation. States never go backwards. A terminal state remains, except
+// that STATE_FAILED may become STATE_REFUNDED.
 type State int32
 
 const (
 	// Never sent.
 	State_STATE_UNSPECIFIED State = 0
-	// Ordered and paid; not finished.
+	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
-	// Being rendered. The catalog's specification has no such status; it is
-	// sent only where the catalog uses a word that means it.
+	// Being rendered. The catalog's specification has no such status. It is sent only if the catalog
+	// returns a word that means it.
 	State_STATE_RUNNING State = 2
-	// Finished, and the result can be read. Terminal and settled.
+	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
-	// Finished without a result. Terminal; the refund may still be on its way.
+	// Finished without a result. Terminal. A refund may follow.
 	State_STATE_FAILED State = 4
-	// Finished without a result, and the price was given back. Terminal and settled.
+	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// Deleted from the catalog, or never in it: the catalog does not tell the two
-	// apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
+	// Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
+	// watch. Only watches and waits send it, and lists that ask for it.
 	State_STATE_DELETED State = 6
-	// A status that this build of Easel does not know: see upstream_status. Not
-	// terminal, and polling goes on.
+	// A status that this version of Easel does not know. See Generation.upstream_status. Not
+	// terminal, so polling continues.
 	State_STATE_UNRECOGNIZED State = 7
 )
 
@@ -105,67 +104,63 @@ func (State) EnumDescriptor() ([]byte, []int) {
 // Generation is one paid render job of the catalog.
 type Generation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifier, as the catalog gives it. Opaque.
+	// ID from the catalog. Opaque.
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Model that the render was ordered from. Empty where the catalog's record
-	// does not say and this process did not place the order.
+	// ID of the model. Empty if the catalog's record does not have it and this process did not place
+	// the order.
 	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Where the render stands.
+	// State of the render.
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=easel.v1.State" json:"state,omitempty"`
-	// The catalog's own word for the status, as it was sent.
+	// The status word of the catalog, unchanged.
 	UpstreamStatus string `protobuf:"bytes,4,opt,name=upstream_status,json=upstreamStatus,proto3" json:"upstream_status,omitempty"`
-	// Whether a caller need not look again: succeeded, failed, refunded or deleted.
+	// Whether the state is final for callers: succeeded, failed, refunded or deleted.
 	Terminal bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
-	// Inputs of the order, where the catalog returns them. A number here is a
-	// double; do not rely on integers beyond 2^53.
+	// Inputs of the order, if the catalog returns them. Numbers are doubles; do not rely on integers
+	// beyond 2^53.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// What the render charged, in euro cents. Absent where the catalog did not
-	// send a readable amount; absent is not 0. A refund does not change it.
+	// Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
+	// unset does not mean zero. A refund does not change it.
 	CostCents *int64 `protobuf:"varint,7,opt,name=cost_cents,json=costCents,proto3,oneof" json:"cost_cents,omitempty"`
-	// Result of a succeeded render; unset in every other state.
+	// Result of a succeeded render. Unset in every other state.
 	//
 	// Types that are valid to be assigned to Result:
 	//
 	//	*Generation_File
 	//	*Generation_Text
 	Result isGeneration_Result `protobuf_oneof:"result"`
-	// Why the render failed, in the catalog's words, shortened to 1 KiB. Empty
-	// where it did not fail or the catalog gives no reason.
+	// Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
+	// or the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// When the order was placed: the catalog's time where it sends a readable one,
-	// else the time at which this process placed the order; absent where neither
-	// is known.
+	// Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
+	// the time when this process placed the order. Unset if both are unknown.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// When the render became terminal: the catalog's time where it sends a
-	// readable one, else the time at which this process first saw it terminal, as
-	// far back as it remembers. Absent while the render is not terminal.
+	// Time when the render became terminal. It is the catalog's time if the catalog sends a readable
+	// one, or otherwise the time when this process first saw the terminal state. Unset while the
+	// render is not terminal.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
-	// When the catalog answered with this record, by Easel's clock.
+	// Time when the catalog returned this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Digest of all that a caller can see change, without the times at which
-	// Easel looked. The same on every replica and after every restart. Hand it to
-	// WatchGeneration as known_etag.
+	// Digest of all fields that a caller can see change, except the times of polls. It is the same on
+	// every replica and after every restart. Send it to WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Members of the catalog's record that this contract has no field for, as
-	// they were sent. Never holds an API key, and never the catalog's content URL.
+	// Members of the catalog's record that have no field in this contract, unchanged. It never
+	// contains an API key or the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Whom the render belongs to: the team of the caller that has ordered it, or the
-	// caller itself where it has none, as the ledger knows it. Empty where callers
-	// forward their own API keys. Not part of the etag.
+	// Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
+	// Empty if callers forward their own API keys. Not part of the etag.
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Name of the caller that has ordered the render, as the ledger knows it; empty as
-	// owner is. Not part of the etag.
+	// Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
+	// part of the etag.
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
-	// Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-	// Not part of the etag.
+	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of the fields that the server left out because the response would exceed the
 	// 4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
 	// field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
 	// of the etag.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
-	// ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
-	// absent. Not part of the etag.
+	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
+	// part of the etag.
 	CurrencyCode  string `protobuf:"bytes,20,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -357,12 +352,12 @@ type isGeneration_Result interface {
 }
 
 type Generation_File struct {
-	// The render made a file: read it with DownloadGeneration.
+	// A file. Read it with DownloadGeneration.
 	File *FileResult `protobuf:"bytes,8,opt,name=file,proto3,oneof"`
 }
 
 type Generation_Text struct {
-	// The render made text, and this is it.
+	// A text.
 	Text *TextResult `protobuf:"bytes,9,opt,name=text,proto3,oneof"`
 }
 
@@ -370,13 +365,12 @@ func (*Generation_File) isGeneration_Result() {}
 
 func (*Generation_Text) isGeneration_Result() {}
 
-// FileResult says that the result is a file.
+// FileResult describes a result that is a file.
 type FileResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Media type of the file where the catalog's record says it, else empty. The
-	// first chunk of a download always says it.
+	// Media type, if the catalog's record has it. The first chunk of a download always has it.
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Size of the file in bytes where the catalog's record says it. Absent is not 0.
+	// Size of the file in bytes, if the catalog's record has it. Unset does not mean zero.
 	SizeBytes     *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -429,7 +423,7 @@ func (x *FileResult) GetSizeBytes() int64 {
 // TextResult is the result of a text model.
 type TextResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The whole text.
+	// The complete text.
 	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -472,22 +466,20 @@ func (x *TextResult) GetText() string {
 	return ""
 }
 
-// Quote is the price of inputs at one moment. A quote reserves nothing: the
-// price may have moved by the time of an order, see
-// CreateGenerationRequest.max_cost_cents.
+// Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
+// before the order. See CreateGenerationRequest.max_cost_cents.
 type Quote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Price in euro cents.
 	PriceCents int64 `protobuf:"varint,1,opt,name=price_cents,json=priceCents,proto3" json:"price_cents,omitempty"`
-	// ISO 4217 code of the amounts. Always "EUR" today.
+	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
-	// When the catalog answered, by Easel's clock.
+	// Time when the catalog returned the price, by Easel's clock.
 	QuoteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=quote_time,json=quoteTime,proto3" json:"quote_time,omitempty"`
-	// Balance of the account at about the same time, in euro cents. Absent where
-	// it could not be read, for which a quote does not fail, and where the caller
-	// may not see it: see Account.balance_cents.
+	// Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
+	// if the caller may not see it. See Account.balance_cents.
 	BalanceCents *int64 `protobuf:"varint,4,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
-	// Whether the balance covers the price. Absent where the balance is.
+	// Whether the balance covers the price. Unset if balance_cents is unset.
 	Affordable    *bool `protobuf:"varint,5,opt,name=affordable,proto3,oneof" json:"affordable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,10 +32,10 @@ type WatchUntil int32
 const (
 	// The same as WATCH_UNTIL_TERMINAL.
 	WatchUntil_WATCH_UNTIL_UNSPECIFIED WatchUntil = 0
-	// Until the render is succeeded, failed, refunded or deleted.
+	// The render is succeeded, failed, refunded or deleted.
 	WatchUntil_WATCH_UNTIL_TERMINAL WatchUntil = 1
-	// Until no money can move any more: succeeded, refunded, deleted, or failed
-	// for longer than the refund may take.
+	// The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
+	// time for a refund is over.
 	WatchUntil_WATCH_UNTIL_SETTLED WatchUntil = 2
 )
 
@@ -80,19 +80,19 @@ func (WatchUntil) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{0}
 }
 
-// UpstreamCondition is how the catalog behaves towards the credential of a watch.
+// UpstreamCondition is the condition of the catalog for the API key of a watch.
 type UpstreamCondition int32
 
 const (
-	// No answer was needed yet.
+	// No poll was needed yet.
 	UpstreamCondition_UPSTREAM_CONDITION_UNSPECIFIED UpstreamCondition = 0
-	// The last poll was answered.
+	// The last poll succeeded.
 	UpstreamCondition_UPSTREAM_CONDITION_HEALTHY UpstreamCondition = 1
-	// The catalog asked to slow down; polls pause as long as it said.
+	// The catalog asked to slow down. Polls pause for as long as it asked.
 	UpstreamCondition_UPSTREAM_CONDITION_THROTTLED UpstreamCondition = 2
-	// The catalog does not answer, or answers with errors; polls go on, less often.
+	// The catalog does not respond, or returns errors. Polls continue at a lower rate.
 	UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE UpstreamCondition = 3
-	// The catalog rejects the API key that this server holds: its operator must act.
+	// The catalog rejects the API key of this server. The operator has to replace it.
 	UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED UpstreamCondition = 4
 )
 
@@ -141,15 +141,16 @@ func (UpstreamCondition) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{1}
 }
 
-// StreamClosingReason says why the server ends a stream.
+// StreamClosingReason is the reason why the server ends a stream.
 type StreamClosingReason int32
 
 const (
 	// Never sent.
 	StreamClosingReason_STREAM_CLOSING_REASON_UNSPECIFIED StreamClosingReason = 0
-	// The server is going down.
+	// The server is stopping.
 	StreamClosingReason_STREAM_CLOSING_REASON_DRAINING StreamClosingReason = 1
-	// The stream has reached the maximum age that the operator allows, or the end of its caller's token.
+	// The stream has reached the maximum age that the operator has set, or the caller's token has
+	// expired.
 	StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE StreamClosingReason = 2
 )
 
@@ -194,16 +195,15 @@ func (StreamClosingReason) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{2}
 }
 
-// ContentSource says where the bytes of a result come from.
+// ContentSource is the source of the bytes of a result.
 type ContentSource int32
 
 const (
 	// Never sent by this version.
 	ContentSource_CONTENT_SOURCE_UNSPECIFIED ContentSource = 0
-	// From the catalog.
+	// The catalog.
 	ContentSource_CONTENT_SOURCE_CATALOG ContentSource = 1
-	// From a copy that this server has made: the catalog need not be there, nor have the
-	// render any more.
+	// A copy that this server made. The catalog may be unavailable or may no longer have the render.
 	ContentSource_CONTENT_SOURCE_COPY ContentSource = 2
 )
 
@@ -248,18 +248,18 @@ func (ContentSource) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{3}
 }
 
-// QuoteGenerationRequest asks for a price. Exactly one of inputs and inputs_json
-// is set.
+// QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
+// set.
 type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model to price. 1 to 256 bytes, no control characters.
+	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, keyed by the names of the model's input fields, at most 20,000 with
-	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-	// refused. Send it, and more values, in inputs_json.
+	// Input values by the names of the model's input fields. At most 20,000 values, including those
+	// in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+	// inputs_json for these and for more values.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-	// unless its operator has set another limit, of at most 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+	// unless the operator has set another limit of up to 16 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,7 +316,7 @@ func (x *QuoteGenerationRequest) GetInputsJson() string {
 	return ""
 }
 
-// QuoteGenerationResponse carries the price.
+// QuoteGenerationResponse contains the price.
 type QuoteGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The price, and whether the balance covers it.
@@ -362,36 +362,34 @@ func (x *QuoteGenerationResponse) GetQuote() *Quote {
 	return nil
 }
 
-// CreateGenerationRequest is an order. Exactly one of inputs and inputs_json is set.
+// CreateGenerationRequest is an order. Exactly one of inputs and inputs_json must be set.
 type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model to order from. 1 to 256 bytes, no control characters.
+	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, keyed by the names of the model's input fields, at most 20,000 with
-	// those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-	// refused. Send it, and more values, in inputs_json.
+	// Input values by the names of the model's input fields. At most 20,000 values, including those
+	// in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+	// inputs_json for these and for more values.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-	// unless its operator has set another limit, of at most 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+	// unless the operator has set another limit of up to 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
-	// The caller's name for this order, unique under its API key: make one up for
-	// each new order (a UUID does), store it before the first call, and send the same
-	// one until the outcome is known. Where the server holds one API key for many
-	// callers, each caller's names are its own: two callers who choose the same one
-	// have two orders, and anonymous callers are one. 1 to 255 visible ASCII
-	// characters. Over REST the header Idempotency-Key may carry it instead.
+	// Identifies this order. Create a new key for each new order (for example a UUID), store it
+	// before the first call, and send the same key until the outcome is known. 1 to 255 visible ASCII
+	// characters, unique under the API key. If the server has one API key for many callers, keys are
+	// scoped to the caller: two callers that choose the same key place two orders. All anonymous
+	// callers count as one caller. Over REST, the header Idempotency-Key may contain the key.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Most that the order may cost, in euro cents. Where set, the inputs are priced
-	// first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
-	// limit. The catalog has no such limit of its own: a price that rises between
-	// the quote and the order is charged, and told in cost_cents. An order that may
-	// exist already, as far as this server knows, is not priced again. While calls with the
-	// same idempotency_key are under way together, the limit of the first counts.
+	// Maximum cost of the order, in euro cents. If set, the inputs are priced first, and an order
+	// with a higher price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit. The
+	// catalog has no such limit: a price that rises between the quote and the order is charged and
+	// returned in cost_cents. An order that may already exist is not priced again. If several calls
+	// with the same idempotency_key run concurrently, the limit of the first call applies.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
-	// For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
-	// the catalog, and are no part of what the idempotency_key stands for: a repeated
-	// request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-	// digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
+	// Labels for people and reports. See Generation.labels, GenerationFilter and ListUsage. They are
+	// never sent to the catalog and are not part of the order's identity: repeated requests do not
+	// change the labels of the first. At most 16 labels. A name has up to 63 lower-case letters,
+	// digits, '_', '.' and '-', and starts with a letter. A value has up to 256 bytes without U+0000.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,14 +467,13 @@ func (x *CreateGenerationRequest) GetLabels() map[string]string {
 	return nil
 }
 
-// CreateGenerationResponse carries the render that the order started.
+// CreateGenerationResponse contains the render of the order.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render. A repeated request gets the same one, in the newest state that can
-	// be read.
+	// The render. Repeated requests return the same render in the newest state that can be read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether this idempotency_key had been used, and this is the render of that order:
-	// nothing was ordered now.
+	// Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
+	// belongs to the earlier order.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -526,15 +523,15 @@ func (x *CreateGenerationResponse) GetReplayed() bool {
 	return false
 }
 
-// GetGenerationRequest names one render.
+// GetGenerationRequest identifies one render.
 type GetGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters without
-	// slash and backslash, not "." or "..".
+	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// How old an answer from a running watch may be; an older one is read from the
-	// catalog, and while the catalog does not answer that is an error. 0 always reads the
-	// catalog; absent takes what the watch has.
+	// Maximum age of a state from a watch. An older state is read from the catalog again, and the
+	// call fails if the catalog does not respond. Zero always reads the catalog. If unset, any age is
+	// accepted.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -584,7 +581,7 @@ func (x *GetGenerationRequest) GetMaxStaleness() *durationpb.Duration {
 	return nil
 }
 
-// GetGenerationResponse carries the render.
+// GetGenerationResponse contains the render.
 type GetGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The render.
@@ -633,13 +630,13 @@ func (x *GetGenerationResponse) GetGeneration() *Generation {
 // ListGenerationsRequest asks for one page of renders.
 type ListGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-	// shorter where it would be larger than 4 MiB.
+	// Maximum number of renders in the response. Zero means 100, and more than 1000 means 1000. A
+	// page has fewer renders if it would exceed 4 MiB.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty for the first page.
+	// The next_page_token of the previous page. Empty for the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Which renders are wanted; absent means all. The pages of one list have the same
-	// filter.
+	// Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+	// same filter.
 	Filter        *GenerationFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,19 +693,20 @@ func (x *ListGenerationsRequest) GetFilter() *GenerationFilter {
 	return nil
 }
 
-// GenerationFilter chooses renders: everything that is set must match.
+// GenerationFilter selects the renders that match every field that is set.
 type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model that they were ordered from; empty is any.
+	// ID of the model. Empty matches all models.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
-	// what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
+	// States, of which a render must have one. Empty matches every state except STATE_DELETED.
+	// STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
+	// STATE_UNRECOGNIZED itself matches nothing.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
-	// Labels of their orders, all of them, by value. Over REST a query has one as
-	// filter.labels[name]=value.
+	// Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
+	// label.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-	// operator may set it.
+	// Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
+	// of all owners, and every other list has the caller's own.
 	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -775,9 +773,10 @@ func (x *GenerationFilter) GetOwner() string {
 // ListGenerationsResponse is one page of renders.
 type ListGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
+	// The renders of this page, at most 1000. A render may have fewer fields than in the response of
+	// GetGeneration.
 	Generations []*Generation `protobuf:"bytes,1,rep,name=generations,proto3" json:"generations,omitempty"`
-	// Token of the next page; empty on the last one.
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -827,14 +826,14 @@ func (x *ListGenerationsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// WaitGenerationRequest names a render and a goal.
+// WaitGenerationRequest identifies a render and the goal of the wait.
 type WaitGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters without
-	// slash and backslash, not "." or "..".
+	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Longest wait, up to 10 minutes; absent means 60 s. The answer comes shortly
-	// before the caller's own deadline where that is sooner.
+	// Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
+	// the call returns shortly before it.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Goal of the wait.
 	Until         WatchUntil `protobuf:"varint,3,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
@@ -893,10 +892,10 @@ func (x *WaitGenerationRequest) GetUntil() WatchUntil {
 	return WatchUntil_WATCH_UNTIL_UNSPECIFIED
 }
 
-// WaitGenerationResponse carries the newest state.
+// WaitGenerationResponse contains the newest state.
 type WaitGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render, at the goal or as it stood when the time ran out.
+	// The render at the goal, or in its newest state when the timeout expired.
 	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -939,22 +938,22 @@ func (x *WaitGenerationResponse) GetGeneration() *Generation {
 	return nil
 }
 
-// WatchGenerationRequest names a render and what the caller has seen of it.
+// WatchGenerationRequest identifies a render and the last state that the caller has.
 type WatchGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters without
-	// slash and backslash, not "." or "..".
+	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Goal of the watch.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// etag of the last update that the caller has. Where nothing changed since, the
-	// stream begins with a heartbeat instead of a repeat. Over REST the header
-	// Last-Event-ID may carry it instead.
+	// The etag of the last update that the caller has. If nothing has changed since, the stream
+	// starts with a heartbeat instead of that update. Over REST, the header Last-Event-ID may contain
+	// it.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
-	// Whether the bytes of the result follow the last update on the same stream, as
-	// in DownloadGeneration. A result without a file has none.
+	// Whether the bytes of the result follow the last update on the same stream, as in
+	// DownloadGeneration. A result without a file has no bytes.
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
-	// Longest silence before a heartbeat, 1 to 60 s; absent means 15 s.
+	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1028,7 +1027,7 @@ func (x *WatchGenerationRequest) GetHeartbeatInterval() *durationpb.Duration {
 // WatchGenerationResponse is one message of a watch.
 type WatchGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1037,7 +1036,7 @@ type WatchGenerationResponse struct {
 	//	*WatchGenerationResponse_Content
 	//	*WatchGenerationResponse_Closing
 	Event isWatchGenerationResponse_Event `protobuf_oneof:"event"`
-	// When the message was made, by Easel's clock.
+	// Time when the message was created, by Easel's clock.
 	EmitTime      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1128,22 +1127,22 @@ type isWatchGenerationResponse_Event interface {
 }
 
 type WatchGenerationResponse_Update struct {
-	// The newest state.
+	// A new state.
 	Update *GenerationUpdate `protobuf:"bytes,1,opt,name=update,proto3,oneof"`
 }
 
 type WatchGenerationResponse_Heartbeat struct {
-	// Nothing new, and why.
+	// Nothing has changed.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchGenerationResponse_Content struct {
-	// Bytes of the result, where include_content asks for them.
+	// Bytes of the result, if include_content is set.
 	Content *ContentChunk `protobuf:"bytes,3,opt,name=content,proto3,oneof"`
 }
 
 type WatchGenerationResponse_Closing struct {
-	// The server is about to end the stream before the goal.
+	// The server is about to end the stream before the goal is reached.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1155,12 +1154,12 @@ func (*WatchGenerationResponse_Content) isWatchGenerationResponse_Event() {}
 
 func (*WatchGenerationResponse_Closing) isWatchGenerationResponse_Event() {}
 
-// GenerationUpdate carries a state that the watcher has not seen.
+// GenerationUpdate contains a state that the watcher has not received yet.
 type GenerationUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The whole render as it stands now.
+	// The complete render in its current state.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether this is the state found when the watch began, and not a change.
+	// Whether this is the state at the start of the watch rather than a change.
 	Initial       bool `protobuf:"varint,2,opt,name=initial,proto3" json:"initial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,23 +1209,24 @@ func (x *GenerationUpdate) GetInitial() bool {
 	return false
 }
 
-// Heartbeat says why a watch is quiet.
+// Heartbeat reports that nothing has changed, and the condition of the catalog.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the catalog last answered for what is watched. Absent where it has not yet.
+	// Time of the catalog's last successful response for the watched renders. Unset if there was none
+	// yet.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// When the next poll is due. Absent where none is.
+	// Time of the next poll. Unset if none is planned.
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`
-	// How the catalog behaves.
+	// Condition of the catalog.
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
-	// How many polls failed in a row.
+	// Number of polls that have failed in a row.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
-	// What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
-	// holds the API key and the poll was of another owner's render, it is the kind of trouble
-	// alone, such as "unavailable": operators read the whole.
+	// Error of the last failed poll, shortened to 1 KiB. Empty after a success. If the server has one
+	// API key for all callers and the poll read a render of another owner, it is only the kind of the
+	// error, such as "unavailable". Operators see the whole error.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// How much longer such a render typically takes, measured from earlier renders of
-	// the model under the same credential. Absent without history.
+	// Typical time until such a render finishes, measured from earlier renders of the same model
+	// under the same API key. Unset without earlier renders.
 	TypicalRemaining *durationpb.Duration `protobuf:"bytes,6,opt,name=typical_remaining,json=typicalRemaining,proto3" json:"typical_remaining,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1307,10 +1307,10 @@ func (x *Heartbeat) GetTypicalRemaining() *durationpb.Duration {
 // StreamClosing is the last message before a stream ends with UNAVAILABLE.
 type StreamClosing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why.
+	// Reason for the end of the stream.
 	Reason StreamClosingReason `protobuf:"varint,1,opt,name=reason,proto3,enum=easel.v1.StreamClosingReason" json:"reason,omitempty"`
-	// How long to wait before the next try. Spread over callers, so that they do
-	// not all come at once.
+	// Time to wait before the next watch. It differs between callers so that they do not all return
+	// at the same time.
 	RetryDelay    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_delay,json=retryDelay,proto3" json:"retry_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1360,32 +1360,36 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 	return nil
 }
 
-// WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
-// them.
+// WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
+// has.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The renders to watch, up to 1000, each once. None means every render that the
-	// catalog lists for the API key. Ids as in WatchGenerationRequest.
+	// IDs of the renders to watch, up to 1000 and each once. See
+	// WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
+	// lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
-	// Goal of the watch of each named render. Without named renders it says nothing.
+	// Goal of the watch of each named render. Ignored without named renders.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// Longest silence of the whole stream before a heartbeat, 1 to 60 s; absent
-	// means 15 s.
+	// Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
+	// unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The etag of the last update that the caller has of each render, by its id, up to 1000. What
-	// has not changed since is not sent again: where nothing has, the stream begins with
-	// caught_up, which counts all that it covers.
-	// With named renders, others are ignored here. Without, a render here that the catalog does
-	// not list any more is read once, and covered if it is still there; it comes with
-	// STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
-	// among the polls, so leave out what is settled and of no more interest. What filter
-	// leaves out is ignored here too.
-	// Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+	// The etags of the last updates that the caller has, by render ID, up to 1000. A render that has
+	// not changed since is not sent again. If none has changed, the stream starts with caught_up,
+	// which counts all renders of the stream.
+	//
+	// With named renders, the etags of other renders are ignored. Without named renders, each render
+	// here that the catalog no longer lists is read once. It is included if it still exists;
+	// otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of these
+	// reads counts as a poll, so omit settled renders that are no longer of interest. Renders that
+	// filter excludes are ignored.
+	//
+	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
+	// POST.
 	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Which of the renders are wanted; absent means all. Its states must be empty, since
-	// they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
-	// and a stream of named renders does not wait for them. A named render that does not exist
-	// comes with STATE_DELETED all the same.
+	// Filter of the renders. If unset, all renders are sent. Its states must be empty because states
+	// change. Excluded renders are neither sent nor counted, and a stream of named renders does not
+	// wait for them. A named render that does not exist is reported with STATE_DELETED even if a
+	// filter is set. See ListGenerationsRequest.filter.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1456,11 +1460,11 @@ func (x *WatchGenerationsRequest) GetFilter() *GenerationFilter {
 	return nil
 }
 
-// WatchGenerationsResponse is one message of a watch of many renders. Field numbers
-// are those of WatchGenerationResponse; bytes are not sent on this stream.
+// WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
+// of WatchGenerationResponse. This stream has no result bytes.
 type WatchGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -1469,7 +1473,7 @@ type WatchGenerationsResponse struct {
 	//	*WatchGenerationsResponse_Closing
 	//	*WatchGenerationsResponse_CaughtUp
 	Event isWatchGenerationsResponse_Event `protobuf_oneof:"event"`
-	// When the message was made, by Easel's clock.
+	// Time when the message was created, by Easel's clock.
 	EmitTime      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1560,22 +1564,22 @@ type isWatchGenerationsResponse_Event interface {
 }
 
 type WatchGenerationsResponse_Update struct {
-	// The newest state of one render.
+	// A new state of one render.
 	Update *GenerationUpdate `protobuf:"bytes,1,opt,name=update,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_Heartbeat struct {
-	// Nothing new on the whole stream, and why.
+	// Nothing has changed on the whole stream.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_Closing struct {
-	// The server is about to end the stream before the goal.
+	// The server is about to end the stream before the goal is reached.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_CaughtUp struct {
-	// Every render known at the start has been told.
+	// The first state of every render was sent.
 	CaughtUp *CaughtUp `protobuf:"bytes,6,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
@@ -1587,12 +1591,12 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp marks the point where the caller has the first state of every render of the
-// stream, sent or by known_etags; what follows are changes.
+// CaughtUp marks the point at which the caller has the first state of every render of the stream,
+// from this stream or from known_etags. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many renders the stream covers at this moment: with named renders all of them that
-	// filter does not leave out, those with STATE_DELETED too; without, those that are there.
+	// Number of renders of the stream at this point. With named renders, it includes all that filter
+	// does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
 	GenerationCount int32 `protobuf:"varint,1,opt,name=generation_count,json=generationCount,proto3" json:"generation_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1635,22 +1639,22 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 	return 0
 }
 
-// DownloadGenerationRequest names a result and the part of it to send.
+// DownloadGenerationRequest identifies a result and the range to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters without
-	// slash and backslash, not "." or "..".
+	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// First byte to send. An offset equal to the size sends no bytes; past it is
-	// OUT_OF_RANGE.
+	// Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
+	// size, the call fails with OUT_OF_RANGE.
 	ReadOffset int64 `protobuf:"varint,2,opt,name=read_offset,json=readOffset,proto3" json:"read_offset,omitempty"`
-	// Most bytes to send; 0 means all.
+	// Maximum number of bytes to send. Zero means all.
 	ReadLimit int64 `protobuf:"varint,3,opt,name=read_limit,json=readLimit,proto3" json:"read_limit,omitempty"`
-	// ContentInfo.etag of the bytes that the caller has begun with. Other bytes are
-	// refused with CONTENT_CHANGED. Empty accepts any.
+	// The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
+	// the call fails with CONTENT_CHANGED. Empty accepts any result.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// How long to wait for a render that is not finished, up to 10 minutes; absent or
-	// 0 does not wait.
+	// Maximum time to wait for an unfinished render, up to 10 minutes. If unset or zero, the call
+	// does not wait.
 	WaitTimeout   *durationpb.Duration `protobuf:"bytes,5,opt,name=wait_timeout,json=waitTimeout,proto3" json:"wait_timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1767,7 +1771,7 @@ func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
 	return nil
 }
 
-// ContentChunk is a piece of a result.
+// ContentChunk is a part of a result.
 type ContentChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Position of the first byte of data in the whole result.
@@ -1776,10 +1780,10 @@ type ContentChunk struct {
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// CRC-32C (Castagnoli) of data.
 	Crc32C uint32 `protobuf:"fixed32,3,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
-	// What the result is. In the first chunk only.
+	// Description of the result. Only the first chunk has it.
 	Info *ContentInfo `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"`
-	// What was sent. In the last chunk only, and only where the whole result was
-	// read, from its first byte to its last.
+	// Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+	// the first byte to the last.
 	Summary       *ContentSummary `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1850,21 +1854,21 @@ func (x *ContentChunk) GetSummary() *ContentSummary {
 	return nil
 }
 
-// ContentInfo describes a result before its bytes.
+// ContentInfo describes a result before its bytes are sent.
 type ContentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Media type, as the catalog says; "application/octet-stream" where it does not.
+	// Media type from the catalog. "application/octet-stream" if the catalog sends none.
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Size of the whole result in bytes. Absent where the catalog does not say.
+	// Size of the whole result in bytes. Unset if the catalog does not send it.
 	SizeBytes *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
-	// A file name made of the generation's id and the media type. Safe to create in
-	// a directory: no path, no control characters.
+	// File name from the ID of the render and the media type. It is safe to create in a directory: it
+	// has no path and no control characters.
 	FileName string `protobuf:"bytes,3,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	// Names these bytes: for DownloadGenerationRequest.etag when resuming. Empty where
-	// the catalog gives nothing to tell them by.
+	// Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
+	// catalog sends nothing that identifies them.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Where the first of these bytes come from. The bytes are the same from either
-	// source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+	// Source of the first bytes. The bytes are the same from each source. Over REST, the header
+	// Easel-Content-Source is "catalog" or "copy".
 	Source        ContentSource `protobuf:"varint,5,opt,name=source,proto3,enum=easel.v1.ContentSource" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1935,12 +1939,12 @@ func (x *ContentInfo) GetSource() ContentSource {
 	return ContentSource_CONTENT_SOURCE_UNSPECIFIED
 }
 
-// ContentSummary lets a caller check the whole.
+// ContentSummary allows a caller to verify the whole result.
 type ContentSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Size of the whole result in bytes.
 	SizeBytes int64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// SHA-256 of the whole result, in lower-case hexadecimal.
+	// SHA-256 of the whole result in lower-case hexadecimal.
 	Sha256        string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1990,16 +1994,16 @@ func (x *ContentSummary) GetSha256() string {
 	return ""
 }
 
-// DeleteGenerationRequest names the render to delete.
+// DeleteGenerationRequest identifies the render to delete.
 type DeleteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render's id. 1 to 256 visible ASCII characters without
-	// slash and backslash, not "." or "..".
+	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Whether deleting a render that is not there is a success.
+	// Whether the call succeeds if there is no such render.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	// Whether a render that is not terminal is deleted all the same. The catalog
-	// does not say whether its price comes back, nor whether it stops.
+	// Whether to delete a render that is not terminal. The catalog does not specify whether its price
+	// is refunded, or whether it stops.
 	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2097,10 +2101,10 @@ var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
-	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x02\n" +
-	"\x16QuoteGenerationRequest\x12\xbf\x01\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
-	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
+	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x02\n" +
+	"\x16QuoteGenerationRequest\x12\xc1\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
+	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xd8\x01\x03R\x06inputs\x12+\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
@@ -2108,21 +2112,21 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xf5\a\n" +
-	"\x17CreateGenerationRequest\x12\xbf\x01\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
-	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
+	"\x17CreateGenerationRequest\x12\xc1\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
+	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xd8\x01\x03R\x06inputs\x12+\n" +
 	"\vinputs_json\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05(\x80\x80\x80\bR\n" +
-	"inputsJson\x12\xe4\x01\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tB\xba\x01\xbaH\xb6\x01\xba\x01\xb2\x01\n" +
-	"\x0fidempotency_key\x12\x7fmust be 1 to 255 visible ASCII characters: make up one key for each new order, such as a UUID, and send it again on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +
-	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01\x12\xaa\x02\n" +
-	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xe2\x01\xbaH\xde\x01\x9a\x01\xda\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"inputsJson\x12\xdd\x01\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tB\xb3\x01\xbaH\xaf\x01\xba\x01\xab\x01\n" +
+	"\x0fidempotency_key\x12xmust be 1 to 255 visible ASCII characters: create one key for each new order, such as a UUID, and send it on every retry\x1a\x1ethis.matches('^[!-~]{1,255}$')R\x0eidempotencyKey\x122\n" +
+	"\x0emax_cost_cents\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\fmaxCostCents\x88\x01\x01\x12\xa7\x02\n" +
+	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xdf\x01\xbaH\xdb\x01\x9a\x01\xd7\x01\x10\x10\"\x91\x01\xba\x01\x8d\x01\n" +
 	"\n" +
-	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*J\xba\x01B\n" +
-	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
+	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*?\xba\x017\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
@@ -2133,10 +2137,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
 	"generation\x12\x1a\n" +
-	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xc6\x02\n" +
-	"\x14GetGenerationRequest\x12\xe3\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xc5\x02\n" +
+	"\x14GetGenerationRequest\x12\xe2\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\fmaxStaleness\"M\n" +
 	"\x15GetGenerationResponse\x124\n" +
 	"\n" +
@@ -2146,36 +2150,36 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x122\n" +
-	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\x80\x05\n" +
-	"\x10GenerationFilter\x12h\n" +
-	"\bmodel_id\x18\x01 \x01(\tBM\xbaHJ\xba\x01B\n" +
-	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\amodelId\x12<\n" +
-	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x13\xbaH\x10\x92\x01\r\x10\a\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xa3\x02\n" +
-	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\xe2\x01\xbaH\xde\x01\x9a\x01\xda\x01\x10\x10\"\x89\x01\xba\x01\x85\x01\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\"\xe7\x04\n" +
+	"\x10GenerationFilter\x12]\n" +
+	"\bmodel_id\x18\x01 \x01(\tBB\xbaH?\xba\x017\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\amodelId\x12<\n" +
+	"\x06states\x18\x02 \x03(\x0e2\x0f.easel.v1.StateB\x13\xbaH\x10\x92\x01\r\x10\a\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\xa0\x02\n" +
+	"\x06labels\x18\x03 \x03(\v2&.easel.v1.GenerationFilter.LabelsEntryB\xdf\x01\xbaH\xdb\x01\x9a\x01\xd7\x01\x10\x10\"\x91\x01\xba\x01\x8d\x01\n" +
 	"\n" +
-	"label_name\x12Mmust be up to 63 lower-case letters, digits, '_', '.' and '-', a letter first\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*J\xba\x01B\n" +
-	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12c\n" +
-	"\x05owner\x18\x04 \x01(\tBM\xbaHJ\xba\x01B\n" +
-	"\x04text\x12\"must not have the character U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x05owner\x1a9\n" +
+	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*?\xba\x017\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12X\n" +
+	"\x05owner\x18\x04 \x01(\tBB\xbaH?\xba\x017\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x05owner\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\x17ListGenerationsResponse\x12A\n" +
 	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\vgenerations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x02\n" +
-	"\x15WaitGenerationRequest\x12\xe3\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12B\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf6\x02\n" +
+	"\x15WaitGenerationRequest\x12\xe2\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12B\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\atimeout\x124\n" +
 	"\x05until\x18\x03 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\"N\n" +
 	"\x16WaitGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"\xe0\x03\n" +
-	"\x16WatchGenerationRequest\x12\xe3\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x124\n" +
+	"generation\"\xdf\x03\n" +
+	"\x16WatchGenerationRequest\x12\xe2\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12'\n" +
 	"\n" +
 	"known_etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tknownEtag\x12'\n" +
@@ -2204,20 +2208,20 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\rStreamClosing\x125\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1d.easel.v1.StreamClosingReasonR\x06reason\x12:\n" +
 	"\vretry_delay\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryDelay\"\xcb\a\n" +
-	"\x17WatchGenerationsRequest\x12\xf1\x01\n" +
-	"\x0egeneration_ids\x18\x01 \x03(\tB\xc9\x01\xbaH\xc5\x01\x92\x01\xc1\x01\x10\xe8\a\x18\x01\"\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
+	"retryDelay\"\xaf\a\n" +
+	"\x17WatchGenerationsRequest\x12\xf0\x01\n" +
+	"\x0egeneration_ids\x18\x01 \x03(\tB\xc8\x01\xbaH\xc4\x01\x92\x01\xc0\x01\x10\xe8\a\x18\x01\"\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12X\n" +
-	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\x12\xa3\x02\n" +
-	"\vknown_etags\x18\x04 \x03(\v21.easel.v1.WatchGenerationsRequest.KnownEtagsEntryB\xce\x01\xbaH\xca\x01\x9a\x01\xc6\x01\x10\xe8\a\"\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'*\x05r\x03(\x80\x01R\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\x12\xa2\x02\n" +
+	"\vknown_etags\x18\x04 \x03(\v21.easel.v1.WatchGenerationsRequest.KnownEtagsEntryB\xcd\x01\xbaH\xc9\x01\x9a\x01\xc5\x01\x10\xe8\a\"\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'*\x05r\x03(\x80\x01R\n" +
 	"knownEtags\x122\n" +
 	"\x06filter\x18\x05 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\x1a=\n" +
 	"\x0fKnownEtagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x92\x01\xbaH\x8e\x01\x1a\x8b\x01\n" +
-	"\rfilter.states\x12Ffilter.states can't choose the renders of a watch, whose states change\x1a2!has(this.filter) || size(this.filter.states) == 0\"\xbe\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:y\xbaHv\x1at\n" +
+	"\rfilter.states\x12/must be empty in a watch, because states change\x1a2!has(this.filter) || size(this.filter.states) == 0\"\xbe\x02\n" +
 	"\x18WatchGenerationsResponse\x124\n" +
 	"\x06update\x18\x01 \x01(\v2\x1a.easel.v1.GenerationUpdateH\x00R\x06update\x123\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x13.easel.v1.HeartbeatH\x00R\theartbeat\x123\n" +
@@ -2226,10 +2230,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTimeB\a\n" +
 	"\x05eventJ\x04\b\x03\x10\x04R\acontent\"5\n" +
 	"\bCaughtUp\x12)\n" +
-	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\xbe\x03\n" +
-	"\x19DownloadGenerationRequest\x12\xe3\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
+	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\xbd\x03\n" +
+	"\x19DownloadGenerationRequest\x12\xe2\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
 	"\vread_offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
 	"readOffset\x12&\n" +
 	"\n" +
@@ -2256,10 +2260,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x0eContentSummary\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\xba\x02\n" +
-	"\x17DeleteGenerationRequest\x12\xe3\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbd\x01\xbaH\xb9\x01\xba\x01\xb5\x01\n" +
-	"\rgeneration_id\x12[must be 1 to 256 visible ASCII characters without slash and backslash, and not a dot or two\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12#\n" +
+	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\xb9\x02\n" +
+	"\x17DeleteGenerationRequest\x12\xe2\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
+	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12#\n" +
 	"\rallow_missing\x18\x02 \x01(\bR\fallowMissing\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\"\x1a\n" +
 	"\x18DeleteGenerationResponse*\\\n" +

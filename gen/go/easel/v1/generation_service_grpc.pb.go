@@ -36,177 +36,186 @@ const (
 //
 // GenerationService prices, orders, watches, downloads and deletes renders.
 //
-// Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
-// in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
-// has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
-// outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
-// has no labels, and is in no usage and in no list by owner or label; only those who see every
-// render of the API key find its render. The catalog alone knows its idempotency_key then. So with
-// a ledger in memory order_outcome never says "not_placed".
+// The server records each order in its ledger, with the owner, the caller and the labels. A durable
+// ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
+// ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
+// finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
+// labels and is missing from usage and from lists by owner or label. Its render is visible only to
+// callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
+// so with a ledger in memory order_outcome is never "not_placed".
 //
-// Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
-// These may come from every call and are not repeated below:
-// UNAUTHENTICATED (no API key, or the catalog rejects it),
-// INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-// contract is broken; the first ten violations are listed),
-// UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
-// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
-// RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
-// INTERNAL (the catalog answered with something that can't be read).
+// Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
+// these errors, which are not repeated below:
+//   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
+//   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
+//     the first ten violations.
+//   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+//   - INTERNAL: the response of the catalog can't be read.
 type GenerationServiceClient interface {
-	// QuoteGeneration prices inputs. Nothing is started and nothing is charged.
+	// QuoteGeneration returns the price of inputs. It starts no render and charges nothing.
 	//
-	// Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-	// this model.
+	// Errors:
+	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: the catalog rejects an input or the model.
+	//     BadRequest names the field, `inputs.<name>` or `model_id`.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
 	QuoteGeneration(ctx context.Context, in *QuoteGenerationRequest, opts ...grpc.CallOption) (*QuoteGenerationResponse, error)
-	// CreateGeneration places a paid order. The price is deducted at once, and the
-	// render goes on in the background: watch it with WatchGeneration.
+	// CreateGeneration places a paid order and returns when the catalog has accepted it.
 	//
-	// One idempotency_key is one order. After any error, timeout or crash, send the
-	// same request with the same idempotency_key again, within 12 hours and under the
-	// same API key: it is not charged twice. Easel itself resends an order only with
-	// its idempotency_key, the same bytes and the same API key.
-	// Once an order may have left for the catalog, Easel goes on for the time that the
-	// caller gave it, even if the caller goes away; then for at most a minute.
+	// The price is deducted when the order is accepted. The render continues in the background; use
+	// WatchGeneration to follow it.
 	//
-	// A failed attempt is repeated until the caller's deadline. If the deadline passes first, the error has the
-	// catalog's last response.
+	// The idempotency_key identifies the order. After any error, timeout or crash, send the same
+	// request with the same idempotency_key within 12 hours and under the same API key: the order is
+	// charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
+	// API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
+	// deadline, even if the caller disconnects, and then for at most a minute.
 	//
-	// Every error has order_outcome in the metadata of ErrorInfo, as it is recorded in the ledger:
-	// "not_placed": no order exists under this idempotency_key, as a durable ledger knows. It is never
-	// returned if callers forward their own API keys.
-	// "not_placed_by_this_call": this call has placed no order; an earlier one may have. Nothing was sent to the
-	// catalog, or the catalog has definitely refused the first attempt that this ledger knows.
-	// Never take another idempotency_key for an order that may exist.
-	// "unknown": everything else. The order may exist; send the same idempotency_key again, under the same API key.
-	// A definite refusal is 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own errors,
-	// with no code about the idempotency key, or 409 with API_KEY_DAILY_CAP.
-	// An order that was not sent is withdrawn one second before the caller's deadline, or a tenth of the
-	// caller's time if that is shorter, so that its outcome can be recorded.
-	// An error without it is as "unknown": the client's own library makes such ones, and
-	// the server's that of a message above its size limit, of which nothing was sent.
+	// Failed attempts are retried until the caller's deadline. If the deadline passes first, the
+	// error describes the last response of the catalog. An order that was not sent is withdrawn one
+	// second before the deadline, or a tenth of the caller's time if that is shorter, so that its
+	// outcome can be recorded.
 	//
-	// Errors: INVALID_ARGUMENT as for QuoteGeneration;
-	// FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-	// idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing;
-	// the metadata has price_cents and max_cost_cents);
-	// RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-	// ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-	// known to stand for another order, or, with a forwarded API key, for one of unknown
-	// outcome whose inputs were other bytes: only the first bytes are ever sent;
-	// ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-	// still busy with this idempotency_key;
-	// RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
-	// of the caller's team has no room for the price: the metadata has window ("day" or
-	// "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
-	// price_cents;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-	// this model;
-	// UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
-	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-	// known whether the order was taken: send the same idempotency_key again. Without
-	// RetryInfo it is too late for that (12 hours after the first attempt, unless the
-	// operator has set another time): look at the account before you order again.
+	// Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
+	// the ledger:
+	//   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know this,
+	//     and only if the server has one API key for all callers.
+	//   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
+	//     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
+	//     this ledger knows of. Never use another idempotency_key for an order that may exist.
+	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+	//
+	// Treat an error without order_outcome as "unknown". Such errors come from the client's own
+	// library, or from the server's library for a message above the size limit, of which nothing was
+	// sent. A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the
+	// catalog's own errors and without a code about the idempotency key, or a 409 with
+	// API_KEY_DAILY_CAP.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
+	//   - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
+	//     idempotency_key may be sent again after a top-up.
+	//   - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
+	//     sent. The metadata has price_cents and max_cost_cents.
+	//   - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
+	//     cap.
+	//   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
+	//     the caller's team does not cover the price. The metadata has window ("day" or "month"),
+	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. With
+	//     a forwarded API key, it may also belong to an order of unknown outcome whose inputs were
+	//     other bytes: only the first bytes are ever sent.
+	//   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
+	//     idempotency_key.
+	//   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent nothing.
+	//   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
+	//     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo the time for
+	//     that is over (12 hours after the first attempt, unless the operator has set another time):
+	//     check the account before you order again.
 	CreateGeneration(ctx context.Context, in *CreateGenerationRequest, opts ...grpc.CallOption) (*CreateGenerationResponse, error)
-	// GetGeneration reads one render. Where the render is being watched under the same
-	// API key, the answer comes from the watch and costs the catalog nothing; its age is
-	// seen in observe_time, and max_staleness bounds it. While the catalog does not
-	// answer, it is the state of before.
+	// GetGeneration returns one render. If the render is being watched under the same API key, the
+	// response comes from the watch and costs no request to the catalog. observe_time is its age, and
+	// max_staleness limits it. While the catalog does not respond, the response has the last known
+	// state.
 	//
-	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-	// of another API key is not found either.
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
+	//     another API key is not found either.
 	GetGeneration(ctx context.Context, in *GetGenerationRequest, opts ...grpc.CallOption) (*GetGenerationResponse, error)
-	// ListGenerations lists the renders that were ordered through Easel: the caller's own, an
-	// operator's list those of all owners, and with a forwarded API key those of that API key. They
-	// go back to the first, the newest order first, each in the state that the ledger has recorded;
-	// result and inputs come where the catalog's list, which is up to a second old, has the render. Where
-	// the catalog does not answer, those are missing and the list is not. A deleted
-	// render comes only where the filter asks for STATE_DELETED. The lists of those who see
-	// everything of an API key (an operator, its forwarder, and callers of a server on which
-	// nobody has a name), without labels in the filter, end with what the
-	// catalog lists and the ledger does not know as theirs, in the catalog's order, without an
-	// owner; where the catalog does not answer then, those last pages fail as every read does.
+	// ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+	// caller sees its own renders, an operator those of all owners, and a caller that forwards its
+	// API key those of that API key.
 	//
-	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-	// same filter, and for filter.owner from a caller that is no operator.
+	// Each render has the state that the ledger has recorded. Result and inputs come from the
+	// catalog's list, which is up to a second old. They are missing if that list does not have the
+	// render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
+	// for STATE_DELETED.
+	//
+	// Some callers can see every render of an API key: operators, callers that forward it, and all
+	// callers of a server without a callers file. Without labels in the filter, their lists end with
+	// the renders that the catalog lists and the ledger does not know, in the catalog's order and
+	// without an owner. These last pages fail if the catalog does not respond.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+	//     filter, or filter.owner was set by a caller that is not an operator.
 	ListGenerations(ctx context.Context, in *ListGenerationsRequest, opts ...grpc.CallOption) (*ListGenerationsResponse, error)
-	// WaitGeneration answers when the render has reached the goal, or when the time
-	// has run out: then with the newest state, and OK. Look at terminal.
-	// Upstream trouble does not end a wait. Waits and watches of one render under one
-	// API key share its polls. A caller that stays longer than a minute should watch
-	// instead.
+	// WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
+	// timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
+	// do not end a wait. All waits and watches of a render under one API key share its polls. To wait
+	// longer than a minute, use WatchGeneration.
 	//
-	// Errors: NOT_FOUND as for GetGeneration.
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
 	WaitGeneration(ctx context.Context, in *WaitGenerationRequest, opts ...grpc.CallOption) (*WaitGenerationResponse, error)
-	// WatchGeneration sends the newest state of a render at once and after each
-	// change, until the goal is reached: then the stream ends with OK, and OK means
-	// nothing else. Changes that come faster than the caller reads are merged; the
-	// last one is never lost. When the stream is quiet, a heartbeat says why.
+	// WatchGeneration sends the newest state of a render immediately and after each change. The
+	// stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
+	// the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
+	// report the condition of the catalog.
 	//
-	// Upstream trouble never ends a watch: it is told in heartbeats. The stream ends
-	// without OK only by:
-	// NOT_FOUND before the first message;
-	// UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-	// down or the stream has reached its maximum age;
-	// UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-	// no longer knows the caller's token;
-	// RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-	// Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-	// INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
-	// after the time that closing or RetryInfo names, else with back-off, and with the last
-	// etag as known_etag. Ending a watch never touches the render or the money.
+	// Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
+	// the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
+	// text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 	//
-	// Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-	// of JSON lines (Accept: application/x-ndjson).
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
+	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+	//     the server stops, or the stream has reached its maximum age.
+	//   - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
+	//     accepts the caller's token.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+	//
+	// Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+	// INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
+	// the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
 	WatchGeneration(ctx context.Context, in *WatchGenerationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationResponse], error)
-	// WatchGenerations watches many renders on one stream: those named, or every one
-	// that the catalog lists for the API key, new ones as they appear. Each behaves as in
-	// WatchGeneration. With named renders the stream ends with OK when all of them
-	// have reached the goal; without, it has no goal and goes on, and each render is
-	// followed until no money can move any more. What others delete is only seen
-	// there while the render is not terminal: the catalog's list shows recent renders,
-	// and one that is missing need not be gone.
+	// WatchGenerations watches many renders on one stream: the named renders, or all renders that the
+	// catalog lists for the API key, including new ones. Each render behaves as in WatchGeneration.
 	//
-	// An id that the catalog does not know does not end the stream: it is reported
-	// with STATE_DELETED. The stream ends without OK, and is watched again, as
-	// WatchGeneration, with known_etags.
+	// With named renders, the stream ends with OK when all of them have reached the goal. A stream
+	// without named renders has no goal and does not end. It follows each render until its cost is
+	// final. It reports deletions by others only while the render is not terminal, because the
+	// catalog lists recent renders only: a missing render may still exist.
 	//
-	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
+	// An ID that the catalog does not know does not end the stream; it is reported with
+	// STATE_DELETED. The stream fails like that of WatchGeneration. To resume it, send known_etags.
+	// Over REST, use POST to send many IDs and etags in the body.
 	//
-	// Over REST, where headers are short, many ids and etags go into the body of a POST.
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an operator.
 	WatchGenerations(ctx context.Context, in *WatchGenerationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationsResponse], error)
-	// DownloadGeneration streams the bytes of the result in chunks. The first chunk
-	// has info; the last one has summary where the whole result was read. A
-	// download that breaks off upstream is resumed without the caller seeing it.
-	// Bytes arrive whole or the stream ends with an error: OK means that every byte
-	// asked for was sent.
+	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+	// chunk has summary if the whole result was read. Interrupted requests to the catalog are resumed
+	// without the caller noticing. The stream ends with OK only if every requested byte was sent;
+	// otherwise it ends with an error.
 	//
-	// Where the operator keeps copies of results, a result is copied once, and then
-	// read from the copy: also while the catalog is down, and after it has deleted the
-	// render. A text result is there as a file of text then. The first reader may wait a
-	// few seconds for the copy. DeleteGeneration deletes the copy too, unless the
-	// operator keeps those of the team.
+	// If the operator keeps copies of results, a result is copied once after the render succeeds and
+	// then read from the copy, even while the catalog is unavailable or after the catalog has deleted
+	// the render. A text result then is a file of text. DeleteGeneration deletes the copy too, unless
+	// the operator keeps the copies of the team.
 	//
-	// Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
-	// finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;
-	// its state is in the metadata);
-	// OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE;
-	// UNAVAILABLE with reason CONTENT_INTERRUPTED, and the offset to go on from in
-	// the metadata next_offset; DATA_LOSS with reason CONTENT_CHANGED where the
-	// bytes are not those of etag, or changed while they were read;
-	// RESOURCE_EXHAUSTED where the caller took no byte for two minutes.
+	// Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
+	// fails after the headers were sent, the connection is aborted.
 	//
-	// Over REST it is the bare bytes, with Range, ETag and Content-Length; where
-	// bytes fail after the headers, the connection is aborted.
+	// Errors:
+	//   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
+	//     wait_timeout.
+	//   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has its
+	//     state.
+	//   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
+	//   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
+	//   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the download.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
 	DownloadGeneration(ctx context.Context, in *DownloadGenerationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DownloadGenerationResponse], error)
-	// DeleteGeneration deletes a render and its result from the catalog for good.
-	// Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
-	// all owners, which the server's audit has.
+	// DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
+	// receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
+	// server records this in its audit log.
 	//
-	// Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
-	// not terminal and force is not set; NOT_FOUND unless allow_missing is set.
+	// Errors:
+	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+	//   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
 	DeleteGeneration(ctx context.Context, in *DeleteGenerationRequest, opts ...grpc.CallOption) (*DeleteGenerationResponse, error)
 }
 
@@ -341,177 +350,186 @@ func (c *generationServiceClient) DeleteGeneration(ctx context.Context, in *Dele
 //
 // GenerationService prices, orders, watches, downloads and deletes renders.
 //
-// Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
-// in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
-// has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
-// outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
-// has no labels, and is in no usage and in no list by owner or label; only those who see every
-// render of the API key find its render. The catalog alone knows its idempotency_key then. So with
-// a ledger in memory order_outcome never says "not_placed".
+// The server records each order in its ledger, with the owner, the caller and the labels. A durable
+// ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
+// ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
+// finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
+// labels and is missing from usage and from lists by owner or label. Its render is visible only to
+// callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
+// so with a ledger in memory order_outcome is never "not_placed".
 //
-// Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
-// These may come from every call and are not repeated below:
-// UNAUTHENTICATED (no API key, or the catalog rejects it),
-// INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
-// contract is broken; the first ten violations are listed),
-// UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
-// UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
-// RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
-// INTERNAL (the catalog answered with something that can't be read).
+// Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
+// these errors, which are not repeated below:
+//   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
+//   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
+//     the first ten violations.
+//   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+//   - INTERNAL: the response of the catalog can't be read.
 type GenerationServiceServer interface {
-	// QuoteGeneration prices inputs. Nothing is started and nothing is charged.
+	// QuoteGeneration returns the price of inputs. It starts no render and charges nothing.
 	//
-	// Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-	// BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-	// this model.
+	// Errors:
+	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: the catalog rejects an input or the model.
+	//     BadRequest names the field, `inputs.<name>` or `model_id`.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
 	QuoteGeneration(context.Context, *QuoteGenerationRequest) (*QuoteGenerationResponse, error)
-	// CreateGeneration places a paid order. The price is deducted at once, and the
-	// render goes on in the background: watch it with WatchGeneration.
+	// CreateGeneration places a paid order and returns when the catalog has accepted it.
 	//
-	// One idempotency_key is one order. After any error, timeout or crash, send the
-	// same request with the same idempotency_key again, within 12 hours and under the
-	// same API key: it is not charged twice. Easel itself resends an order only with
-	// its idempotency_key, the same bytes and the same API key.
-	// Once an order may have left for the catalog, Easel goes on for the time that the
-	// caller gave it, even if the caller goes away; then for at most a minute.
+	// The price is deducted when the order is accepted. The render continues in the background; use
+	// WatchGeneration to follow it.
 	//
-	// A failed attempt is repeated until the caller's deadline. If the deadline passes first, the error has the
-	// catalog's last response.
+	// The idempotency_key identifies the order. After any error, timeout or crash, send the same
+	// request with the same idempotency_key within 12 hours and under the same API key: the order is
+	// charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
+	// API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
+	// deadline, even if the caller disconnects, and then for at most a minute.
 	//
-	// Every error has order_outcome in the metadata of ErrorInfo, as it is recorded in the ledger:
-	// "not_placed": no order exists under this idempotency_key, as a durable ledger knows. It is never
-	// returned if callers forward their own API keys.
-	// "not_placed_by_this_call": this call has placed no order; an earlier one may have. Nothing was sent to the
-	// catalog, or the catalog has definitely refused the first attempt that this ledger knows.
-	// Never take another idempotency_key for an order that may exist.
-	// "unknown": everything else. The order may exist; send the same idempotency_key again, under the same API key.
-	// A definite refusal is 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own errors,
-	// with no code about the idempotency key, or 409 with API_KEY_DAILY_CAP.
-	// An order that was not sent is withdrawn one second before the caller's deadline, or a tenth of the
-	// caller's time if that is shorter, so that its outcome can be recorded.
-	// An error without it is as "unknown": the client's own library makes such ones, and
-	// the server's that of a message above its size limit, of which nothing was sent.
+	// Failed attempts are retried until the caller's deadline. If the deadline passes first, the
+	// error describes the last response of the catalog. An order that was not sent is withdrawn one
+	// second before the deadline, or a tenth of the caller's time if that is shorter, so that its
+	// outcome can be recorded.
 	//
-	// Errors: INVALID_ARGUMENT as for QuoteGeneration;
-	// FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-	// idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing;
-	// the metadata has price_cents and max_cost_cents);
-	// RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-	// ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-	// known to stand for another order, or, with a forwarded API key, for one of unknown
-	// outcome whose inputs were other bytes: only the first bytes are ever sent;
-	// ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-	// still busy with this idempotency_key;
-	// RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
-	// of the caller's team has no room for the price: the metadata has window ("day" or
-	// "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
-	// price_cents;
-	// PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-	// this model;
-	// UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
-	// UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-	// known whether the order was taken: send the same idempotency_key again. Without
-	// RetryInfo it is too late for that (12 hours after the first attempt, unless the
-	// operator has set another time): look at the account before you order again.
+	// Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
+	// the ledger:
+	//   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know this,
+	//     and only if the server has one API key for all callers.
+	//   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
+	//     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
+	//     this ledger knows of. Never use another idempotency_key for an order that may exist.
+	//   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+	//
+	// Treat an error without order_outcome as "unknown". Such errors come from the client's own
+	// library, or from the server's library for a message above the size limit, of which nothing was
+	// sent. A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the
+	// catalog's own errors and without a code about the idempotency key, or a 409 with
+	// API_KEY_DAILY_CAP.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
+	//   - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
+	//     idempotency_key may be sent again after a top-up.
+	//   - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
+	//     sent. The metadata has price_cents and max_cost_cents.
+	//   - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
+	//     cap.
+	//   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
+	//     the caller's team does not cover the price. The metadata has window ("day" or "month"),
+	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. With
+	//     a forwarded API key, it may also belong to an order of unknown outcome whose inputs were
+	//     other bytes: only the first bytes are ever sent.
+	//   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
+	//     idempotency_key.
+	//   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent nothing.
+	//   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
+	//     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo the time for
+	//     that is over (12 hours after the first attempt, unless the operator has set another time):
+	//     check the account before you order again.
 	CreateGeneration(context.Context, *CreateGenerationRequest) (*CreateGenerationResponse, error)
-	// GetGeneration reads one render. Where the render is being watched under the same
-	// API key, the answer comes from the watch and costs the catalog nothing; its age is
-	// seen in observe_time, and max_staleness bounds it. While the catalog does not
-	// answer, it is the state of before.
+	// GetGeneration returns one render. If the render is being watched under the same API key, the
+	// response comes from the watch and costs no request to the catalog. observe_time is its age, and
+	// max_staleness limits it. While the catalog does not respond, the response has the last known
+	// state.
 	//
-	// Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-	// of another API key is not found either.
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
+	//     another API key is not found either.
 	GetGeneration(context.Context, *GetGenerationRequest) (*GetGenerationResponse, error)
-	// ListGenerations lists the renders that were ordered through Easel: the caller's own, an
-	// operator's list those of all owners, and with a forwarded API key those of that API key. They
-	// go back to the first, the newest order first, each in the state that the ledger has recorded;
-	// result and inputs come where the catalog's list, which is up to a second old, has the render. Where
-	// the catalog does not answer, those are missing and the list is not. A deleted
-	// render comes only where the filter asks for STATE_DELETED. The lists of those who see
-	// everything of an API key (an operator, its forwarder, and callers of a server on which
-	// nobody has a name), without labels in the filter, end with what the
-	// catalog lists and the ledger does not know as theirs, in the catalog's order, without an
-	// owner; where the catalog does not answer then, those last pages fail as every read does.
+	// ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+	// caller sees its own renders, an operator those of all owners, and a caller that forwards its
+	// API key those of that API key.
 	//
-	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-	// same filter, and for filter.owner from a caller that is no operator.
+	// Each render has the state that the ledger has recorded. Result and inputs come from the
+	// catalog's list, which is up to a second old. They are missing if that list does not have the
+	// render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
+	// for STATE_DELETED.
+	//
+	// Some callers can see every render of an API key: operators, callers that forward it, and all
+	// callers of a server without a callers file. Without labels in the filter, their lists end with
+	// the renders that the catalog lists and the ledger does not know, in the catalog's order and
+	// without an owner. These last pages fail if the catalog does not respond.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+	//     filter, or filter.owner was set by a caller that is not an operator.
 	ListGenerations(context.Context, *ListGenerationsRequest) (*ListGenerationsResponse, error)
-	// WaitGeneration answers when the render has reached the goal, or when the time
-	// has run out: then with the newest state, and OK. Look at terminal.
-	// Upstream trouble does not end a wait. Waits and watches of one render under one
-	// API key share its polls. A caller that stays longer than a minute should watch
-	// instead.
+	// WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
+	// timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
+	// do not end a wait. All waits and watches of a render under one API key share its polls. To wait
+	// longer than a minute, use WatchGeneration.
 	//
-	// Errors: NOT_FOUND as for GetGeneration.
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
 	WaitGeneration(context.Context, *WaitGenerationRequest) (*WaitGenerationResponse, error)
-	// WatchGeneration sends the newest state of a render at once and after each
-	// change, until the goal is reached: then the stream ends with OK, and OK means
-	// nothing else. Changes that come faster than the caller reads are merged; the
-	// last one is never lost. When the stream is quiet, a heartbeat says why.
+	// WatchGeneration sends the newest state of a render immediately and after each change. The
+	// stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
+	// the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
+	// report the condition of the catalog.
 	//
-	// Upstream trouble never ends a watch: it is told in heartbeats. The stream ends
-	// without OK only by:
-	// NOT_FOUND before the first message;
-	// UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-	// down or the stream has reached its maximum age;
-	// UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-	// no longer knows the caller's token;
-	// RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-	// Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-	// INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
-	// after the time that closing or RetryInfo names, else with back-off, and with the last
-	// etag as known_etag. Ending a watch never touches the render or the money.
+	// Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
+	// the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
+	// text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 	//
-	// Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-	// of JSON lines (Accept: application/x-ndjson).
+	// Errors:
+	//   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
+	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+	//     the server stops, or the stream has reached its maximum age.
+	//   - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
+	//     accepts the caller's token.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+	//
+	// Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+	// INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
+	// the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
 	WatchGeneration(*WatchGenerationRequest, grpc.ServerStreamingServer[WatchGenerationResponse]) error
-	// WatchGenerations watches many renders on one stream: those named, or every one
-	// that the catalog lists for the API key, new ones as they appear. Each behaves as in
-	// WatchGeneration. With named renders the stream ends with OK when all of them
-	// have reached the goal; without, it has no goal and goes on, and each render is
-	// followed until no money can move any more. What others delete is only seen
-	// there while the render is not terminal: the catalog's list shows recent renders,
-	// and one that is missing need not be gone.
+	// WatchGenerations watches many renders on one stream: the named renders, or all renders that the
+	// catalog lists for the API key, including new ones. Each render behaves as in WatchGeneration.
 	//
-	// An id that the catalog does not know does not end the stream: it is reported
-	// with STATE_DELETED. The stream ends without OK, and is watched again, as
-	// WatchGeneration, with known_etags.
+	// With named renders, the stream ends with OK when all of them have reached the goal. A stream
+	// without named renders has no goal and does not end. It follows each render until its cost is
+	// final. It reports deletions by others only while the render is not terminal, because the
+	// catalog lists recent renders only: a missing render may still exist.
 	//
-	// Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
+	// An ID that the catalog does not know does not end the stream; it is reported with
+	// STATE_DELETED. The stream fails like that of WatchGeneration. To resume it, send known_etags.
+	// Over REST, use POST to send many IDs and etags in the body.
 	//
-	// Over REST, where headers are short, many ids and etags go into the body of a POST.
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an operator.
 	WatchGenerations(*WatchGenerationsRequest, grpc.ServerStreamingServer[WatchGenerationsResponse]) error
-	// DownloadGeneration streams the bytes of the result in chunks. The first chunk
-	// has info; the last one has summary where the whole result was read. A
-	// download that breaks off upstream is resumed without the caller seeing it.
-	// Bytes arrive whole or the stream ends with an error: OK means that every byte
-	// asked for was sent.
+	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+	// chunk has summary if the whole result was read. Interrupted requests to the catalog are resumed
+	// without the caller noticing. The stream ends with OK only if every requested byte was sent;
+	// otherwise it ends with an error.
 	//
-	// Where the operator keeps copies of results, a result is copied once, and then
-	// read from the copy: also while the catalog is down, and after it has deleted the
-	// render. A text result is there as a file of text then. The first reader may wait a
-	// few seconds for the copy. DeleteGeneration deletes the copy too, unless the
-	// operator keeps those of the team.
+	// If the operator keeps copies of results, a result is copied once after the render succeeds and
+	// then read from the copy, even while the catalog is unavailable or after the catalog has deleted
+	// the render. A text result then is a file of text. DeleteGeneration deletes the copy too, unless
+	// the operator keeps the copies of the team.
 	//
-	// Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
-	// finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;
-	// its state is in the metadata);
-	// OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE;
-	// UNAVAILABLE with reason CONTENT_INTERRUPTED, and the offset to go on from in
-	// the metadata next_offset; DATA_LOSS with reason CONTENT_CHANGED where the
-	// bytes are not those of etag, or changed while they were read;
-	// RESOURCE_EXHAUSTED where the caller took no byte for two minutes.
+	// Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
+	// fails after the headers were sent, the connection is aborted.
 	//
-	// Over REST it is the bare bytes, with Range, ETag and Content-Length; where
-	// bytes fail after the headers, the connection is aborted.
+	// Errors:
+	//   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
+	//     wait_timeout.
+	//   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has its
+	//     state.
+	//   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
+	//   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
+	//   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the download.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
 	DownloadGeneration(*DownloadGenerationRequest, grpc.ServerStreamingServer[DownloadGenerationResponse]) error
-	// DeleteGeneration deletes a render and its result from the catalog for good.
-	// Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
-	// all owners, which the server's audit has.
+	// DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
+	// receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
+	// server records this in its audit log.
 	//
-	// Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
-	// not terminal and force is not set; NOT_FOUND unless allow_missing is set.
+	// Errors:
+	//   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+	//   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
 	DeleteGeneration(context.Context, *DeleteGenerationRequest) (*DeleteGenerationResponse, error)
 	mustEmbedUnimplementedGenerationServiceServer()
 }

@@ -24,15 +24,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OutputKind says where the result of a model's renders is found.
+// OutputKind is the kind of result of a model's renders.
 type OutputKind int32
 
 const (
-	// The catalog does not say, and it can't be told from the record.
+	// The catalog's record does not specify it.
 	OutputKind_OUTPUT_KIND_UNSPECIFIED OutputKind = 0
-	// A render makes a file: read it with DownloadGeneration.
+	// A file. Read it with DownloadGeneration.
 	OutputKind_OUTPUT_KIND_FILE OutputKind = 1
-	// A render makes text: it stands in Generation.text.
+	// A text, in Generation.text.
 	OutputKind_OUTPUT_KIND_TEXT OutputKind = 2
 )
 
@@ -81,7 +81,7 @@ func (OutputKind) EnumDescriptor() ([]byte, []int) {
 type InputFieldType int32
 
 const (
-	// The catalog does not say, or says something that this build does not know.
+	// The catalog does not specify the type, or this version of Easel does not know it.
 	InputFieldType_INPUT_FIELD_TYPE_UNSPECIFIED InputFieldType = 0
 	// A JSON string.
 	InputFieldType_INPUT_FIELD_TYPE_STRING InputFieldType = 1
@@ -146,30 +146,29 @@ func (InputFieldType) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// Model is one entry of the catalog that renders can be ordered from.
+// Model is a model of the catalog from which renders can be ordered.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifier to order with. Opaque; may contain "/".
+	// ID of the model. Opaque. It may contain "/".
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Name for people. Empty where the catalog gives none.
+	// Name for people. Empty if the catalog sends none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// What the model does, for people. Empty where the catalog gives nothing.
+	// Description for people. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Where the result of a render is found.
+	// Kind of result.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
-	// The inputs that the model takes, in the catalog's order. GetModel always
-	// carries them; ListModels only where the catalog's list does. At most 1000.
+	// Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+	// returns them only if the catalog's list has them.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
-	// When the catalog answered with this record, by Easel's clock. It may be some
-	// time ago: see ModelService.
+	// Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
+	// See ModelService.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record that this contract has no field for, as
-	// they were sent.
+	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Names of the fields that the server has left out, as the message would be larger than the
-	// 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
-	// "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
-	// field is empty, of one input field at least.
+	// Names of the fields that the server omitted because the message would exceed the 4 MiB that a
+	// gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
+	// or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
+	// least one input field.
 	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -264,28 +263,27 @@ func (x *Model) GetOmittedFields() []string {
 // InputField describes one input of a model.
 type InputField struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key of the value in the inputs of an order.
+	// Name of the input, which is its key in the inputs of an order.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Name for people. Empty where the catalog gives none.
+	// Name for people. Empty if the catalog sends none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// What the input does, for people. Empty where the catalog gives nothing.
+	// Description for people. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON type of the value.
 	Type InputFieldType `protobuf:"varint,4,opt,name=type,proto3,enum=easel.v1.InputFieldType" json:"type,omitempty"`
-	// Whether an order without this input is refused. Absent where the catalog
-	// does not say; absent is not false.
+	// Whether an order without this input is rejected. Unset if the catalog does not specify it;
+	// unset does not mean false.
 	Required *bool `protobuf:"varint,5,opt,name=required,proto3,oneof" json:"required,omitempty"`
-	// Value that the catalog takes where the order has none. Absent where there is
-	// none or the catalog does not say.
+	// Value that the catalog uses if an order does not have this input. Unset if there is none, or if
+	// the catalog does not specify it.
 	DefaultValue *structpb.Value `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
-	// The only values allowed. Empty where any value of the type is allowed. At most 1000.
+	// The allowed values, at most 1000. If empty, all values of the type are allowed.
 	AllowedValues []*structpb.Value `protobuf:"bytes,7,rep,name=allowed_values,json=allowedValues,proto3" json:"allowed_values,omitempty"`
-	// Smallest number allowed, inclusive. Absent where there is no limit.
+	// Minimum value, inclusive. Unset without a limit.
 	Minimum *float64 `protobuf:"fixed64,8,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
-	// Largest number allowed, inclusive. Absent where there is no limit.
+	// Maximum value, inclusive. Unset without a limit.
 	Maximum *float64 `protobuf:"fixed64,9,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
-	// Members of the catalog's description that this contract has no field for, as
-	// they were sent.
+	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,10,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

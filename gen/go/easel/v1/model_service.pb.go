@@ -26,10 +26,10 @@ const (
 // ListModelsRequest asks for one page of models.
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-	// shorter where it would be larger than 4 MiB.
+	// Maximum number of models in the response. Zero means 100, and more than 1000 means 1000. A page
+	// has fewer models if it would exceed 4 MiB.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before; empty for the first page.
+	// The next_page_token of the previous page. Empty for the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -84,7 +84,7 @@ type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The models of this page, at most 1000.
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
-	// Token of the next page; empty on the last one.
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -134,10 +134,10 @@ func (x *ListModelsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// GetModelRequest names one model.
+// GetModelRequest identifies one model.
 type GetModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id, as ListModels gives it. 1 to 256 bytes, no control characters.
+	// ID of the model from ListModels. 1 to 256 bytes without control characters.
 	ModelId       string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,7 +180,7 @@ func (x *GetModelRequest) GetModelId() string {
 	return ""
 }
 
-// GetModelResponse carries the model.
+// GetModelResponse contains the model.
 type GetModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model with its input fields.
@@ -237,10 +237,10 @@ const file_easel_v1_model_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
 	"\x12ListModelsResponse\x122\n" +
 	"\x06models\x18\x01 \x03(\v2\x0f.easel.v1.ModelB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x06models\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd3\x01\n" +
-	"\x0fGetModelRequest\x12\xbf\x01\n" +
-	"\bmodel_id\x18\x01 \x01(\tB\xa3\x01\xbaH\x9f\x01\xba\x01\x9b\x01\n" +
-	"\bmodel_id\x12Kmust be 1 to 256 bytes without control characters: ListModels gives the ids\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\"9\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\x01\n" +
+	"\x0fGetModelRequest\x12\xc1\x01\n" +
+	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
+	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\"9\n" +
 	"\x10GetModelResponse\x12%\n" +
 	"\x05model\x18\x01 \x01(\v2\x0f.easel.v1.ModelR\x05model2\xd6\x01\n" +
 	"\fModelService\x12^\n" +

@@ -27,27 +27,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ModelService reads the catalog's models and their inputs. Reading costs nothing.
+// ModelService reads the models of the catalog and their inputs. Reading is free.
 //
-// Answers come from copies, one set for each API key, and observe_time tells their age. A
-// copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-// behind the answer; an older one is renewed first. Only while the catalog does not answer,
-// asks to slow down or answers with something that can't be read, an older copy is given,
-// up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-// the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+// Responses come from a cache for each API key. observe_time is the age of a record. A cached
+// record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+// in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+// down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+// catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+// deleted. If a model no longer exists, its record is deleted.
 type ModelServiceClient interface {
-	// ListModels lists the models that the API key may order from, in the catalog's
-	// order. Models that the caller's team may not use are omitted. Operators see all models.
+	// ListModels returns the models that the API key may order from, in the catalog's order. Models
+	// that the caller's team may not use are omitted. Operators see all models.
 	//
-	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-	// UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// GetModel reads one model with its input fields. A model id may contain "/",
-	// and over REST it is written into the path as it is.
+	// GetModel returns one model with its input fields. A model ID may contain "/", which is not
+	// escaped in the path of a REST call.
 	//
-	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-	// catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-	// caller's team may not use the model; the rest as for ListModels.
+	// Errors:
+	//   - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 }
 
@@ -83,27 +85,29 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
 //
-// ModelService reads the catalog's models and their inputs. Reading costs nothing.
+// ModelService reads the models of the catalog and their inputs. Reading is free.
 //
-// Answers come from copies, one set for each API key, and observe_time tells their age. A
-// copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-// behind the answer; an older one is renewed first. Only while the catalog does not answer,
-// asks to slow down or answers with something that can't be read, an older copy is given,
-// up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-// the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+// Responses come from a cache for each API key. observe_time is the age of a record. A cached
+// record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+// in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+// down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+// catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+// deleted. If a model no longer exists, its record is deleted.
 type ModelServiceServer interface {
-	// ListModels lists the models that the API key may order from, in the catalog's
-	// order. Models that the caller's team may not use are omitted. Operators see all models.
+	// ListModels returns the models that the API key may order from, in the catalog's order. Models
+	// that the caller's team may not use are omitted. Operators see all models.
 	//
-	// Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-	// UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// GetModel reads one model with its input fields. A model id may contain "/",
-	// and over REST it is written into the path as it is.
+	// GetModel returns one model with its input fields. A model ID may contain "/", which is not
+	// escaped in the path of a REST call.
 	//
-	// Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-	// catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-	// caller's team may not use the model; the rest as for ListModels.
+	// Errors:
+	//   - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

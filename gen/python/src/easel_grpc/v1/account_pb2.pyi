@@ -35,7 +35,7 @@ class _BudgetWindowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetWi
     """A month in UTC."""
 
 class BudgetWindow(_BudgetWindow, metaclass=_BudgetWindowEnumTypeWrapper):
-    """BudgetWindow is the time that a budget is for."""
+    """BudgetWindow is the period of a budget."""
 
 BUDGET_WINDOW_UNSPECIFIED: BudgetWindow.ValueType  # 0
 """Never sent."""
@@ -56,37 +56,35 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     USAGE_DIMENSION_DAY: _UsageDimension.ValueType  # 1
     """The day of the order, in UTC."""
     USAGE_DIMENSION_OWNER: _UsageDimension.ValueType  # 2
-    """Whom the orders belong to."""
+    """The owner of the orders."""
     USAGE_DIMENSION_CALLER: _UsageDimension.ValueType  # 3
-    """Who has ordered."""
+    """The caller that placed the orders."""
     USAGE_DIMENSION_MODEL: _UsageDimension.ValueType  # 4
     """The model."""
     USAGE_DIMENSION_LABEL: _UsageDimension.ValueType  # 5
-    """The value of the label that label_name names."""
+    """The value of the label label_name."""
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
-    """UsageDimension is by what usage is counted."""
+    """UsageDimension is a dimension by which usage is grouped."""
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
 """Never used."""
 USAGE_DIMENSION_DAY: UsageDimension.ValueType  # 1
 """The day of the order, in UTC."""
 USAGE_DIMENSION_OWNER: UsageDimension.ValueType  # 2
-"""Whom the orders belong to."""
+"""The owner of the orders."""
 USAGE_DIMENSION_CALLER: UsageDimension.ValueType  # 3
-"""Who has ordered."""
+"""The caller that placed the orders."""
 USAGE_DIMENSION_MODEL: UsageDimension.ValueType  # 4
 """The model."""
 USAGE_DIMENSION_LABEL: UsageDimension.ValueType  # 5
-"""The value of the label that label_name names."""
+"""The value of the label label_name."""
 Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class Account(_message.Message):
-    """Account is what the catalog says about the API key that a call runs under.
-
-    The balance belongs to the account behind the API key: every API key of that
-    account, and the catalog's own studio, spend from the same balance.
+    """Account describes the account of the API key of a call. All API keys of the account, and the
+    catalog's own studio, share its balance.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -98,35 +96,35 @@ class Account(_message.Message):
     BUDGETS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
-    """Remaining balance in euro cents. Absent where the catalog did not send a
-    readable one, and for a caller that is no operator where the server knows its
-    callers by name from a callers file; absent is not 0.
+    """Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
+    unset for callers that are not operators if the server has a callers file. Unset does not mean
+    zero.
     """
     currency_code: _builtins.str
-    """ISO 4217 code of every amount of this account. Always "EUR" today."""
+    """ISO 4217 code of all amounts, which currently is always "EUR"."""
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog answered with this record, by Easel's clock. For a caller that does not see
-        the balance, when its budgets were read.
+        """Time when the catalog returned this record, by Easel's clock. If the caller may not see the
+        balance, the time when its budgets were read.
         """
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that this contract has no field for, as
-        they were sent. Never holds an API key. A number here is a double; do not rely on
-        integers beyond 2^53. Absent where the balance is withheld.
+        """Members of the catalog's record that have no field in this contract, unchanged. It never
+        contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
+        caller may not see the balance.
         """
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
-        """What the caller's team may spend, the day before the month: one entry for each
-        window that the operator has set a limit for. Empty without a limit.
+        """Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
+        without limits.
         """
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server has left out, as an answer would be larger than the
-        4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+        """Names of the fields that the server omitted because the response would exceed the 4 MiB that a
+        gRPC client accepts: "upstream_fields". Such a field is empty.
         """
 
     def __init__(
@@ -151,10 +149,10 @@ Global___Account: _TypeAlias = Account  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
-    """Budget is what a team has spent of a limit in the window of now, by the ledger's
-    clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
-    reserved_cents together are above limit_cents. An order counts in the windows in
-    which it was placed, also where its price moves later.
+    """Budget is the spending of a team in the current window, by the ledger's clock. An order is
+    rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
+    limit_cents. An order counts in the window in which it was placed, even if its cost changes
+    later.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -169,25 +167,22 @@ class Budget(_message.Message):
     window: Global___BudgetWindow.ValueType
     """The window."""
     limit_cents: _builtins.int
-    """Most that may be spent in the window, in euro cents."""
+    """Maximum spending in the window, in euro cents."""
     spent_cents: _builtins.int
-    """What the orders of the window have cost, in euro cents, less what was refunded.
-    May pass the limit where the catalog charges more than it has quoted, or the
-    operator has lowered the limit.
+    """Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
+    catalog charges more than it quoted, or if the operator has lowered the limit.
     """
     reserved_cents: _builtins.int
-    """What is held for orders of the window of which it is not known yet what they
-    cost, in euro cents.
-    """
+    """Amount reserved for orders of the window whose cost is not known yet, in euro cents."""
     currency_code: _builtins.str
-    """ISO 4217 code of the amounts. Always "EUR" today."""
+    """ISO 4217 code of the amounts, which currently is always "EUR"."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When the window began."""
+        """Start of the window."""
 
     @_builtins.property
     def reset_time(self) -> _timestamp_pb2.Timestamp:
-        """When the window ends, and the next one begins with nothing spent."""
+        """End of the window. The next window starts with no spending."""
 
     def __init__(
         self,
@@ -210,9 +205,9 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class UsageRow(_message.Message):
-    """UsageRow counts the orders that have the same dimensions, and their money.
-    All of an order stands in the row of the order's own time, what happens to it later
-    too. An order that the catalog has refused counts nowhere.
+    """UsageRow has the number and the cost of the orders with the same dimensions. An order with all
+    its later changes counts at the time of the order. Orders that the catalog rejected are not
+    counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -231,46 +226,46 @@ class UsageRow(_message.Message):
     UNCONFIRMED_CENTS_FIELD_NUMBER: _builtins.int
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     day: _builtins.str
-    """The day in UTC, as 2026-11-22. Empty unless asked for."""
+    """Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it."""
     owner: _builtins.str
-    """Whom the orders belong to. Empty unless asked for, and where callers forward
-    their own API keys.
+    """Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
+    keys.
     """
     caller: _builtins.str
-    """Who has ordered. Empty unless asked for, and where callers forward their own
-    API keys.
+    """Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
+    own API keys.
     """
     model_id: _builtins.str
-    """The model. Empty unless asked for."""
+    """ID of the model. Empty if usage is not grouped by it."""
     label_value: _builtins.str
-    """The value of the label. Empty unless asked for, and where orders have no such
+    """Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
     label.
     """
     order_count: _builtins.int
-    """Orders that have started a render, also where it has failed since."""
+    """Number of orders that started a render, including renders that failed later."""
     failed_count: _builtins.int
-    """Those of them whose render has failed, refunded or not."""
+    """Number of these orders whose render failed, refunded or not."""
     unknown_count: _builtins.int
-    """Orders of which it is not known whether the catalog has taken them. They are
-    not among order_count. Their quoted price is in reserved_cents; those without
-    a budget and without max_cost_cents have no quote, and nothing is held for them.
+    """Number of orders for which it is unknown whether the catalog accepted them. They are not part
+    of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
+    without max_cost_cents have no quote, and nothing is reserved for them.
     """
     cost_cents: _builtins.int
-    """What the renders have charged, in euro cents, before refunds."""
+    """Price that was charged for the renders, in euro cents, before refunds."""
     refunded_cents: _builtins.int
-    """What of it was given back, in euro cents."""
+    """Refunds of these charges, in euro cents."""
     reserved_cents: _builtins.int
-    """What is held for orders of which it is not known yet what they cost, in euro cents:
-    their quoted price. An order without a budget and without max_cost_cents has
-    no quote, and nothing is held for it.
+    """Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
+    Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
+    them.
     """
     unconfirmed_cents: _builtins.int
-    """What counts as spent without proof, in euro cents: of renders that have ended failed,
-    deleted or without a readable price, and of which no refund was seen. Of
-    renders whose price was read it is a part of cost_cents, of others it comes on top.
+    """Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
+    a known refund that failed, were deleted, or finished without a readable price. For renders
+    with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
     """
     currency_code: _builtins.str
-    """ISO 4217 code of the amounts. Always "EUR" today."""
+    """ISO 4217 code of the amounts, which currently is always "EUR"."""
     def __init__(
         self,
         *,

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class GetAccountRequest(_message.Message):
-    """GetAccountRequest has no fields: the credential of the call names the account."""
+    """GetAccountRequest has no fields. The API key of the call identifies the account."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -39,14 +39,14 @@ Global___GetAccountRequest: _TypeAlias = GetAccountRequest  # noqa: Y015
 
 @_typing.final
 class GetAccountResponse(_message.Message):
-    """GetAccountResponse carries the account."""
+    """GetAccountResponse contains the account."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCOUNT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def account(self) -> _account_pb2.Account:
-        """The account behind the API key of this call."""
+        """The account of the API key of this call."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ Global___GetAccountResponse: _TypeAlias = GetAccountResponse  # noqa: Y015
 
 @_typing.final
 class ListUsageRequest(_message.Message):
-    """ListUsageRequest says which orders are counted, and by what."""
+    """ListUsageRequest selects orders and their grouping."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -74,22 +74,26 @@ class ListUsageRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     label_name: _builtins.str
-    """Name of the label of USAGE_DIMENSION_LABEL; empty without that."""
+    """Name of the label for USAGE_DIMENSION_LABEL. Empty without that dimension."""
     page_size: _builtins.int
-    """Most rows wanted in one answer. 0 means 100; more than 1000 means 1000."""
+    """Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000."""
     page_token: _builtins.str
-    """next_page_token of the page before; empty for the first page."""
+    """The next_page_token of the previous page. Empty for the first page."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Orders from this time on are counted. Absent means from the first one on."""
+        """Start of the period. Orders at this time are included. If unset, the period starts with the
+        first order.
+        """
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Orders before this time are counted. Absent means up to now."""
+        """End of the period. Orders at this time are excluded. If unset, the period ends now."""
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[_account_pb2.UsageDimension.ValueType]:
-        """A row for each combination of these, in their order. None means one row for all."""
+        """Dimensions of the rows, in order. There is one row for each combination. If empty, there is one
+        row for all orders.
+        """
 
     def __init__(
         self,
@@ -118,7 +122,7 @@ class ListUsageResponse(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Token of the next page; empty on the last one."""
+    """Token of the next page. Empty on the last page."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[_account_pb2.UsageRow]:
         """The rows of this page, at most 1000."""

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
-    GenerationService.
+    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
+    for the ledger.
     """
 
     @_typing.overload
@@ -36,63 +36,63 @@ class AccountServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
-    """GetAccount reads the balance from the catalog, and the caller's budgets from the
-    ledger. It is never served from a cache, and it costs one
-    upstream request.
+    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
+    never cached, and each call sends one request to the catalog.
 
-    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
-    UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-    not answer.
+    Errors:
+      - UNAUTHENTICATED: the API key is missing, wrong or revoked.
+      - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+      - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
-    """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
-    a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
-    forwarded API key they are those that this API key has placed through Easel. Rows come
-    in the order of their dimensions, as they are asked for; where no order was placed,
-    there is no row.
+    """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
+    catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
+    owner, an operator those of all owners, and a caller that forwards its API key those that were
+    placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
+    is no row without orders.
 
-    Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-    not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
-    API key is missing, or has no orders and the catalog rejects it.
+    Errors:
+      - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+        start_time, end_time, group_by and label_name.
+      - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
     """
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
-    GenerationService.
+    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
+    for the ledger.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
-    """GetAccount reads the balance from the catalog, and the caller's budgets from the
-    ledger. It is never served from a cache, and it costs one
-    upstream request.
+    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
+    never cached, and each call sends one request to the catalog.
 
-    Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
-    UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-    RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
-    UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-    not answer.
+    Errors:
+      - UNAUTHENTICATED: the API key is missing, wrong or revoked.
+      - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+      - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+      - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
-    a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
-    forwarded API key they are those that this API key has placed through Easel. Rows come
-    in the order of their dimensions, as they are asked for; where no order was placed,
-    there is no row.
+    """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
+    catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
+    owner, an operator those of all owners, and a caller that forwards its API key those that were
+    placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
+    is no row without orders.
 
-    Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-    not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-    same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
-    API key is missing, or has no orders and the catalog rejects it.
+    Errors:
+      - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+        start_time, end_time, group_by and label_name.
+      - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
-    GenerationService.
+    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
+    for the ledger.
     """
 
     @_abc_1.abstractmethod
@@ -101,15 +101,14 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.GetAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
-        """GetAccount reads the balance from the catalog, and the caller's budgets from the
-        ledger. It is never served from a cache, and it costs one
-        upstream request.
+        """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
+        never cached, and each call sends one request to the catalog.
 
-        Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
-        UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-        RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
-        UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-        not answer.
+        Errors:
+          - UNAUTHENTICATED: the API key is missing, wrong or revoked.
+          - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+          - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+          - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
         """
 
     @_abc_1.abstractmethod
@@ -118,16 +117,17 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
-        """ListUsage counts orders and their money from the ledger. It asks the catalog only whether
-        a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
-        forwarded API key they are those that this API key has placed through Easel. Rows come
-        in the order of their dimensions, as they are asked for; where no order was placed,
-        there is no row.
+        """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
+        catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
+        owner, an operator those of all owners, and a caller that forwards its API key those that were
+        placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
+        is no row without orders.
 
-        Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-        not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-        same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
-        API key is missing, or has no orders and the catalog rejects it.
+        Errors:
+          - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+            start_time, end_time, group_by and label_name.
+          - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
         """
 
 def add_AccountServiceServicer_to_server(servicer: AccountServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

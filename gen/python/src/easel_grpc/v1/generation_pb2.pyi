@@ -30,53 +30,52 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_UNSPECIFIED: _State.ValueType  # 0
     """Never sent."""
     STATE_QUEUED: _State.ValueType  # 1
-    """Ordered and paid; not finished."""
+    """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
-    """Being rendered. The catalog's specification has no such status; it is
-    sent only where the catalog uses a word that means it.
+    """Being rendered. The catalog's specification has no such status. It is sent only if the catalog
+    returns a word that means it.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
-    """Finished, and the result can be read. Terminal and settled."""
+    """Finished with a result. Terminal and settled."""
     STATE_FAILED: _State.ValueType  # 4
-    """Finished without a result. Terminal; the refund may still be on its way."""
+    """Finished without a result. Terminal. A refund may follow."""
     STATE_REFUNDED: _State.ValueType  # 5
-    """Finished without a result, and the price was given back. Terminal and settled."""
+    """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """Deleted from the catalog, or never in it: the catalog does not tell the two
-    apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
+    """Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
+    watch. Only watches and waits send it, and lists that ask for it.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
-    """A status that this build of Easel does not know: see upstream_status. Not
-    terminal, and polling goes on.
+    """A status that this version of Easel does not know. See Generation.upstream_status. Not
+    terminal, so polling continues.
     """
 
 class State(_State, metaclass=_StateEnumTypeWrapper):
-    """State is where a generation stands. States never go backwards: once a caller
-    has seen a terminal state it stays, except that STATE_FAILED may become
-    STATE_REFUNDED.
+    """State is the state of a generation. States never go backwards. A terminal state remains, except
+    that STATE_FAILED may become STATE_REFUNDED.
     """
 
 STATE_UNSPECIFIED: State.ValueType  # 0
 """Never sent."""
 STATE_QUEUED: State.ValueType  # 1
-"""Ordered and paid; not finished."""
+"""Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
-"""Being rendered. The catalog's specification has no such status; it is
-sent only where the catalog uses a word that means it.
+"""Being rendered. The catalog's specification has no such status. It is sent only if the catalog
+returns a word that means it.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
-"""Finished, and the result can be read. Terminal and settled."""
+"""Finished with a result. Terminal and settled."""
 STATE_FAILED: State.ValueType  # 4
-"""Finished without a result. Terminal; the refund may still be on its way."""
+"""Finished without a result. Terminal. A refund may follow."""
 STATE_REFUNDED: State.ValueType  # 5
-"""Finished without a result, and the price was given back. Terminal and settled."""
+"""Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""Deleted from the catalog, or never in it: the catalog does not tell the two
-apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
+"""Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
+watch. Only watches and waits send it, and lists that ask for it.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
-"""A status that this build of Easel does not know: see upstream_status. Not
-terminal, and polling goes on.
+"""A status that this version of Easel does not know. See Generation.upstream_status. Not
+terminal, so polling continues.
 """
 Global___State: _TypeAlias = State  # noqa: Y015
 
@@ -127,86 +126,81 @@ class Generation(_message.Message):
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """Identifier, as the catalog gives it. Opaque."""
+    """ID from the catalog. Opaque."""
     model_id: _builtins.str
-    """Model that the render was ordered from. Empty where the catalog's record
-    does not say and this process did not place the order.
+    """ID of the model. Empty if the catalog's record does not have it and this process did not place
+    the order.
     """
     state: Global___State.ValueType
-    """Where the render stands."""
+    """State of the render."""
     upstream_status: _builtins.str
-    """The catalog's own word for the status, as it was sent."""
+    """The status word of the catalog, unchanged."""
     terminal: _builtins.bool
-    """Whether a caller need not look again: succeeded, failed, refunded or deleted."""
+    """Whether the state is final for callers: succeeded, failed, refunded or deleted."""
     cost_cents: _builtins.int
-    """What the render charged, in euro cents. Absent where the catalog did not
-    send a readable amount; absent is not 0. A refund does not change it.
+    """Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
+    unset does not mean zero. A refund does not change it.
     """
     failure_message: _builtins.str
-    """Why the render failed, in the catalog's words, shortened to 1 KiB. Empty
-    where it did not fail or the catalog gives no reason.
+    """Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
+    or the catalog sends no message.
     """
     etag: _builtins.str
-    """Digest of all that a caller can see change, without the times at which
-    Easel looked. The same on every replica and after every restart. Hand it to
-    WatchGeneration as known_etag.
+    """Digest of all fields that a caller can see change, except the times of polls. It is the same on
+    every replica and after every restart. Send it to WatchGeneration as known_etag.
     """
     owner: _builtins.str
-    """Whom the render belongs to: the team of the caller that has ordered it, or the
-    caller itself where it has none, as the ledger knows it. Empty where callers
-    forward their own API keys. Not part of the etag.
+    """Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
+    Empty if callers forward their own API keys. Not part of the etag.
     """
     caller: _builtins.str
-    """Name of the caller that has ordered the render, as the ledger knows it; empty as
-    owner is. Not part of the etag.
+    """Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
+    part of the etag.
     """
     currency_code: _builtins.str
-    """ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
-    absent. Not part of the etag.
+    """ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
+    part of the etag.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Inputs of the order, where the catalog returns them. A number here is a
-        double; do not rely on integers beyond 2^53.
+        """Inputs of the order, if the catalog returns them. Numbers are doubles; do not rely on integers
+        beyond 2^53.
         """
 
     @_builtins.property
     def file(self) -> Global___FileResult:
-        """The render made a file: read it with DownloadGeneration."""
+        """A file. Read it with DownloadGeneration."""
 
     @_builtins.property
     def text(self) -> Global___TextResult:
-        """The render made text, and this is it."""
+        """A text."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the order was placed: the catalog's time where it sends a readable one,
-        else the time at which this process placed the order; absent where neither
-        is known.
+        """Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
+        the time when this process placed the order. Unset if both are unknown.
         """
 
     @_builtins.property
     def terminal_time(self) -> _timestamp_pb2.Timestamp:
-        """When the render became terminal: the catalog's time where it sends a
-        readable one, else the time at which this process first saw it terminal, as
-        far back as it remembers. Absent while the render is not terminal.
+        """Time when the render became terminal. It is the catalog's time if the catalog sends a readable
+        one, or otherwise the time when this process first saw the terminal state. Unset while the
+        render is not terminal.
         """
 
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog answered with this record, by Easel's clock."""
+        """Time when the catalog returned this record, by Easel's clock."""
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that this contract has no field for, as
-        they were sent. Never holds an API key, and never the catalog's content URL.
+        """Members of the catalog's record that have no field in this contract, unchanged. It never
+        contains an API key or the catalog's content URL.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-        Not part of the etag.
-        """
+        """Labels of the order. See CreateGenerationRequest.labels. Not part of the etag."""
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -257,18 +251,16 @@ Global___Generation: _TypeAlias = Generation  # noqa: Y015
 
 @_typing.final
 class FileResult(_message.Message):
-    """FileResult says that the result is a file."""
+    """FileResult describes a result that is a file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     content_type: _builtins.str
-    """Media type of the file where the catalog's record says it, else empty. The
-    first chunk of a download always says it.
-    """
+    """Media type, if the catalog's record has it. The first chunk of a download always has it."""
     size_bytes: _builtins.int
-    """Size of the file in bytes where the catalog's record says it. Absent is not 0."""
+    """Size of the file in bytes, if the catalog's record has it. Unset does not mean zero."""
     def __init__(
         self,
         *,
@@ -293,7 +285,7 @@ class TextResult(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The whole text."""
+    """The complete text."""
     def __init__(
         self,
         *,
@@ -309,9 +301,8 @@ Global___TextResult: _TypeAlias = TextResult  # noqa: Y015
 
 @_typing.final
 class Quote(_message.Message):
-    """Quote is the price of inputs at one moment. A quote reserves nothing: the
-    price may have moved by the time of an order, see
-    CreateGenerationRequest.max_cost_cents.
+    """Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
+    before the order. See CreateGenerationRequest.max_cost_cents.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -324,17 +315,16 @@ class Quote(_message.Message):
     price_cents: _builtins.int
     """Price in euro cents."""
     currency_code: _builtins.str
-    """ISO 4217 code of the amounts. Always "EUR" today."""
+    """ISO 4217 code of the amounts, which currently is always "EUR"."""
     balance_cents: _builtins.int
-    """Balance of the account at about the same time, in euro cents. Absent where
-    it could not be read, for which a quote does not fail, and where the caller
-    may not see it: see Account.balance_cents.
+    """Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
+    if the caller may not see it. See Account.balance_cents.
     """
     affordable: _builtins.bool
-    """Whether the balance covers the price. Absent where the balance is."""
+    """Whether the balance covers the price. Unset if balance_cents is unset."""
     @_builtins.property
     def quote_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog answered, by Easel's clock."""
+        """Time when the catalog returned the price, by Easel's clock."""
 
     def __init__(
         self,

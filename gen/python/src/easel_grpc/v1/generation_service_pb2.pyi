@@ -32,10 +32,10 @@ class _WatchUntilEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchUntil
     WATCH_UNTIL_UNSPECIFIED: _WatchUntil.ValueType  # 0
     """The same as WATCH_UNTIL_TERMINAL."""
     WATCH_UNTIL_TERMINAL: _WatchUntil.ValueType  # 1
-    """Until the render is succeeded, failed, refunded or deleted."""
+    """The render is succeeded, failed, refunded or deleted."""
     WATCH_UNTIL_SETTLED: _WatchUntil.ValueType  # 2
-    """Until no money can move any more: succeeded, refunded, deleted, or failed
-    for longer than the refund may take.
+    """The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
+    time for a refund is over.
     """
 
 class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
@@ -44,10 +44,10 @@ class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
 WATCH_UNTIL_UNSPECIFIED: WatchUntil.ValueType  # 0
 """The same as WATCH_UNTIL_TERMINAL."""
 WATCH_UNTIL_TERMINAL: WatchUntil.ValueType  # 1
-"""Until the render is succeeded, failed, refunded or deleted."""
+"""The render is succeeded, failed, refunded or deleted."""
 WATCH_UNTIL_SETTLED: WatchUntil.ValueType  # 2
-"""Until no money can move any more: succeeded, refunded, deleted, or failed
-for longer than the refund may take.
+"""The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
+time for a refund is over.
 """
 Global___WatchUntil: _TypeAlias = WatchUntil  # noqa: Y015
 
@@ -58,29 +58,29 @@ class _UpstreamCondition:
 class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpstreamCondition.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     UPSTREAM_CONDITION_UNSPECIFIED: _UpstreamCondition.ValueType  # 0
-    """No answer was needed yet."""
+    """No poll was needed yet."""
     UPSTREAM_CONDITION_HEALTHY: _UpstreamCondition.ValueType  # 1
-    """The last poll was answered."""
+    """The last poll succeeded."""
     UPSTREAM_CONDITION_THROTTLED: _UpstreamCondition.ValueType  # 2
-    """The catalog asked to slow down; polls pause as long as it said."""
+    """The catalog asked to slow down. Polls pause for as long as it asked."""
     UPSTREAM_CONDITION_UNREACHABLE: _UpstreamCondition.ValueType  # 3
-    """The catalog does not answer, or answers with errors; polls go on, less often."""
+    """The catalog does not respond, or returns errors. Polls continue at a lower rate."""
     UPSTREAM_CONDITION_CREDENTIAL_REJECTED: _UpstreamCondition.ValueType  # 4
-    """The catalog rejects the API key that this server holds: its operator must act."""
+    """The catalog rejects the API key of this server. The operator has to replace it."""
 
 class UpstreamCondition(_UpstreamCondition, metaclass=_UpstreamConditionEnumTypeWrapper):
-    """UpstreamCondition is how the catalog behaves towards the credential of a watch."""
+    """UpstreamCondition is the condition of the catalog for the API key of a watch."""
 
 UPSTREAM_CONDITION_UNSPECIFIED: UpstreamCondition.ValueType  # 0
-"""No answer was needed yet."""
+"""No poll was needed yet."""
 UPSTREAM_CONDITION_HEALTHY: UpstreamCondition.ValueType  # 1
-"""The last poll was answered."""
+"""The last poll succeeded."""
 UPSTREAM_CONDITION_THROTTLED: UpstreamCondition.ValueType  # 2
-"""The catalog asked to slow down; polls pause as long as it said."""
+"""The catalog asked to slow down. Polls pause for as long as it asked."""
 UPSTREAM_CONDITION_UNREACHABLE: UpstreamCondition.ValueType  # 3
-"""The catalog does not answer, or answers with errors; polls go on, less often."""
+"""The catalog does not respond, or returns errors. Polls continue at a lower rate."""
 UPSTREAM_CONDITION_CREDENTIAL_REJECTED: UpstreamCondition.ValueType  # 4
-"""The catalog rejects the API key that this server holds: its operator must act."""
+"""The catalog rejects the API key of this server. The operator has to replace it."""
 Global___UpstreamCondition: _TypeAlias = UpstreamCondition  # noqa: Y015
 
 class _StreamClosingReason:
@@ -92,19 +92,23 @@ class _StreamClosingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_S
     STREAM_CLOSING_REASON_UNSPECIFIED: _StreamClosingReason.ValueType  # 0
     """Never sent."""
     STREAM_CLOSING_REASON_DRAINING: _StreamClosingReason.ValueType  # 1
-    """The server is going down."""
+    """The server is stopping."""
     STREAM_CLOSING_REASON_MAX_AGE: _StreamClosingReason.ValueType  # 2
-    """The stream has reached the maximum age that the operator allows, or the end of its caller's token."""
+    """The stream has reached the maximum age that the operator has set, or the caller's token has
+    expired.
+    """
 
 class StreamClosingReason(_StreamClosingReason, metaclass=_StreamClosingReasonEnumTypeWrapper):
-    """StreamClosingReason says why the server ends a stream."""
+    """StreamClosingReason is the reason why the server ends a stream."""
 
 STREAM_CLOSING_REASON_UNSPECIFIED: StreamClosingReason.ValueType  # 0
 """Never sent."""
 STREAM_CLOSING_REASON_DRAINING: StreamClosingReason.ValueType  # 1
-"""The server is going down."""
+"""The server is stopping."""
 STREAM_CLOSING_REASON_MAX_AGE: StreamClosingReason.ValueType  # 2
-"""The stream has reached the maximum age that the operator allows, or the end of its caller's token."""
+"""The stream has reached the maximum age that the operator has set, or the caller's token has
+expired.
+"""
 Global___StreamClosingReason: _TypeAlias = StreamClosingReason  # noqa: Y015
 
 class _ContentSource:
@@ -116,29 +120,25 @@ class _ContentSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Content
     CONTENT_SOURCE_UNSPECIFIED: _ContentSource.ValueType  # 0
     """Never sent by this version."""
     CONTENT_SOURCE_CATALOG: _ContentSource.ValueType  # 1
-    """From the catalog."""
+    """The catalog."""
     CONTENT_SOURCE_COPY: _ContentSource.ValueType  # 2
-    """From a copy that this server has made: the catalog need not be there, nor have the
-    render any more.
-    """
+    """A copy that this server made. The catalog may be unavailable or may no longer have the render."""
 
 class ContentSource(_ContentSource, metaclass=_ContentSourceEnumTypeWrapper):
-    """ContentSource says where the bytes of a result come from."""
+    """ContentSource is the source of the bytes of a result."""
 
 CONTENT_SOURCE_UNSPECIFIED: ContentSource.ValueType  # 0
 """Never sent by this version."""
 CONTENT_SOURCE_CATALOG: ContentSource.ValueType  # 1
-"""From the catalog."""
+"""The catalog."""
 CONTENT_SOURCE_COPY: ContentSource.ValueType  # 2
-"""From a copy that this server has made: the catalog need not be there, nor have the
-render any more.
-"""
+"""A copy that this server made. The catalog may be unavailable or may no longer have the render."""
 Global___ContentSource: _TypeAlias = ContentSource  # noqa: Y015
 
 @_typing.final
 class QuoteGenerationRequest(_message.Message):
-    """QuoteGenerationRequest asks for a price. Exactly one of inputs and inputs_json
-    is set.
+    """QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
+    set.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -147,16 +147,16 @@ class QuoteGenerationRequest(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     INPUTS_JSON_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
-    """Model to price. 1 to 256 bytes, no control characters."""
+    """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-    unless its operator has set another limit, of at most 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+    unless the operator has set another limit of up to 16 MiB.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, keyed by the names of the model's input fields, at most 20,000 with
-        those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-        refused. Send it, and more values, in inputs_json.
+        """Input values by the names of the model's input fields. At most 20,000 values, including those
+        in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+        inputs_json for these and for more values.
         """
 
     def __init__(
@@ -176,7 +176,7 @@ Global___QuoteGenerationRequest: _TypeAlias = QuoteGenerationRequest  # noqa: Y0
 
 @_typing.final
 class QuoteGenerationResponse(_message.Message):
-    """QuoteGenerationResponse carries the price."""
+    """QuoteGenerationResponse contains the price."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -200,7 +200,7 @@ Global___QuoteGenerationResponse: _TypeAlias = QuoteGenerationResponse  # noqa: 
 
 @_typing.final
 class CreateGenerationRequest(_message.Message):
-    """CreateGenerationRequest is an order. Exactly one of inputs and inputs_json is set."""
+    """CreateGenerationRequest is an order. Exactly one of inputs and inputs_json must be set."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -231,40 +231,38 @@ class CreateGenerationRequest(_message.Message):
     MAX_COST_CENTS_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
-    """Model to order from. 1 to 256 bytes, no control characters."""
+    """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-    unless its operator has set another limit, of at most 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+    unless the operator has set another limit of up to 16 MiB.
     """
     idempotency_key: _builtins.str
-    """The caller's name for this order, unique under its API key: make one up for
-    each new order (a UUID does), store it before the first call, and send the same
-    one until the outcome is known. Where the server holds one API key for many
-    callers, each caller's names are its own: two callers who choose the same one
-    have two orders, and anonymous callers are one. 1 to 255 visible ASCII
-    characters. Over REST the header Idempotency-Key may carry it instead.
+    """Identifies this order. Create a new key for each new order (for example a UUID), store it
+    before the first call, and send the same key until the outcome is known. 1 to 255 visible ASCII
+    characters, unique under the API key. If the server has one API key for many callers, keys are
+    scoped to the caller: two callers that choose the same key place two orders. All anonymous
+    callers count as one caller. Over REST, the header Idempotency-Key may contain the key.
     """
     max_cost_cents: _builtins.int
-    """Most that the order may cost, in euro cents. Where set, the inputs are priced
-    first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
-    limit. The catalog has no such limit of its own: a price that rises between
-    the quote and the order is charged, and told in cost_cents. An order that may
-    exist already, as far as this server knows, is not priced again. While calls with the
-    same idempotency_key are under way together, the limit of the first counts.
+    """Maximum cost of the order, in euro cents. If set, the inputs are priced first, and an order
+    with a higher price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit. The
+    catalog has no such limit: a price that rises between the quote and the order is charged and
+    returned in cost_cents. An order that may already exist is not priced again. If several calls
+    with the same idempotency_key run concurrently, the limit of the first call applies.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, keyed by the names of the model's input fields, at most 20,000 with
-        those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-        refused. Send it, and more values, in inputs_json.
+        """Input values by the names of the model's input fields. At most 20,000 values, including those
+        in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+        inputs_json for these and for more values.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
-        the catalog, and are no part of what the idempotency_key stands for: a repeated
-        request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-        digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
+        """Labels for people and reports. See Generation.labels, GenerationFilter and ListUsage. They are
+        never sent to the catalog and are not part of the order's identity: repeated requests do not
+        change the labels of the first. At most 16 labels. A name has up to 63 lower-case letters,
+        digits, '_', '.' and '-', and starts with a letter. A value has up to 256 bytes without U+0000.
         """
 
     def __init__(
@@ -289,21 +287,19 @@ Global___CreateGenerationRequest: _TypeAlias = CreateGenerationRequest  # noqa: 
 
 @_typing.final
 class CreateGenerationResponse(_message.Message):
-    """CreateGenerationResponse carries the render that the order started."""
+    """CreateGenerationResponse contains the render of the order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
-    """Whether this idempotency_key had been used, and this is the render of that order:
-    nothing was ordered now.
+    """Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
+    belongs to the earlier order.
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render. A repeated request gets the same one, in the newest state that can
-        be read.
-        """
+        """The render. Repeated requests return the same render in the newest state that can be read."""
 
     def __init__(
         self,
@@ -321,21 +317,21 @@ Global___CreateGenerationResponse: _TypeAlias = CreateGenerationResponse  # noqa
 
 @_typing.final
 class GetGenerationRequest(_message.Message):
-    """GetGenerationRequest names one render."""
+    """GetGenerationRequest identifies one render."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_ID_FIELD_NUMBER: _builtins.int
     MAX_STALENESS_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """The render's id. 1 to 256 visible ASCII characters without
-    slash and backslash, not "." or "..".
+    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+    "..".
     """
     @_builtins.property
     def max_staleness(self) -> _duration_pb2.Duration:
-        """How old an answer from a running watch may be; an older one is read from the
-        catalog, and while the catalog does not answer that is an error. 0 always reads the
-        catalog; absent takes what the watch has.
+        """Maximum age of a state from a watch. An older state is read from the catalog again, and the
+        call fails if the catalog does not respond. Zero always reads the catalog. If unset, any age is
+        accepted.
         """
 
     def __init__(
@@ -354,7 +350,7 @@ Global___GetGenerationRequest: _TypeAlias = GetGenerationRequest  # noqa: Y015
 
 @_typing.final
 class GetGenerationResponse(_message.Message):
-    """GetGenerationResponse carries the render."""
+    """GetGenerationResponse contains the render."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -386,15 +382,15 @@ class ListGenerationsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-    shorter where it would be larger than 4 MiB.
+    """Maximum number of renders in the response. Zero means 100, and more than 1000 means 1000. A
+    page has fewer renders if it would exceed 4 MiB.
     """
     page_token: _builtins.str
-    """next_page_token of the page before; empty for the first page."""
+    """The next_page_token of the previous page. Empty for the first page."""
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
-        """Which renders are wanted; absent means all. The pages of one list have the same
-        filter.
+        """Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+        same filter.
         """
 
     def __init__(
@@ -414,7 +410,7 @@ Global___ListGenerationsRequest: _TypeAlias = ListGenerationsRequest  # noqa: Y0
 
 @_typing.final
 class GenerationFilter(_message.Message):
-    """GenerationFilter chooses renders: everything that is set must match."""
+    """GenerationFilter selects the renders that match every field that is set."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -443,21 +439,22 @@ class GenerationFilter(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
-    """Model that they were ordered from; empty is any."""
+    """ID of the model. Empty matches all models."""
     owner: _builtins.str
-    """Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-    operator may set it.
+    """Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
+    of all owners, and every other list has the caller's own.
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
-        what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
+        """States, of which a render must have one. Empty matches every state except STATE_DELETED.
+        STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
+        STATE_UNRECOGNIZED itself matches nothing.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of their orders, all of them, by value. Over REST a query has one as
-        filter.labels[name]=value.
+        """Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
+        label.
         """
 
     def __init__(
@@ -485,10 +482,12 @@ class ListGenerationsResponse(_message.Message):
     GENERATIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Token of the next page; empty on the last one."""
+    """Token of the next page. Empty on the last page."""
     @_builtins.property
     def generations(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Generation]:
-        """The renders of this page, at most 1000. A list may carry less of each than GetGeneration."""
+        """The renders of this page, at most 1000. A render may have fewer fields than in the response of
+        GetGeneration.
+        """
 
     def __init__(
         self,
@@ -506,7 +505,7 @@ Global___ListGenerationsResponse: _TypeAlias = ListGenerationsResponse  # noqa: 
 
 @_typing.final
 class WaitGenerationRequest(_message.Message):
-    """WaitGenerationRequest names a render and a goal."""
+    """WaitGenerationRequest identifies a render and the goal of the wait."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -514,15 +513,15 @@ class WaitGenerationRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """The render's id. 1 to 256 visible ASCII characters without
-    slash and backslash, not "." or "..".
+    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+    "..".
     """
     until: Global___WatchUntil.ValueType
     """Goal of the wait."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Longest wait, up to 10 minutes; absent means 60 s. The answer comes shortly
-        before the caller's own deadline where that is sooner.
+        """Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
+        the call returns shortly before it.
         """
 
     def __init__(
@@ -542,14 +541,14 @@ Global___WaitGenerationRequest: _TypeAlias = WaitGenerationRequest  # noqa: Y015
 
 @_typing.final
 class WaitGenerationResponse(_message.Message):
-    """WaitGenerationResponse carries the newest state."""
+    """WaitGenerationResponse contains the newest state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render, at the goal or as it stood when the time ran out."""
+        """The render at the goal, or in its newest state when the timeout expired."""
 
     def __init__(
         self,
@@ -566,7 +565,7 @@ Global___WaitGenerationResponse: _TypeAlias = WaitGenerationResponse  # noqa: Y0
 
 @_typing.final
 class WatchGenerationRequest(_message.Message):
-    """WatchGenerationRequest names a render and what the caller has seen of it."""
+    """WatchGenerationRequest identifies a render and the last state that the caller has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -576,23 +575,23 @@ class WatchGenerationRequest(_message.Message):
     INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """The render's id. 1 to 256 visible ASCII characters without
-    slash and backslash, not "." or "..".
+    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+    "..".
     """
     until: Global___WatchUntil.ValueType
     """Goal of the watch."""
     known_etag: _builtins.str
-    """etag of the last update that the caller has. Where nothing changed since, the
-    stream begins with a heartbeat instead of a repeat. Over REST the header
-    Last-Event-ID may carry it instead.
+    """The etag of the last update that the caller has. If nothing has changed since, the stream
+    starts with a heartbeat instead of that update. Over REST, the header Last-Event-ID may contain
+    it.
     """
     include_content: _builtins.bool
-    """Whether the bytes of the result follow the last update on the same stream, as
-    in DownloadGeneration. A result without a file has none.
+    """Whether the bytes of the result follow the last update on the same stream, as in
+    DownloadGeneration. A result without a file has no bytes.
     """
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """Longest silence before a heartbeat, 1 to 60 s; absent means 15 s."""
+        """Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s."""
 
     def __init__(
         self,
@@ -624,23 +623,23 @@ class WatchGenerationResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def update(self) -> Global___GenerationUpdate:
-        """The newest state."""
+        """A new state."""
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Nothing new, and why."""
+        """Nothing has changed."""
 
     @_builtins.property
     def content(self) -> Global___ContentChunk:
-        """Bytes of the result, where include_content asks for them."""
+        """Bytes of the result, if include_content is set."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """The server is about to end the stream before the goal."""
+        """The server is about to end the stream before the goal is reached."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
-        """When the message was made, by Easel's clock."""
+        """Time when the message was created, by Easel's clock."""
 
     def __init__(
         self,
@@ -663,17 +662,17 @@ Global___WatchGenerationResponse: _TypeAlias = WatchGenerationResponse  # noqa: 
 
 @_typing.final
 class GenerationUpdate(_message.Message):
-    """GenerationUpdate carries a state that the watcher has not seen."""
+    """GenerationUpdate contains a state that the watcher has not received yet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
     initial: _builtins.bool
-    """Whether this is the state found when the watch began, and not a change."""
+    """Whether this is the state at the start of the watch rather than a change."""
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The whole render as it stands now."""
+        """The complete render in its current state."""
 
     def __init__(
         self,
@@ -691,7 +690,7 @@ Global___GenerationUpdate: _TypeAlias = GenerationUpdate  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Heartbeat says why a watch is quiet."""
+    """Heartbeat reports that nothing has changed, and the condition of the catalog."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -702,26 +701,28 @@ class Heartbeat(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     TYPICAL_REMAINING_FIELD_NUMBER: _builtins.int
     upstream_condition: Global___UpstreamCondition.ValueType
-    """How the catalog behaves."""
+    """Condition of the catalog."""
     consecutive_poll_failures: _builtins.int
-    """How many polls failed in a row."""
+    """Number of polls that have failed in a row."""
     last_error: _builtins.str
-    """What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
-    holds the API key and the poll was of another owner's render, it is the kind of trouble
-    alone, such as "unavailable": operators read the whole.
+    """Error of the last failed poll, shortened to 1 KiB. Empty after a success. If the server has one
+    API key for all callers and the poll read a render of another owner, it is only the kind of the
+    error, such as "unavailable". Operators see the whole error.
     """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog last answered for what is watched. Absent where it has not yet."""
+        """Time of the catalog's last successful response for the watched renders. Unset if there was none
+        yet.
+        """
 
     @_builtins.property
     def next_poll_time(self) -> _timestamp_pb2.Timestamp:
-        """When the next poll is due. Absent where none is."""
+        """Time of the next poll. Unset if none is planned."""
 
     @_builtins.property
     def typical_remaining(self) -> _duration_pb2.Duration:
-        """How much longer such a render typically takes, measured from earlier renders of
-        the model under the same credential. Absent without history.
+        """Typical time until such a render finishes, measured from earlier renders of the same model
+        under the same API key. Unset without earlier renders.
         """
 
     def __init__(
@@ -751,11 +752,11 @@ class StreamClosing(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     RETRY_DELAY_FIELD_NUMBER: _builtins.int
     reason: Global___StreamClosingReason.ValueType
-    """Why."""
+    """Reason for the end of the stream."""
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """How long to wait before the next try. Spread over callers, so that they do
-        not all come at once.
+        """Time to wait before the next watch. It differs between callers so that they do not all return
+        at the same time.
         """
 
     def __init__(
@@ -774,8 +775,8 @@ Global___StreamClosing: _TypeAlias = StreamClosing  # noqa: Y015
 
 @_typing.final
 class WatchGenerationsRequest(_message.Message):
-    """WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
-    them.
+    """WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
+    has.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -806,38 +807,42 @@ class WatchGenerationsRequest(_message.Message):
     KNOWN_ETAGS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     until: Global___WatchUntil.ValueType
-    """Goal of the watch of each named render. Without named renders it says nothing."""
+    """Goal of the watch of each named render. Ignored without named renders."""
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The renders to watch, up to 1000, each once. None means every render that the
-        catalog lists for the API key. Ids as in WatchGenerationRequest.
+        """IDs of the renders to watch, up to 1000 and each once. See
+        WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
+        lists for the API key.
         """
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """Longest silence of the whole stream before a heartbeat, 1 to 60 s; absent
-        means 15 s.
+        """Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
+        unset, 15 s.
         """
 
     @_builtins.property
     def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The etag of the last update that the caller has of each render, by its id, up to 1000. What
-        has not changed since is not sent again: where nothing has, the stream begins with
-        caught_up, which counts all that it covers.
-        With named renders, others are ignored here. Without, a render here that the catalog does
-        not list any more is read once, and covered if it is still there; it comes with
-        STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
-        among the polls, so leave out what is settled and of no more interest. What filter
-        leaves out is ignored here too.
-        Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+        """The etags of the last updates that the caller has, by render ID, up to 1000. A render that has
+        not changed since is not sent again. If none has changed, the stream starts with caught_up,
+        which counts all renders of the stream.
+
+        With named renders, the etags of other renders are ignored. Without named renders, each render
+        here that the catalog no longer lists is read once. It is included if it still exists;
+        otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of these
+        reads counts as a poll, so omit settled renders that are no longer of interest. Renders that
+        filter excludes are ignored.
+
+        Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
+        POST.
         """
 
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
-        """Which of the renders are wanted; absent means all. Its states must be empty, since
-        they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
-        and a stream of named renders does not wait for them. A named render that does not exist
-        comes with STATE_DELETED all the same.
+        """Filter of the renders. If unset, all renders are sent. Its states must be empty because states
+        change. Excluded renders are neither sent nor counted, and a stream of named renders does not
+        wait for them. A named render that does not exist is reported with STATE_DELETED even if a
+        filter is set. See ListGenerationsRequest.filter.
         """
 
     def __init__(
@@ -859,8 +864,8 @@ Global___WatchGenerationsRequest: _TypeAlias = WatchGenerationsRequest  # noqa: 
 
 @_typing.final
 class WatchGenerationsResponse(_message.Message):
-    """WatchGenerationsResponse is one message of a watch of many renders. Field numbers
-    are those of WatchGenerationResponse; bytes are not sent on this stream.
+    """WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
+    of WatchGenerationResponse. This stream has no result bytes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -872,23 +877,23 @@ class WatchGenerationsResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def update(self) -> Global___GenerationUpdate:
-        """The newest state of one render."""
+        """A new state of one render."""
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Nothing new on the whole stream, and why."""
+        """Nothing has changed on the whole stream."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """The server is about to end the stream before the goal."""
+        """The server is about to end the stream before the goal is reached."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
-        """Every render known at the start has been told."""
+        """The first state of every render was sent."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
-        """When the message was made, by Easel's clock."""
+        """Time when the message was created, by Easel's clock."""
 
     def __init__(
         self,
@@ -911,16 +916,16 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp marks the point where the caller has the first state of every render of the
-    stream, sent or by known_etags; what follows are changes.
+    """CaughtUp marks the point at which the caller has the first state of every render of the stream,
+    from this stream or from known_etags. All later updates are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_COUNT_FIELD_NUMBER: _builtins.int
     generation_count: _builtins.int
-    """How many renders the stream covers at this moment: with named renders all of them that
-    filter does not leave out, those with STATE_DELETED too; without, those that are there.
+    """Number of renders of the stream at this point. With named renders, it includes all that filter
+    does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
     """
     def __init__(
         self,
@@ -937,7 +942,7 @@ Global___CaughtUp: _TypeAlias = CaughtUp  # noqa: Y015
 
 @_typing.final
 class DownloadGenerationRequest(_message.Message):
-    """DownloadGenerationRequest names a result and the part of it to send."""
+    """DownloadGenerationRequest identifies a result and the range to send."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -947,23 +952,23 @@ class DownloadGenerationRequest(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     WAIT_TIMEOUT_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """The render's id. 1 to 256 visible ASCII characters without
-    slash and backslash, not "." or "..".
+    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+    "..".
     """
     read_offset: _builtins.int
-    """First byte to send. An offset equal to the size sends no bytes; past it is
-    OUT_OF_RANGE.
+    """Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
+    size, the call fails with OUT_OF_RANGE.
     """
     read_limit: _builtins.int
-    """Most bytes to send; 0 means all."""
+    """Maximum number of bytes to send. Zero means all."""
     etag: _builtins.str
-    """ContentInfo.etag of the bytes that the caller has begun with. Other bytes are
-    refused with CONTENT_CHANGED. Empty accepts any.
+    """The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
+    the call fails with CONTENT_CHANGED. Empty accepts any result.
     """
     @_builtins.property
     def wait_timeout(self) -> _duration_pb2.Duration:
-        """How long to wait for a render that is not finished, up to 10 minutes; absent or
-        0 does not wait.
+        """Maximum time to wait for an unfinished render, up to 10 minutes. If unset or zero, the call
+        does not wait.
         """
 
     def __init__(
@@ -1009,7 +1014,7 @@ Global___DownloadGenerationResponse: _TypeAlias = DownloadGenerationResponse  # 
 
 @_typing.final
 class ContentChunk(_message.Message):
-    """ContentChunk is a piece of a result."""
+    """ContentChunk is a part of a result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1026,12 +1031,12 @@ class ContentChunk(_message.Message):
     """CRC-32C (Castagnoli) of data."""
     @_builtins.property
     def info(self) -> Global___ContentInfo:
-        """What the result is. In the first chunk only."""
+        """Description of the result. Only the first chunk has it."""
 
     @_builtins.property
     def summary(self) -> Global___ContentSummary:
-        """What was sent. In the last chunk only, and only where the whole result was
-        read, from its first byte to its last.
+        """Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+        the first byte to the last.
         """
 
     def __init__(
@@ -1053,7 +1058,7 @@ Global___ContentChunk: _TypeAlias = ContentChunk  # noqa: Y015
 
 @_typing.final
 class ContentInfo(_message.Message):
-    """ContentInfo describes a result before its bytes."""
+    """ContentInfo describes a result before its bytes are sent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1063,20 +1068,20 @@ class ContentInfo(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     content_type: _builtins.str
-    """Media type, as the catalog says; "application/octet-stream" where it does not."""
+    """Media type from the catalog. "application/octet-stream" if the catalog sends none."""
     size_bytes: _builtins.int
-    """Size of the whole result in bytes. Absent where the catalog does not say."""
+    """Size of the whole result in bytes. Unset if the catalog does not send it."""
     file_name: _builtins.str
-    """A file name made of the generation's id and the media type. Safe to create in
-    a directory: no path, no control characters.
+    """File name from the ID of the render and the media type. It is safe to create in a directory: it
+    has no path and no control characters.
     """
     etag: _builtins.str
-    """Names these bytes: for DownloadGenerationRequest.etag when resuming. Empty where
-    the catalog gives nothing to tell them by.
+    """Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
+    catalog sends nothing that identifies them.
     """
     source: Global___ContentSource.ValueType
-    """Where the first of these bytes come from. The bytes are the same from either
-    source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+    """Source of the first bytes. The bytes are the same from each source. Over REST, the header
+    Easel-Content-Source is "catalog" or "copy".
     """
     def __init__(
         self,
@@ -1099,7 +1104,7 @@ Global___ContentInfo: _TypeAlias = ContentInfo  # noqa: Y015
 
 @_typing.final
 class ContentSummary(_message.Message):
-    """ContentSummary lets a caller check the whole."""
+    """ContentSummary allows a caller to verify the whole result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1108,7 +1113,7 @@ class ContentSummary(_message.Message):
     size_bytes: _builtins.int
     """Size of the whole result in bytes."""
     sha256: _builtins.str
-    """SHA-256 of the whole result, in lower-case hexadecimal."""
+    """SHA-256 of the whole result in lower-case hexadecimal."""
     def __init__(
         self,
         *,
@@ -1125,7 +1130,7 @@ Global___ContentSummary: _TypeAlias = ContentSummary  # noqa: Y015
 
 @_typing.final
 class DeleteGenerationRequest(_message.Message):
-    """DeleteGenerationRequest names the render to delete."""
+    """DeleteGenerationRequest identifies the render to delete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1133,14 +1138,14 @@ class DeleteGenerationRequest(_message.Message):
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """The render's id. 1 to 256 visible ASCII characters without
-    slash and backslash, not "." or "..".
+    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+    "..".
     """
     allow_missing: _builtins.bool
-    """Whether deleting a render that is not there is a success."""
+    """Whether the call succeeds if there is no such render."""
     force: _builtins.bool
-    """Whether a render that is not terminal is deleted all the same. The catalog
-    does not say whether its price comes back, nor whether it stops.
+    """Whether to delete a render that is not terminal. The catalog does not specify whether its price
+    is refunded, or whether it stops.
     """
     def __init__(
         self,

@@ -28,21 +28,21 @@ class _OutputKind:
 class _OutputKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OUTPUT_KIND_UNSPECIFIED: _OutputKind.ValueType  # 0
-    """The catalog does not say, and it can't be told from the record."""
+    """The catalog's record does not specify it."""
     OUTPUT_KIND_FILE: _OutputKind.ValueType  # 1
-    """A render makes a file: read it with DownloadGeneration."""
+    """A file. Read it with DownloadGeneration."""
     OUTPUT_KIND_TEXT: _OutputKind.ValueType  # 2
-    """A render makes text: it stands in Generation.text."""
+    """A text, in Generation.text."""
 
 class OutputKind(_OutputKind, metaclass=_OutputKindEnumTypeWrapper):
-    """OutputKind says where the result of a model's renders is found."""
+    """OutputKind is the kind of result of a model's renders."""
 
 OUTPUT_KIND_UNSPECIFIED: OutputKind.ValueType  # 0
-"""The catalog does not say, and it can't be told from the record."""
+"""The catalog's record does not specify it."""
 OUTPUT_KIND_FILE: OutputKind.ValueType  # 1
-"""A render makes a file: read it with DownloadGeneration."""
+"""A file. Read it with DownloadGeneration."""
 OUTPUT_KIND_TEXT: OutputKind.ValueType  # 2
-"""A render makes text: it stands in Generation.text."""
+"""A text, in Generation.text."""
 Global___OutputKind: _TypeAlias = OutputKind  # noqa: Y015
 
 class _InputFieldType:
@@ -52,7 +52,7 @@ class _InputFieldType:
 class _InputFieldTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InputFieldType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     INPUT_FIELD_TYPE_UNSPECIFIED: _InputFieldType.ValueType  # 0
-    """The catalog does not say, or says something that this build does not know."""
+    """The catalog does not specify the type, or this version of Easel does not know it."""
     INPUT_FIELD_TYPE_STRING: _InputFieldType.ValueType  # 1
     """A JSON string."""
     INPUT_FIELD_TYPE_INTEGER: _InputFieldType.ValueType  # 2
@@ -70,7 +70,7 @@ class InputFieldType(_InputFieldType, metaclass=_InputFieldTypeEnumTypeWrapper):
     """InputFieldType is the JSON type of an input value."""
 
 INPUT_FIELD_TYPE_UNSPECIFIED: InputFieldType.ValueType  # 0
-"""The catalog does not say, or says something that this build does not know."""
+"""The catalog does not specify the type, or this version of Easel does not know it."""
 INPUT_FIELD_TYPE_STRING: InputFieldType.ValueType  # 1
 """A JSON string."""
 INPUT_FIELD_TYPE_INTEGER: InputFieldType.ValueType  # 2
@@ -87,7 +87,7 @@ Global___InputFieldType: _TypeAlias = InputFieldType  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model is one entry of the catalog that renders can be ordered from."""
+    """Model is a model of the catalog from which renders can be ordered."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -100,37 +100,35 @@ class Model(_message.Message):
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
-    """Identifier to order with. Opaque; may contain "/"."""
+    """ID of the model. Opaque. It may contain "/"."""
     display_name: _builtins.str
-    """Name for people. Empty where the catalog gives none."""
+    """Name for people. Empty if the catalog sends none."""
     description: _builtins.str
-    """What the model does, for people. Empty where the catalog gives nothing."""
+    """Description for people. Empty if the catalog sends none."""
     output_kind: Global___OutputKind.ValueType
-    """Where the result of a render is found."""
+    """Kind of result."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
-        """The inputs that the model takes, in the catalog's order. GetModel always
-        carries them; ListModels only where the catalog's list does. At most 1000.
+        """Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+        returns them only if the catalog's list has them.
         """
 
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """When the catalog answered with this record, by Easel's clock. It may be some
-        time ago: see ModelService.
+        """Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
+        See ModelService.
         """
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that this contract has no field for, as
-        they were sent.
-        """
+        """Members of the catalog's record that have no field in this contract, unchanged."""
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server has left out, as the message would be larger than the
-        4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
-        "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
-        field is empty, of one input field at least.
+        """Names of the fields that the server omitted because the message would exceed the 4 MiB that a
+        gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
+        or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
+        least one input field.
         """
 
     def __init__(
@@ -170,36 +168,34 @@ class InputField(_message.Message):
     MAXIMUM_FIELD_NUMBER: _builtins.int
     UPSTREAM_FIELDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Key of the value in the inputs of an order."""
+    """Name of the input, which is its key in the inputs of an order."""
     display_name: _builtins.str
-    """Name for people. Empty where the catalog gives none."""
+    """Name for people. Empty if the catalog sends none."""
     description: _builtins.str
-    """What the input does, for people. Empty where the catalog gives nothing."""
+    """Description for people. Empty if the catalog sends none."""
     type: Global___InputFieldType.ValueType
     """JSON type of the value."""
     required: _builtins.bool
-    """Whether an order without this input is refused. Absent where the catalog
-    does not say; absent is not false.
+    """Whether an order without this input is rejected. Unset if the catalog does not specify it;
+    unset does not mean false.
     """
     minimum: _builtins.float
-    """Smallest number allowed, inclusive. Absent where there is no limit."""
+    """Minimum value, inclusive. Unset without a limit."""
     maximum: _builtins.float
-    """Largest number allowed, inclusive. Absent where there is no limit."""
+    """Maximum value, inclusive. Unset without a limit."""
     @_builtins.property
     def default_value(self) -> _struct_pb2.Value:
-        """Value that the catalog takes where the order has none. Absent where there is
-        none or the catalog does not say.
+        """Value that the catalog uses if an order does not have this input. Unset if there is none, or if
+        the catalog does not specify it.
         """
 
     @_builtins.property
     def allowed_values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
-        """The only values allowed. Empty where any value of the type is allowed. At most 1000."""
+        """The allowed values, at most 1000. If empty, all values of the type are allowed."""
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's description that this contract has no field for, as
-        they were sent.
-        """
+        """Members of the catalog's record that have no field in this contract, unchanged."""
 
     def __init__(
         self,

@@ -28,11 +28,11 @@ class ListModelsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-    shorter where it would be larger than 4 MiB.
+    """Maximum number of models in the response. Zero means 100, and more than 1000 means 1000. A page
+    has fewer models if it would exceed 4 MiB.
     """
     page_token: _builtins.str
-    """next_page_token of the page before; empty for the first page."""
+    """The next_page_token of the previous page. Empty for the first page."""
     def __init__(
         self,
         *,
@@ -56,7 +56,7 @@ class ListModelsResponse(_message.Message):
     MODELS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Token of the next page; empty on the last one."""
+    """Token of the next page. Empty on the last page."""
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.Model]:
         """The models of this page, at most 1000."""
@@ -77,13 +77,13 @@ Global___ListModelsResponse: _TypeAlias = ListModelsResponse  # noqa: Y015
 
 @_typing.final
 class GetModelRequest(_message.Message):
-    """GetModelRequest names one model."""
+    """GetModelRequest identifies one model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MODEL_ID_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
-    """The model's id, as ListModels gives it. 1 to 256 bytes, no control characters."""
+    """ID of the model from ListModels. 1 to 256 bytes without control characters."""
     def __init__(
         self,
         *,
@@ -99,7 +99,7 @@ Global___GetModelRequest: _TypeAlias = GetModelRequest  # noqa: Y015
 
 @_typing.final
 class GetModelResponse(_message.Message):
-    """GetModelResponse carries the model."""
+    """GetModelResponse contains the model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

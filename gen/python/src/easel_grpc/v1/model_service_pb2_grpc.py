@@ -26,14 +26,14 @@ if _version_not_supported:
 
 
 class ModelServiceStub(object):
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel):
@@ -55,34 +55,36 @@ class ModelServiceStub(object):
 
 
 class ModelServiceServicer(object):
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def ListModels(self, request, context):
-        """ListModels lists the models that the API key may order from, in the catalog's
-        order. Models that the caller's team may not use are omitted. Operators see all models.
+        """ListModels returns the models that the API key may order from, in the catalog's order. Models
+        that the caller's team may not use are omitted. Operators see all models.
 
-        Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-        UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+        Errors:
+        - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+        - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModel(self, request, context):
-        """GetModel reads one model with its input fields. A model id may contain "/",
-        and over REST it is written into the path as it is.
+        """GetModel returns one model with its input fields. A model ID may contain "/", which is not
+        escaped in the path of a REST call.
 
-        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-        catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-        caller's team may not use the model; the rest as for ListModels.
+        Errors:
+        - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+        - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+        - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,14 +112,14 @@ def add_ModelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ModelService(object):
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @staticmethod

@@ -27,14 +27,14 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ModelServiceStub:
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @_typing.overload
@@ -42,59 +42,63 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]
-    """ListModels lists the models that the API key may order from, in the catalog's
-    order. Models that the caller's team may not use are omitted. Operators see all models.
+    """ListModels returns the models that the API key may order from, in the catalog's order. Models
+    that the caller's team may not use are omitted. Operators see all models.
 
-    Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-    UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+    Errors:
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+      - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
     GetModel: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.GetModelRequest, _model_service_pb2.GetModelResponse]
-    """GetModel reads one model with its input fields. A model id may contain "/",
-    and over REST it is written into the path as it is.
+    """GetModel returns one model with its input fields. A model ID may contain "/", which is not
+    escaped in the path of a REST call.
 
-    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-    catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-    caller's team may not use the model; the rest as for ListModels.
+    Errors:
+      - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+      - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+      - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """ListModels lists the models that the API key may order from, in the catalog's
-    order. Models that the caller's team may not use are omitted. Operators see all models.
+    """ListModels returns the models that the API key may order from, in the catalog's order. Models
+    that the caller's team may not use are omitted. Operators see all models.
 
-    Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-    UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+    Errors:
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+      - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
     GetModel: _aio.UnaryUnaryMultiCallable[_model_service_pb2.GetModelRequest, _model_service_pb2.GetModelResponse]  # type: ignore[assignment]
-    """GetModel reads one model with its input fields. A model id may contain "/",
-    and over REST it is written into the path as it is.
+    """GetModel returns one model with its input fields. A model ID may contain "/", which is not
+    escaped in the path of a REST call.
 
-    Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-    catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-    caller's team may not use the model; the rest as for ListModels.
+    Errors:
+      - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+      - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+      - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ModelService reads the catalog's models and their inputs. Reading costs nothing.
+    """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Answers come from copies, one set for each API key, and observe_time tells their age. A
-    copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
-    behind the answer; an older one is renewed first. Only while the catalog does not answer,
-    asks to slow down or answers with something that can't be read, an older copy is given,
-    up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
-    the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+    Responses come from a cache for each API key. observe_time is the age of a record. A cached
+    record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+    in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+    down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @_abc_1.abstractmethod
@@ -103,11 +107,12 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_service_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.ListModelsResponse, _abc.Awaitable[_model_service_pb2.ListModelsResponse]]:
-        """ListModels lists the models that the API key may order from, in the catalog's
-        order. Models that the caller's team may not use are omitted. Operators see all models.
+        """ListModels returns the models that the API key may order from, in the catalog's order. Models
+        that the caller's team may not use are omitted. Operators see all models.
 
-        Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-        UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+        Errors:
+          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+          - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
 
     @_abc_1.abstractmethod
@@ -116,12 +121,13 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_service_pb2.GetModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.GetModelResponse, _abc.Awaitable[_model_service_pb2.GetModelResponse]]:
-        """GetModel reads one model with its input fields. A model id may contain "/",
-        and over REST it is written into the path as it is.
+        """GetModel returns one model with its input fields. A model ID may contain "/", which is not
+        escaped in the path of a REST call.
 
-        Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-        catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-        caller's team may not use the model; the rest as for ListModels.
+        Errors:
+          - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+          - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+          - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

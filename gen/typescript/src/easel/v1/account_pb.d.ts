@@ -12,58 +12,56 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_account: GenFile;
 
 /**
- * Account is what the catalog says about the API key that a call runs under.
- *
- * The balance belongs to the account behind the API key: every API key of that
- * account, and the catalog's own studio, spend from the same balance.
+ * Account describes the account of the API key of a call. All API keys of the account, and the
+ * catalog's own studio, share its balance.
  *
  * @generated from message easel.v1.Account
  */
 export declare type Account = Message<"easel.v1.Account"> & {
   /**
-   * Remaining balance in euro cents. Absent where the catalog did not send a
-   * readable one, and for a caller that is no operator where the server knows its
-   * callers by name from a callers file; absent is not 0.
+   * Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
+   * unset for callers that are not operators if the server has a callers file. Unset does not mean
+   * zero.
    *
    * @generated from field: optional int64 balance_cents = 1;
    */
   balanceCents?: bigint | undefined;
 
   /**
-   * ISO 4217 code of every amount of this account. Always "EUR" today.
+   * ISO 4217 code of all amounts, which currently is always "EUR".
    *
    * @generated from field: string currency_code = 2;
    */
   currencyCode: string;
 
   /**
-   * When the catalog answered with this record, by Easel's clock. For a caller that does not see
-   * the balance, when its budgets were read.
+   * Time when the catalog returned this record, by Easel's clock. If the caller may not see the
+   * balance, the time when its budgets were read.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 3;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds an API key. A number here is a double; do not rely on
-   * integers beyond 2^53. Absent where the balance is withheld.
+   * Members of the catalog's record that have no field in this contract, unchanged. It never
+   * contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
+   * caller may not see the balance.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 4;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * What the caller's team may spend, the day before the month: one entry for each
-   * window that the operator has set a limit for. Empty without a limit.
+   * Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
+   * without limits.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
   budgets: Budget[];
 
   /**
-   * Names of the fields that the server has left out, as an answer would be larger than the
-   * 4 MiB that a gRPC client takes: "upstream_fields". Such a field is empty.
+   * Names of the fields that the server omitted because the response would exceed the 4 MiB that a
+   * gRPC client accepts: "upstream_fields". Such a field is empty.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */
@@ -77,10 +75,10 @@ export declare type Account = Message<"easel.v1.Account"> & {
 export declare const AccountSchema: GenMessage<Account>;
 
 /**
- * Budget is what a team has spent of a limit in the window of now, by the ledger's
- * clock. An order is refused with BUDGET_EXCEEDED where its price, spent_cents and
- * reserved_cents together are above limit_cents. An order counts in the windows in
- * which it was placed, also where its price moves later.
+ * Budget is the spending of a team in the current window, by the ledger's clock. An order is
+ * rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
+ * limit_cents. An order counts in the window in which it was placed, even if its cost changes
+ * later.
  *
  * @generated from message easel.v1.Budget
  */
@@ -93,45 +91,43 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   window: BudgetWindow;
 
   /**
-   * Most that may be spent in the window, in euro cents.
+   * Maximum spending in the window, in euro cents.
    *
    * @generated from field: int64 limit_cents = 2;
    */
   limitCents: bigint;
 
   /**
-   * What the orders of the window have cost, in euro cents, less what was refunded.
-   * May pass the limit where the catalog charges more than it has quoted, or the
-   * operator has lowered the limit.
+   * Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
+   * catalog charges more than it quoted, or if the operator has lowered the limit.
    *
    * @generated from field: int64 spent_cents = 3;
    */
   spentCents: bigint;
 
   /**
-   * What is held for orders of the window of which it is not known yet what they
-   * cost, in euro cents.
+   * Amount reserved for orders of the window whose cost is not known yet, in euro cents.
    *
    * @generated from field: int64 reserved_cents = 4;
    */
   reservedCents: bigint;
 
   /**
-   * When the window began.
+   * Start of the window.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 5;
    */
   startTime?: Timestamp | undefined;
 
   /**
-   * When the window ends, and the next one begins with nothing spent.
+   * End of the window. The next window starts with no spending.
    *
    * @generated from field: google.protobuf.Timestamp reset_time = 6;
    */
   resetTime?: Timestamp | undefined;
 
   /**
-   * ISO 4217 code of the amounts. Always "EUR" today.
+   * ISO 4217 code of the amounts, which currently is always "EUR".
    *
    * @generated from field: string currency_code = 7;
    */
@@ -145,45 +141,45 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
 export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
- * UsageRow counts the orders that have the same dimensions, and their money.
- * All of an order stands in the row of the order's own time, what happens to it later
- * too. An order that the catalog has refused counts nowhere.
+ * UsageRow has the number and the cost of the orders with the same dimensions. An order with all
+ * its later changes counts at the time of the order. Orders that the catalog rejected are not
+ * counted.
  *
  * @generated from message easel.v1.UsageRow
  */
 export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
-   * The day in UTC, as 2026-11-22. Empty unless asked for.
+   * Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it.
    *
    * @generated from field: string day = 1;
    */
   day: string;
 
   /**
-   * Whom the orders belong to. Empty unless asked for, and where callers forward
-   * their own API keys.
+   * Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
+   * keys.
    *
    * @generated from field: string owner = 2;
    */
   owner: string;
 
   /**
-   * Who has ordered. Empty unless asked for, and where callers forward their own
-   * API keys.
+   * Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
+   * own API keys.
    *
    * @generated from field: string caller = 3;
    */
   caller: string;
 
   /**
-   * The model. Empty unless asked for.
+   * ID of the model. Empty if usage is not grouped by it.
    *
    * @generated from field: string model_id = 4;
    */
   modelId: string;
 
   /**
-   * The value of the label. Empty unless asked for, and where orders have no such
+   * Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
    * label.
    *
    * @generated from field: string label_value = 5;
@@ -191,62 +187,62 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   labelValue: string;
 
   /**
-   * Orders that have started a render, also where it has failed since.
+   * Number of orders that started a render, including renders that failed later.
    *
    * @generated from field: int64 order_count = 6;
    */
   orderCount: bigint;
 
   /**
-   * Those of them whose render has failed, refunded or not.
+   * Number of these orders whose render failed, refunded or not.
    *
    * @generated from field: int64 failed_count = 7;
    */
   failedCount: bigint;
 
   /**
-   * Orders of which it is not known whether the catalog has taken them. They are
-   * not among order_count. Their quoted price is in reserved_cents; those without
-   * a budget and without max_cost_cents have no quote, and nothing is held for them.
+   * Number of orders for which it is unknown whether the catalog accepted them. They are not part
+   * of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
+   * without max_cost_cents have no quote, and nothing is reserved for them.
    *
    * @generated from field: int64 unknown_count = 8;
    */
   unknownCount: bigint;
 
   /**
-   * What the renders have charged, in euro cents, before refunds.
+   * Price that was charged for the renders, in euro cents, before refunds.
    *
    * @generated from field: int64 cost_cents = 9;
    */
   costCents: bigint;
 
   /**
-   * What of it was given back, in euro cents.
+   * Refunds of these charges, in euro cents.
    *
    * @generated from field: int64 refunded_cents = 10;
    */
   refundedCents: bigint;
 
   /**
-   * What is held for orders of which it is not known yet what they cost, in euro cents:
-   * their quoted price. An order without a budget and without max_cost_cents has
-   * no quote, and nothing is held for it.
+   * Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
+   * Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
+   * them.
    *
    * @generated from field: int64 reserved_cents = 11;
    */
   reservedCents: bigint;
 
   /**
-   * What counts as spent without proof, in euro cents: of renders that have ended failed,
-   * deleted or without a readable price, and of which no refund was seen. Of
-   * renders whose price was read it is a part of cost_cents, of others it comes on top.
+   * Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
+   * a known refund that failed, were deleted, or finished without a readable price. For renders
+   * with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
   unconfirmedCents: bigint;
 
   /**
-   * ISO 4217 code of the amounts. Always "EUR" today.
+   * ISO 4217 code of the amounts, which currently is always "EUR".
    *
    * @generated from field: string currency_code = 13;
    */
@@ -260,7 +256,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
 export declare const UsageRowSchema: GenMessage<UsageRow>;
 
 /**
- * BudgetWindow is the time that a budget is for.
+ * BudgetWindow is the period of a budget.
  *
  * @generated from enum easel.v1.BudgetWindow
  */
@@ -293,7 +289,7 @@ export enum BudgetWindow {
 export declare const BudgetWindowSchema: GenEnum<BudgetWindow>;
 
 /**
- * UsageDimension is by what usage is counted.
+ * UsageDimension is a dimension by which usage is grouped.
  *
  * @generated from enum easel.v1.UsageDimension
  */
@@ -313,14 +309,14 @@ export enum UsageDimension {
   DAY = 1,
 
   /**
-   * Whom the orders belong to.
+   * The owner of the orders.
    *
    * @generated from enum value: USAGE_DIMENSION_OWNER = 2;
    */
   OWNER = 2,
 
   /**
-   * Who has ordered.
+   * The caller that placed the orders.
    *
    * @generated from enum value: USAGE_DIMENSION_CALLER = 3;
    */
@@ -334,7 +330,7 @@ export enum UsageDimension {
   MODEL = 4,
 
   /**
-   * The value of the label that label_name names.
+   * The value of the label label_name.
    *
    * @generated from enum value: USAGE_DIMENSION_LABEL = 5;
    */

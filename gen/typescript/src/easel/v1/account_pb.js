@@ -39,7 +39,7 @@ export const BudgetWindowSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_account, 0);
 
 /**
- * BudgetWindow is the time that a budget is for.
+ * BudgetWindow is the period of a budget.
  *
  * @generated from enum easel.v1.BudgetWindow
  */
@@ -53,7 +53,7 @@ export const UsageDimensionSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_account, 1);
 
 /**
- * UsageDimension is by what usage is counted.
+ * UsageDimension is a dimension by which usage is grouped.
  *
  * @generated from enum easel.v1.UsageDimension
  */

@@ -13,7 +13,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_account_service: GenFile;
 
 /**
- * GetAccountRequest has no fields: the credential of the call names the account.
+ * GetAccountRequest has no fields. The API key of the call identifies the account.
  *
  * @generated from message easel.v1.GetAccountRequest
  */
@@ -27,13 +27,13 @@ export declare type GetAccountRequest = Message<"easel.v1.GetAccountRequest"> & 
 export declare const GetAccountRequestSchema: GenMessage<GetAccountRequest>;
 
 /**
- * GetAccountResponse carries the account.
+ * GetAccountResponse contains the account.
  *
  * @generated from message easel.v1.GetAccountResponse
  */
 export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> & {
   /**
-   * The account behind the API key of this call.
+   * The account of the API key of this call.
    *
    * @generated from field: easel.v1.Account account = 1;
    */
@@ -47,48 +47,50 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
 
 /**
- * ListUsageRequest says which orders are counted, and by what.
+ * ListUsageRequest selects orders and their grouping.
  *
  * @generated from message easel.v1.ListUsageRequest
  */
 export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
   /**
-   * Orders from this time on are counted. Absent means from the first one on.
+   * Start of the period. Orders at this time are included. If unset, the period starts with the
+   * first order.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 1;
    */
   startTime?: Timestamp | undefined;
 
   /**
-   * Orders before this time are counted. Absent means up to now.
+   * End of the period. Orders at this time are excluded. If unset, the period ends now.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 2;
    */
   endTime?: Timestamp | undefined;
 
   /**
-   * A row for each combination of these, in their order. None means one row for all.
+   * Dimensions of the rows, in order. There is one row for each combination. If empty, there is one
+   * row for all orders.
    *
    * @generated from field: repeated easel.v1.UsageDimension group_by = 3;
    */
   groupBy: UsageDimension[];
 
   /**
-   * Name of the label of USAGE_DIMENSION_LABEL; empty without that.
+   * Name of the label for USAGE_DIMENSION_LABEL. Empty without that dimension.
    *
    * @generated from field: string label_name = 4;
    */
   labelName: string;
 
   /**
-   * Most rows wanted in one answer. 0 means 100; more than 1000 means 1000.
+   * Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000.
    *
    * @generated from field: int32 page_size = 5;
    */
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty for the first page.
+   * The next_page_token of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 6;
    */
@@ -115,7 +117,7 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
   rows: UsageRow[];
 
   /**
-   * Token of the next page; empty on the last one.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -129,22 +131,21 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
- * GenerationService.
+ * AccountService reads the account of an API key, and usage from the ledger. See GenerationService
+ * for the ledger.
  *
  * @generated from service easel.v1.AccountService
  */
 export declare const AccountService: GenService<{
   /**
-   * GetAccount reads the balance from the catalog, and the caller's budgets from the
-   * ledger. It is never served from a cache, and it costs one
-   * upstream request.
+   * GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
+   * never cached, and each call sends one request to the catalog.
    *
-   * Errors: UNAUTHENTICATED where the API key is missing, wrong or revoked;
-   * UNAVAILABLE, with RetryInfo, where the catalog did not answer;
-   * RESOURCE_EXHAUSTED, with RetryInfo, where it asked to slow down;
-   * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-   * not answer.
+   * Errors:
+   *   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
+   *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+   *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+   *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
    *
    * @generated from rpc easel.v1.AccountService.GetAccount
    */
@@ -154,16 +155,17 @@ export declare const AccountService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListUsage counts orders and their money from the ledger. It asks the catalog only whether
-   * a forwarded API key without orders is valid. A caller sees the orders of its owner, an operator those of all; with a
-   * forwarded API key they are those that this API key has placed through Easel. Rows come
-   * in the order of their dimensions, as they are asked for; where no order was placed,
-   * there is no row.
+   * ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
+   * catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
+   * owner, an operator those of all owners, and a caller that forwards its API key those that were
+   * placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
+   * is no row without orders.
    *
-   * Errors: UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo where the ledger does
-   * not answer; INVALID_ARGUMENT for a page_token that this list did not give out for the
-   * same start_time, end_time, group_by and label_name; UNAUTHENTICATED if the
-   * API key is missing, or has no orders and the catalog rejects it.
+   * Errors:
+   *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+   *     start_time, end_time, group_by and label_name.
+   *   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
    *
    * @generated from rpc easel.v1.AccountService.ListUsage
    */

@@ -41,8 +41,8 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService reads the account behind an API key, and what was spent: as the ledger knows, see
- * GenerationService.
+ * AccountService reads the account of an API key, and usage from the ledger. See GenerationService
+ * for the ledger.
  *
  * @generated from service easel.v1.AccountService
  */

@@ -17,21 +17,21 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_error, 0);
 
 /**
- * ErrorReason says why a call has failed. Every error carries google.rpc.ErrorInfo with domain
- * "easel" and the name of one of these as its reason, as it is written here. Each has one gRPC
- * code, unless its comment says otherwise, and over REST the HTTP status that gRPC's mapping gives
- * the code, unless its comment names another. google.rpc.RequestInfo has the id of the call's trace,
- * which the operator's log and traces have too. "Again" means: after RetryInfo's delay where there is
- * one, else with back-off. A reason that is not here is of a newer server: go by its code. What the
- * gRPC library refuses before it calls Easel (a message that is too large or can't be decompressed)
- * has a code alone, and what fails on the way (a proxy, a lost connection) is not Easel's.
+ * ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
+ * "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
+ * over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+ * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
+ * traces. Before a retry, wait for the delay of RetryInfo, or back off if there is none. A reason
+ * that is not listed here comes from a newer server: handle it by its code. The gRPC library
+ * rejects some calls before Easel sees them, such as a message that is too large; these errors have
+ * only a code. Errors on the way, such as those of a proxy, are not Easel's.
  *
  * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
- * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is at
- * most 64 characters of [A-Z0-9_.-].
+ * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
+ * at most 64 characters of [A-Z0-9_.-].
  *
- * For an order the metadata order_outcome of ErrorInfo outranks this: see CreateGeneration. Where
- * the same request may be sent again, an order is sent with the same idempotency_key.
+ * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
+ * See CreateGeneration. A retry of an order must have the same idempotency_key.
  *
  * @generated from enum easel.v1.ErrorReason
  */

@@ -18,65 +18,65 @@ export declare const file_easel_v1_generation: GenFile;
  */
 export declare type Generation = Message<"easel.v1.Generation"> & {
   /**
-   * Identifier, as the catalog gives it. Opaque.
+   * ID from the catalog. Opaque.
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * Model that the render was ordered from. Empty where the catalog's record
-   * does not say and this process did not place the order.
+   * ID of the model. Empty if the catalog's record does not have it and this process did not place
+   * the order.
    *
    * @generated from field: string model_id = 2;
    */
   modelId: string;
 
   /**
-   * Where the render stands.
+   * State of the render.
    *
    * @generated from field: easel.v1.State state = 3;
    */
   state: State;
 
   /**
-   * The catalog's own word for the status, as it was sent.
+   * The status word of the catalog, unchanged.
    *
    * @generated from field: string upstream_status = 4;
    */
   upstreamStatus: string;
 
   /**
-   * Whether a caller need not look again: succeeded, failed, refunded or deleted.
+   * Whether the state is final for callers: succeeded, failed, refunded or deleted.
    *
    * @generated from field: bool terminal = 5;
    */
   terminal: boolean;
 
   /**
-   * Inputs of the order, where the catalog returns them. A number here is a
-   * double; do not rely on integers beyond 2^53.
+   * Inputs of the order, if the catalog returns them. Numbers are doubles; do not rely on integers
+   * beyond 2^53.
    *
    * @generated from field: google.protobuf.Struct inputs = 6;
    */
   inputs?: JsonObject | undefined;
 
   /**
-   * What the render charged, in euro cents. Absent where the catalog did not
-   * send a readable amount; absent is not 0. A refund does not change it.
+   * Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
+   * unset does not mean zero. A refund does not change it.
    *
    * @generated from field: optional int64 cost_cents = 7;
    */
   costCents?: bigint | undefined;
 
   /**
-   * Result of a succeeded render; unset in every other state.
+   * Result of a succeeded render. Unset in every other state.
    *
    * @generated from oneof easel.v1.Generation.result
    */
   result: {
     /**
-     * The render made a file: read it with DownloadGeneration.
+     * A file. Read it with DownloadGeneration.
      *
      * @generated from field: easel.v1.FileResult file = 8;
      */
@@ -84,7 +84,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
     case: "file";
   } | {
     /**
-     * The render made text, and this is it.
+     * A text.
      *
      * @generated from field: easel.v1.TextResult text = 9;
      */
@@ -93,75 +93,71 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Why the render failed, in the catalog's words, shortened to 1 KiB. Empty
-   * where it did not fail or the catalog gives no reason.
+   * Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
+   * or the catalog sends no message.
    *
    * @generated from field: string failure_message = 10;
    */
   failureMessage: string;
 
   /**
-   * When the order was placed: the catalog's time where it sends a readable one,
-   * else the time at which this process placed the order; absent where neither
-   * is known.
+   * Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
+   * the time when this process placed the order. Unset if both are unknown.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * When the render became terminal: the catalog's time where it sends a
-   * readable one, else the time at which this process first saw it terminal, as
-   * far back as it remembers. Absent while the render is not terminal.
+   * Time when the render became terminal. It is the catalog's time if the catalog sends a readable
+   * one, or otherwise the time when this process first saw the terminal state. Unset while the
+   * render is not terminal.
    *
    * @generated from field: google.protobuf.Timestamp terminal_time = 12;
    */
   terminalTime?: Timestamp | undefined;
 
   /**
-   * When the catalog answered with this record, by Easel's clock.
+   * Time when the catalog returned this record, by Easel's clock.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 13;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * Digest of all that a caller can see change, without the times at which
-   * Easel looked. The same on every replica and after every restart. Hand it to
-   * WatchGeneration as known_etag.
+   * Digest of all fields that a caller can see change, except the times of polls. It is the same on
+   * every replica and after every restart. Send it to WatchGeneration as known_etag.
    *
    * @generated from field: string etag = 14;
    */
   etag: string;
 
   /**
-   * Members of the catalog's record that this contract has no field for, as
-   * they were sent. Never holds an API key, and never the catalog's content URL.
+   * Members of the catalog's record that have no field in this contract, unchanged. It never
+   * contains an API key or the catalog's content URL.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 15;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Whom the render belongs to: the team of the caller that has ordered it, or the
-   * caller itself where it has none, as the ledger knows it. Empty where callers
-   * forward their own API keys. Not part of the etag.
+   * Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
+   * Empty if callers forward their own API keys. Not part of the etag.
    *
    * @generated from field: string owner = 16;
    */
   owner: string;
 
   /**
-   * Name of the caller that has ordered the render, as the ledger knows it; empty as
-   * owner is. Not part of the etag.
+   * Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
+   * part of the etag.
    *
    * @generated from field: string caller = 17;
    */
   caller: string;
 
   /**
-   * Labels of the order, as the ledger knows them: see CreateGenerationRequest.labels.
-   * Not part of the etag.
+   * Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
    *
    * @generated from field: map<string, string> labels = 18;
    */
@@ -178,8 +174,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   omittedFields: string[];
 
   /**
-   * ISO 4217 code of cost_cents: always "EUR" today, and empty where cost_cents is
-   * absent. Not part of the etag.
+   * ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
+   * part of the etag.
    *
    * @generated from field: string currency_code = 20;
    */
@@ -193,21 +189,20 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 export declare const GenerationSchema: GenMessage<Generation>;
 
 /**
- * FileResult says that the result is a file.
+ * FileResult describes a result that is a file.
  *
  * @generated from message easel.v1.FileResult
  */
 export declare type FileResult = Message<"easel.v1.FileResult"> & {
   /**
-   * Media type of the file where the catalog's record says it, else empty. The
-   * first chunk of a download always says it.
+   * Media type, if the catalog's record has it. The first chunk of a download always has it.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
-   * Size of the file in bytes where the catalog's record says it. Absent is not 0.
+   * Size of the file in bytes, if the catalog's record has it. Unset does not mean zero.
    *
    * @generated from field: optional int64 size_bytes = 2;
    */
@@ -227,7 +222,7 @@ export declare const FileResultSchema: GenMessage<FileResult>;
  */
 export declare type TextResult = Message<"easel.v1.TextResult"> & {
   /**
-   * The whole text.
+   * The complete text.
    *
    * @generated from field: string text = 1;
    */
@@ -241,9 +236,8 @@ export declare type TextResult = Message<"easel.v1.TextResult"> & {
 export declare const TextResultSchema: GenMessage<TextResult>;
 
 /**
- * Quote is the price of inputs at one moment. A quote reserves nothing: the
- * price may have moved by the time of an order, see
- * CreateGenerationRequest.max_cost_cents.
+ * Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
+ * before the order. See CreateGenerationRequest.max_cost_cents.
  *
  * @generated from message easel.v1.Quote
  */
@@ -256,30 +250,29 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
   priceCents: bigint;
 
   /**
-   * ISO 4217 code of the amounts. Always "EUR" today.
+   * ISO 4217 code of the amounts, which currently is always "EUR".
    *
    * @generated from field: string currency_code = 2;
    */
   currencyCode: string;
 
   /**
-   * When the catalog answered, by Easel's clock.
+   * Time when the catalog returned the price, by Easel's clock.
    *
    * @generated from field: google.protobuf.Timestamp quote_time = 3;
    */
   quoteTime?: Timestamp | undefined;
 
   /**
-   * Balance of the account at about the same time, in euro cents. Absent where
-   * it could not be read, for which a quote does not fail, and where the caller
-   * may not see it: see Account.balance_cents.
+   * Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
+   * if the caller may not see it. See Account.balance_cents.
    *
    * @generated from field: optional int64 balance_cents = 4;
    */
   balanceCents?: bigint | undefined;
 
   /**
-   * Whether the balance covers the price. Absent where the balance is.
+   * Whether the balance covers the price. Unset if balance_cents is unset.
    *
    * @generated from field: optional bool affordable = 5;
    */
@@ -293,9 +286,8 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
 export declare const QuoteSchema: GenMessage<Quote>;
 
 /**
- * State is where a generation stands. States never go backwards: once a caller
- * has seen a terminal state it stays, except that STATE_FAILED may become
- * STATE_REFUNDED.
+ * State is the state of a generation. States never go backwards. A terminal state remains, except
+ * that STATE_FAILED may become STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */
@@ -308,52 +300,52 @@ export enum State {
   UNSPECIFIED = 0,
 
   /**
-   * Ordered and paid; not finished.
+   * Ordered and paid, but not finished.
    *
    * @generated from enum value: STATE_QUEUED = 1;
    */
   QUEUED = 1,
 
   /**
-   * Being rendered. The catalog's specification has no such status; it is
-   * sent only where the catalog uses a word that means it.
+   * Being rendered. The catalog's specification has no such status. It is sent only if the catalog
+   * returns a word that means it.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
   RUNNING = 2,
 
   /**
-   * Finished, and the result can be read. Terminal and settled.
+   * Finished with a result. Terminal and settled.
    *
    * @generated from enum value: STATE_SUCCEEDED = 3;
    */
   SUCCEEDED = 3,
 
   /**
-   * Finished without a result. Terminal; the refund may still be on its way.
+   * Finished without a result. Terminal. A refund may follow.
    *
    * @generated from enum value: STATE_FAILED = 4;
    */
   FAILED = 4,
 
   /**
-   * Finished without a result, and the price was given back. Terminal and settled.
+   * Finished without a result, and the price was refunded. Terminal and settled.
    *
    * @generated from enum value: STATE_REFUNDED = 5;
    */
   REFUNDED = 5,
 
   /**
-   * Deleted from the catalog, or never in it: the catalog does not tell the two
-   * apart. Ends a watch; sent only by watches and waits, and by lists that ask for it.
+   * Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
+   * watch. Only watches and waits send it, and lists that ask for it.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */
   DELETED = 6,
 
   /**
-   * A status that this build of Easel does not know: see upstream_status. Not
-   * terminal, and polling goes on.
+   * A status that this version of Easel does not know. See Generation.upstream_status. Not
+   * terminal, so polling continues.
    *
    * @generated from enum value: STATE_UNRECOGNIZED = 7;
    */

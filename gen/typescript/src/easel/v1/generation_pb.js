@@ -46,9 +46,8 @@ export const StateSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation, 0);
 
 /**
- * State is where a generation stands. States never go backwards: once a caller
- * has seen a terminal state it stays, except that STATE_FAILED may become
- * STATE_REFUNDED.
+ * State is the state of a generation. States never go backwards. A terminal state remains, except
+ * that STATE_FAILED may become STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */

@@ -13,31 +13,31 @@ import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_generation_service: GenFile;
 
 /**
- * QuoteGenerationRequest asks for a price. Exactly one of inputs and inputs_json
- * is set.
+ * QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
+ * set.
  *
  * @generated from message easel.v1.QuoteGenerationRequest
  */
 export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRequest"> & {
   /**
-   * Model to price. 1 to 256 bytes, no control characters.
+   * ID of the model. 1 to 256 bytes without control characters.
    *
    * @generated from field: string model_id = 1;
    */
   modelId: string;
 
   /**
-   * Input values, keyed by the names of the model's input fields, at most 20,000 with
-   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-   * refused. Send it, and more values, in inputs_json.
+   * Input values by the names of the model's input fields. At most 20,000 values, including those
+   * in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+   * inputs_json for these and for more values.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
   inputs?: JsonObject | undefined;
 
   /**
-   * The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-   * unless its operator has set another limit, of at most 16 MiB.
+   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+   * unless the operator has set another limit of up to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
@@ -51,7 +51,7 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
 export declare const QuoteGenerationRequestSchema: GenMessage<QuoteGenerationRequest>;
 
 /**
- * QuoteGenerationResponse carries the price.
+ * QuoteGenerationResponse contains the price.
  *
  * @generated from message easel.v1.QuoteGenerationResponse
  */
@@ -71,64 +71,62 @@ export declare type QuoteGenerationResponse = Message<"easel.v1.QuoteGenerationR
 export declare const QuoteGenerationResponseSchema: GenMessage<QuoteGenerationResponse>;
 
 /**
- * CreateGenerationRequest is an order. Exactly one of inputs and inputs_json is set.
+ * CreateGenerationRequest is an order. Exactly one of inputs and inputs_json must be set.
  *
  * @generated from message easel.v1.CreateGenerationRequest
  */
 export declare type CreateGenerationRequest = Message<"easel.v1.CreateGenerationRequest"> & {
   /**
-   * Model to order from. 1 to 256 bytes, no control characters.
+   * ID of the model. 1 to 256 bytes without control characters.
    *
    * @generated from field: string model_id = 1;
    */
   modelId: string;
 
   /**
-   * Input values, keyed by the names of the model's input fields, at most 20,000 with
-   * those inside of lists and objects. A number is a double: an integer beyond 2^53 is
-   * refused. Send it, and more values, in inputs_json.
+   * Input values by the names of the model's input fields. At most 20,000 values, including those
+   * in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
+   * inputs_json for these and for more values.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
   inputs?: JsonObject | undefined;
 
   /**
-   * The same as the text of one JSON object, passed on digit for digit. A server accepts 1 MiB
-   * unless its operator has set another limit, of at most 16 MiB.
+   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+   * unless the operator has set another limit of up to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
   inputsJson: string;
 
   /**
-   * The caller's name for this order, unique under its API key: make one up for
-   * each new order (a UUID does), store it before the first call, and send the same
-   * one until the outcome is known. Where the server holds one API key for many
-   * callers, each caller's names are its own: two callers who choose the same one
-   * have two orders, and anonymous callers are one. 1 to 255 visible ASCII
-   * characters. Over REST the header Idempotency-Key may carry it instead.
+   * Identifies this order. Create a new key for each new order (for example a UUID), store it
+   * before the first call, and send the same key until the outcome is known. 1 to 255 visible ASCII
+   * characters, unique under the API key. If the server has one API key for many callers, keys are
+   * scoped to the caller: two callers that choose the same key place two orders. All anonymous
+   * callers count as one caller. Over REST, the header Idempotency-Key may contain the key.
    *
    * @generated from field: string idempotency_key = 4;
    */
   idempotencyKey: string;
 
   /**
-   * Most that the order may cost, in euro cents. Where set, the inputs are priced
-   * first, and an order above is refused with PRICE_ABOVE_LIMIT. Absent is no
-   * limit. The catalog has no such limit of its own: a price that rises between
-   * the quote and the order is charged, and told in cost_cents. An order that may
-   * exist already, as far as this server knows, is not priced again. While calls with the
-   * same idempotency_key are under way together, the limit of the first counts.
+   * Maximum cost of the order, in euro cents. If set, the inputs are priced first, and an order
+   * with a higher price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit. The
+   * catalog has no such limit: a price that rises between the quote and the order is charged and
+   * returned in cost_cents. An order that may already exist is not priced again. If several calls
+   * with the same idempotency_key run concurrently, the limit of the first call applies.
    *
    * @generated from field: optional int64 max_cost_cents = 5;
    */
   maxCostCents?: bigint | undefined;
 
   /**
-   * For people and reports: see Generation.labels, GenerationFilter and ListUsage. They never go to
-   * the catalog, and are no part of what the idempotency_key stands for: a repeated
-   * request changes nothing in those of the first. At most 16; names have up to 63 lower-case letters,
-   * digits, '_', '.' and '-', a letter first, and values up to 256 bytes, without U+0000.
+   * Labels for people and reports. See Generation.labels, GenerationFilter and ListUsage. They are
+   * never sent to the catalog and are not part of the order's identity: repeated requests do not
+   * change the labels of the first. At most 16 labels. A name has up to 63 lower-case letters,
+   * digits, '_', '.' and '-', and starts with a letter. A value has up to 256 bytes without U+0000.
    *
    * @generated from field: map<string, string> labels = 6;
    */
@@ -142,22 +140,21 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
 export declare const CreateGenerationRequestSchema: GenMessage<CreateGenerationRequest>;
 
 /**
- * CreateGenerationResponse carries the render that the order started.
+ * CreateGenerationResponse contains the render of the order.
  *
  * @generated from message easel.v1.CreateGenerationResponse
  */
 export declare type CreateGenerationResponse = Message<"easel.v1.CreateGenerationResponse"> & {
   /**
-   * The render. A repeated request gets the same one, in the newest state that can
-   * be read.
+   * The render. Repeated requests return the same render in the newest state that can be read.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
   generation?: Generation | undefined;
 
   /**
-   * Whether this idempotency_key had been used, and this is the render of that order:
-   * nothing was ordered now.
+   * Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
+   * belongs to the earlier order.
    *
    * @generated from field: bool replayed = 2;
    */
@@ -171,23 +168,23 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
 export declare const CreateGenerationResponseSchema: GenMessage<CreateGenerationResponse>;
 
 /**
- * GetGenerationRequest names one render.
+ * GetGenerationRequest identifies one render.
  *
  * @generated from message easel.v1.GetGenerationRequest
  */
 export declare type GetGenerationRequest = Message<"easel.v1.GetGenerationRequest"> & {
   /**
-   * The render's id. 1 to 256 visible ASCII characters without
-   * slash and backslash, not "." or "..".
+   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+   * "..".
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * How old an answer from a running watch may be; an older one is read from the
-   * catalog, and while the catalog does not answer that is an error. 0 always reads the
-   * catalog; absent takes what the watch has.
+   * Maximum age of a state from a watch. An older state is read from the catalog again, and the
+   * call fails if the catalog does not respond. Zero always reads the catalog. If unset, any age is
+   * accepted.
    *
    * @generated from field: google.protobuf.Duration max_staleness = 2;
    */
@@ -201,7 +198,7 @@ export declare type GetGenerationRequest = Message<"easel.v1.GetGenerationReques
 export declare const GetGenerationRequestSchema: GenMessage<GetGenerationRequest>;
 
 /**
- * GetGenerationResponse carries the render.
+ * GetGenerationResponse contains the render.
  *
  * @generated from message easel.v1.GetGenerationResponse
  */
@@ -227,23 +224,23 @@ export declare const GetGenerationResponseSchema: GenMessage<GetGenerationRespon
  */
 export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRequest"> & {
   /**
-   * Most renders wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-   * shorter where it would be larger than 4 MiB.
+   * Maximum number of renders in the response. Zero means 100, and more than 1000 means 1000. A
+   * page has fewer renders if it would exceed 4 MiB.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty for the first page.
+   * The next_page_token of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
 
   /**
-   * Which renders are wanted; absent means all. The pages of one list have the same
-   * filter.
+   * Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+   * same filter.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 3;
    */
@@ -257,37 +254,38 @@ export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRe
 export declare const ListGenerationsRequestSchema: GenMessage<ListGenerationsRequest>;
 
 /**
- * GenerationFilter chooses renders: everything that is set must match.
+ * GenerationFilter selects the renders that match every field that is set.
  *
  * @generated from message easel.v1.GenerationFilter
  */
 export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   /**
-   * Model that they were ordered from; empty is any.
+   * ID of the model. Empty matches all models.
    *
    * @generated from field: string model_id = 1;
    */
   modelId: string;
 
   /**
-   * States, any of them; none is every state but STATE_DELETED. STATE_QUEUED chooses
-   * what has only ever been STATE_UNRECOGNIZED too, which by itself chooses nothing.
+   * States, of which a render must have one. Empty matches every state except STATE_DELETED.
+   * STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
+   * STATE_UNRECOGNIZED itself matches nothing.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
   states: State[];
 
   /**
-   * Labels of their orders, all of them, by value. Over REST a query has one as
-   * filter.labels[name]=value.
+   * Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
+   * label.
    *
    * @generated from field: map<string, string> labels = 3;
    */
   labels: { [key: string]: string };
 
   /**
-   * Whom they belong to; empty is the caller's own, for an operator everybody's. Only an
-   * operator may set it.
+   * Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
+   * of all owners, and every other list has the caller's own.
    *
    * @generated from field: string owner = 4;
    */
@@ -307,14 +305,15 @@ export declare const GenerationFilterSchema: GenMessage<GenerationFilter>;
  */
 export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsResponse"> & {
   /**
-   * The renders of this page, at most 1000. A list may carry less of each than GetGeneration.
+   * The renders of this page, at most 1000. A render may have fewer fields than in the response of
+   * GetGeneration.
    *
    * @generated from field: repeated easel.v1.Generation generations = 1;
    */
   generations: Generation[];
 
   /**
-   * Token of the next page; empty on the last one.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -328,22 +327,22 @@ export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsR
 export declare const ListGenerationsResponseSchema: GenMessage<ListGenerationsResponse>;
 
 /**
- * WaitGenerationRequest names a render and a goal.
+ * WaitGenerationRequest identifies a render and the goal of the wait.
  *
  * @generated from message easel.v1.WaitGenerationRequest
  */
 export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequest"> & {
   /**
-   * The render's id. 1 to 256 visible ASCII characters without
-   * slash and backslash, not "." or "..".
+   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+   * "..".
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * Longest wait, up to 10 minutes; absent means 60 s. The answer comes shortly
-   * before the caller's own deadline where that is sooner.
+   * Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
+   * the call returns shortly before it.
    *
    * @generated from field: google.protobuf.Duration timeout = 2;
    */
@@ -364,13 +363,13 @@ export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequ
 export declare const WaitGenerationRequestSchema: GenMessage<WaitGenerationRequest>;
 
 /**
- * WaitGenerationResponse carries the newest state.
+ * WaitGenerationResponse contains the newest state.
  *
  * @generated from message easel.v1.WaitGenerationResponse
  */
 export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationResponse"> & {
   /**
-   * The render, at the goal or as it stood when the time ran out.
+   * The render at the goal, or in its newest state when the timeout expired.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -384,14 +383,14 @@ export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationRes
 export declare const WaitGenerationResponseSchema: GenMessage<WaitGenerationResponse>;
 
 /**
- * WatchGenerationRequest names a render and what the caller has seen of it.
+ * WatchGenerationRequest identifies a render and the last state that the caller has.
  *
  * @generated from message easel.v1.WatchGenerationRequest
  */
 export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRequest"> & {
   /**
-   * The render's id. 1 to 256 visible ASCII characters without
-   * slash and backslash, not "." or "..".
+   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+   * "..".
    *
    * @generated from field: string generation_id = 1;
    */
@@ -405,24 +404,24 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   until: WatchUntil;
 
   /**
-   * etag of the last update that the caller has. Where nothing changed since, the
-   * stream begins with a heartbeat instead of a repeat. Over REST the header
-   * Last-Event-ID may carry it instead.
+   * The etag of the last update that the caller has. If nothing has changed since, the stream
+   * starts with a heartbeat instead of that update. Over REST, the header Last-Event-ID may contain
+   * it.
    *
    * @generated from field: string known_etag = 3;
    */
   knownEtag: string;
 
   /**
-   * Whether the bytes of the result follow the last update on the same stream, as
-   * in DownloadGeneration. A result without a file has none.
+   * Whether the bytes of the result follow the last update on the same stream, as in
+   * DownloadGeneration. A result without a file has no bytes.
    *
    * @generated from field: bool include_content = 4;
    */
   includeContent: boolean;
 
   /**
-   * Longest silence before a heartbeat, 1 to 60 s; absent means 15 s.
+   * Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
    *
    * @generated from field: google.protobuf.Duration heartbeat_interval = 5;
    */
@@ -442,13 +441,13 @@ export declare const WatchGenerationRequestSchema: GenMessage<WatchGenerationReq
  */
 export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof easel.v1.WatchGenerationResponse.event
    */
   event: {
     /**
-     * The newest state.
+     * A new state.
      *
      * @generated from field: easel.v1.GenerationUpdate update = 1;
      */
@@ -456,7 +455,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "update";
   } | {
     /**
-     * Nothing new, and why.
+     * Nothing has changed.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -464,7 +463,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "heartbeat";
   } | {
     /**
-     * Bytes of the result, where include_content asks for them.
+     * Bytes of the result, if include_content is set.
      *
      * @generated from field: easel.v1.ContentChunk content = 3;
      */
@@ -472,7 +471,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "content";
   } | {
     /**
-     * The server is about to end the stream before the goal.
+     * The server is about to end the stream before the goal is reached.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -481,7 +480,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
   } | { case: undefined; value?: undefined };
 
   /**
-   * When the message was made, by Easel's clock.
+   * Time when the message was created, by Easel's clock.
    *
    * @generated from field: google.protobuf.Timestamp emit_time = 5;
    */
@@ -495,20 +494,20 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
 export declare const WatchGenerationResponseSchema: GenMessage<WatchGenerationResponse>;
 
 /**
- * GenerationUpdate carries a state that the watcher has not seen.
+ * GenerationUpdate contains a state that the watcher has not received yet.
  *
  * @generated from message easel.v1.GenerationUpdate
  */
 export declare type GenerationUpdate = Message<"easel.v1.GenerationUpdate"> & {
   /**
-   * The whole render as it stands now.
+   * The complete render in its current state.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
   generation?: Generation | undefined;
 
   /**
-   * Whether this is the state found when the watch began, and not a change.
+   * Whether this is the state at the start of the watch rather than a change.
    *
    * @generated from field: bool initial = 2;
    */
@@ -522,51 +521,52 @@ export declare type GenerationUpdate = Message<"easel.v1.GenerationUpdate"> & {
 export declare const GenerationUpdateSchema: GenMessage<GenerationUpdate>;
 
 /**
- * Heartbeat says why a watch is quiet.
+ * Heartbeat reports that nothing has changed, and the condition of the catalog.
  *
  * @generated from message easel.v1.Heartbeat
  */
 export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   /**
-   * When the catalog last answered for what is watched. Absent where it has not yet.
+   * Time of the catalog's last successful response for the watched renders. Unset if there was none
+   * yet.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 1;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * When the next poll is due. Absent where none is.
+   * Time of the next poll. Unset if none is planned.
    *
    * @generated from field: google.protobuf.Timestamp next_poll_time = 2;
    */
   nextPollTime?: Timestamp | undefined;
 
   /**
-   * How the catalog behaves.
+   * Condition of the catalog.
    *
    * @generated from field: easel.v1.UpstreamCondition upstream_condition = 3;
    */
   upstreamCondition: UpstreamCondition;
 
   /**
-   * How many polls failed in a row.
+   * Number of polls that have failed in a row.
    *
    * @generated from field: int32 consecutive_poll_failures = 4;
    */
   consecutivePollFailures: number;
 
   /**
-   * What the last failed poll said, shortened to 1 KiB; empty when healthy. Where the server
-   * holds the API key and the poll was of another owner's render, it is the kind of trouble
-   * alone, such as "unavailable": operators read the whole.
+   * Error of the last failed poll, shortened to 1 KiB. Empty after a success. If the server has one
+   * API key for all callers and the poll read a render of another owner, it is only the kind of the
+   * error, such as "unavailable". Operators see the whole error.
    *
    * @generated from field: string last_error = 5;
    */
   lastError: string;
 
   /**
-   * How much longer such a render typically takes, measured from earlier renders of
-   * the model under the same credential. Absent without history.
+   * Typical time until such a render finishes, measured from earlier renders of the same model
+   * under the same API key. Unset without earlier renders.
    *
    * @generated from field: google.protobuf.Duration typical_remaining = 6;
    */
@@ -586,15 +586,15 @@ export declare const HeartbeatSchema: GenMessage<Heartbeat>;
  */
 export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
   /**
-   * Why.
+   * Reason for the end of the stream.
    *
    * @generated from field: easel.v1.StreamClosingReason reason = 1;
    */
   reason: StreamClosingReason;
 
   /**
-   * How long to wait before the next try. Spread over callers, so that they do
-   * not all come at once.
+   * Time to wait before the next watch. It differs between callers so that they do not all return
+   * at the same time.
    *
    * @generated from field: google.protobuf.Duration retry_delay = 2;
    */
@@ -608,55 +608,59 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
 export declare const StreamClosingSchema: GenMessage<StreamClosing>;
 
 /**
- * WatchGenerationsRequest names the renders of one stream, and what the caller has seen of
- * them.
+ * WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
+ * has.
  *
  * @generated from message easel.v1.WatchGenerationsRequest
  */
 export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerationsRequest"> & {
   /**
-   * The renders to watch, up to 1000, each once. None means every render that the
-   * catalog lists for the API key. Ids as in WatchGenerationRequest.
+   * IDs of the renders to watch, up to 1000 and each once. See
+   * WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
+   * lists for the API key.
    *
    * @generated from field: repeated string generation_ids = 1;
    */
   generationIds: string[];
 
   /**
-   * Goal of the watch of each named render. Without named renders it says nothing.
+   * Goal of the watch of each named render. Ignored without named renders.
    *
    * @generated from field: easel.v1.WatchUntil until = 2;
    */
   until: WatchUntil;
 
   /**
-   * Longest silence of the whole stream before a heartbeat, 1 to 60 s; absent
-   * means 15 s.
+   * Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
+   * unset, 15 s.
    *
    * @generated from field: google.protobuf.Duration heartbeat_interval = 3;
    */
   heartbeatInterval?: Duration | undefined;
 
   /**
-   * The etag of the last update that the caller has of each render, by its id, up to 1000. What
-   * has not changed since is not sent again: where nothing has, the stream begins with
-   * caught_up, which counts all that it covers.
-   * With named renders, others are ignored here. Without, a render here that the catalog does
-   * not list any more is read once, and covered if it is still there; it comes with
-   * STATE_DELETED where it is gone, or is not the caller's. Each such read takes its turn
-   * among the polls, so leave out what is settled and of no more interest. What filter
-   * leaves out is ignored here too.
-   * Over REST a query has one as knownEtags[id]=etag; many go into the body of a POST.
+   * The etags of the last updates that the caller has, by render ID, up to 1000. A render that has
+   * not changed since is not sent again. If none has changed, the stream starts with caught_up,
+   * which counts all renders of the stream.
+   *
+   * With named renders, the etags of other renders are ignored. Without named renders, each render
+   * here that the catalog no longer lists is read once. It is included if it still exists;
+   * otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of these
+   * reads counts as a poll, so omit settled renders that are no longer of interest. Renders that
+   * filter excludes are ignored.
+   *
+   * Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
+   * POST.
    *
    * @generated from field: map<string, string> known_etags = 4;
    */
   knownEtags: { [key: string]: string };
 
   /**
-   * Which of the renders are wanted; absent means all. Its states must be empty, since
-   * they change. Else as in ListGenerationsRequest. The others are neither sent nor counted,
-   * and a stream of named renders does not wait for them. A named render that does not exist
-   * comes with STATE_DELETED all the same.
+   * Filter of the renders. If unset, all renders are sent. Its states must be empty because states
+   * change. Excluded renders are neither sent nor counted, and a stream of named renders does not
+   * wait for them. A named render that does not exist is reported with STATE_DELETED even if a
+   * filter is set. See ListGenerationsRequest.filter.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -670,20 +674,20 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
 export declare const WatchGenerationsRequestSchema: GenMessage<WatchGenerationsRequest>;
 
 /**
- * WatchGenerationsResponse is one message of a watch of many renders. Field numbers
- * are those of WatchGenerationResponse; bytes are not sent on this stream.
+ * WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
+ * of WatchGenerationResponse. This stream has no result bytes.
  *
  * @generated from message easel.v1.WatchGenerationsResponse
  */
 export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGenerationsResponse"> & {
   /**
-   * What happened.
+   * The event.
    *
    * @generated from oneof easel.v1.WatchGenerationsResponse.event
    */
   event: {
     /**
-     * The newest state of one render.
+     * A new state of one render.
      *
      * @generated from field: easel.v1.GenerationUpdate update = 1;
      */
@@ -691,7 +695,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "update";
   } | {
     /**
-     * Nothing new on the whole stream, and why.
+     * Nothing has changed on the whole stream.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -699,7 +703,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "heartbeat";
   } | {
     /**
-     * The server is about to end the stream before the goal.
+     * The server is about to end the stream before the goal is reached.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -707,7 +711,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "closing";
   } | {
     /**
-     * Every render known at the start has been told.
+     * The first state of every render was sent.
      *
      * @generated from field: easel.v1.CaughtUp caught_up = 6;
      */
@@ -716,7 +720,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
   } | { case: undefined; value?: undefined };
 
   /**
-   * When the message was made, by Easel's clock.
+   * Time when the message was created, by Easel's clock.
    *
    * @generated from field: google.protobuf.Timestamp emit_time = 5;
    */
@@ -730,15 +734,15 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp marks the point where the caller has the first state of every render of the
- * stream, sent or by known_etags; what follows are changes.
+ * CaughtUp marks the point at which the caller has the first state of every render of the stream,
+ * from this stream or from known_etags. All later updates are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
 export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
-   * How many renders the stream covers at this moment: with named renders all of them that
-   * filter does not leave out, those with STATE_DELETED too; without, those that are there.
+   * Number of renders of the stream at this point. With named renders, it includes all that filter
+   * does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
    *
    * @generated from field: int32 generation_count = 1;
    */
@@ -752,45 +756,45 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
 export declare const CaughtUpSchema: GenMessage<CaughtUp>;
 
 /**
- * DownloadGenerationRequest names a result and the part of it to send.
+ * DownloadGenerationRequest identifies a result and the range to send.
  *
  * @generated from message easel.v1.DownloadGenerationRequest
  */
 export declare type DownloadGenerationRequest = Message<"easel.v1.DownloadGenerationRequest"> & {
   /**
-   * The render's id. 1 to 256 visible ASCII characters without
-   * slash and backslash, not "." or "..".
+   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+   * "..".
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * First byte to send. An offset equal to the size sends no bytes; past it is
-   * OUT_OF_RANGE.
+   * Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
+   * size, the call fails with OUT_OF_RANGE.
    *
    * @generated from field: int64 read_offset = 2;
    */
   readOffset: bigint;
 
   /**
-   * Most bytes to send; 0 means all.
+   * Maximum number of bytes to send. Zero means all.
    *
    * @generated from field: int64 read_limit = 3;
    */
   readLimit: bigint;
 
   /**
-   * ContentInfo.etag of the bytes that the caller has begun with. Other bytes are
-   * refused with CONTENT_CHANGED. Empty accepts any.
+   * The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
+   * the call fails with CONTENT_CHANGED. Empty accepts any result.
    *
    * @generated from field: string etag = 4;
    */
   etag: string;
 
   /**
-   * How long to wait for a render that is not finished, up to 10 minutes; absent or
-   * 0 does not wait.
+   * Maximum time to wait for an unfinished render, up to 10 minutes. If unset or zero, the call
+   * does not wait.
    *
    * @generated from field: google.protobuf.Duration wait_timeout = 5;
    */
@@ -824,7 +828,7 @@ export declare type DownloadGenerationResponse = Message<"easel.v1.DownloadGener
 export declare const DownloadGenerationResponseSchema: GenMessage<DownloadGenerationResponse>;
 
 /**
- * ContentChunk is a piece of a result.
+ * ContentChunk is a part of a result.
  *
  * @generated from message easel.v1.ContentChunk
  */
@@ -851,15 +855,15 @@ export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
   crc32c: number;
 
   /**
-   * What the result is. In the first chunk only.
+   * Description of the result. Only the first chunk has it.
    *
    * @generated from field: easel.v1.ContentInfo info = 4;
    */
   info?: ContentInfo | undefined;
 
   /**
-   * What was sent. In the last chunk only, and only where the whole result was
-   * read, from its first byte to its last.
+   * Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+   * the first byte to the last.
    *
    * @generated from field: easel.v1.ContentSummary summary = 5;
    */
@@ -873,44 +877,44 @@ export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
 export declare const ContentChunkSchema: GenMessage<ContentChunk>;
 
 /**
- * ContentInfo describes a result before its bytes.
+ * ContentInfo describes a result before its bytes are sent.
  *
  * @generated from message easel.v1.ContentInfo
  */
 export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   /**
-   * Media type, as the catalog says; "application/octet-stream" where it does not.
+   * Media type from the catalog. "application/octet-stream" if the catalog sends none.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
-   * Size of the whole result in bytes. Absent where the catalog does not say.
+   * Size of the whole result in bytes. Unset if the catalog does not send it.
    *
    * @generated from field: optional int64 size_bytes = 2;
    */
   sizeBytes?: bigint | undefined;
 
   /**
-   * A file name made of the generation's id and the media type. Safe to create in
-   * a directory: no path, no control characters.
+   * File name from the ID of the render and the media type. It is safe to create in a directory: it
+   * has no path and no control characters.
    *
    * @generated from field: string file_name = 3;
    */
   fileName: string;
 
   /**
-   * Names these bytes: for DownloadGenerationRequest.etag when resuming. Empty where
-   * the catalog gives nothing to tell them by.
+   * Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
+   * catalog sends nothing that identifies them.
    *
    * @generated from field: string etag = 4;
    */
   etag: string;
 
   /**
-   * Where the first of these bytes come from. The bytes are the same from either
-   * source. Over REST it is the header Easel-Content-Source, "catalog" or "copy".
+   * Source of the first bytes. The bytes are the same from each source. Over REST, the header
+   * Easel-Content-Source is "catalog" or "copy".
    *
    * @generated from field: easel.v1.ContentSource source = 5;
    */
@@ -924,7 +928,7 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
 export declare const ContentInfoSchema: GenMessage<ContentInfo>;
 
 /**
- * ContentSummary lets a caller check the whole.
+ * ContentSummary allows a caller to verify the whole result.
  *
  * @generated from message easel.v1.ContentSummary
  */
@@ -937,7 +941,7 @@ export declare type ContentSummary = Message<"easel.v1.ContentSummary"> & {
   sizeBytes: bigint;
 
   /**
-   * SHA-256 of the whole result, in lower-case hexadecimal.
+   * SHA-256 of the whole result in lower-case hexadecimal.
    *
    * @generated from field: string sha256 = 2;
    */
@@ -951,29 +955,29 @@ export declare type ContentSummary = Message<"easel.v1.ContentSummary"> & {
 export declare const ContentSummarySchema: GenMessage<ContentSummary>;
 
 /**
- * DeleteGenerationRequest names the render to delete.
+ * DeleteGenerationRequest identifies the render to delete.
  *
  * @generated from message easel.v1.DeleteGenerationRequest
  */
 export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGenerationRequest"> & {
   /**
-   * The render's id. 1 to 256 visible ASCII characters without
-   * slash and backslash, not "." or "..".
+   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
+   * "..".
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * Whether deleting a render that is not there is a success.
+   * Whether the call succeeds if there is no such render.
    *
    * @generated from field: bool allow_missing = 2;
    */
   allowMissing: boolean;
 
   /**
-   * Whether a render that is not terminal is deleted all the same. The catalog
-   * does not say whether its price comes back, nor whether it stops.
+   * Whether to delete a render that is not terminal. The catalog does not specify whether its price
+   * is refunded, or whether it stops.
    *
    * @generated from field: bool force = 3;
    */
@@ -1014,15 +1018,15 @@ export enum WatchUntil {
   UNSPECIFIED = 0,
 
   /**
-   * Until the render is succeeded, failed, refunded or deleted.
+   * The render is succeeded, failed, refunded or deleted.
    *
    * @generated from enum value: WATCH_UNTIL_TERMINAL = 1;
    */
   TERMINAL = 1,
 
   /**
-   * Until no money can move any more: succeeded, refunded, deleted, or failed
-   * for longer than the refund may take.
+   * The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
+   * time for a refund is over.
    *
    * @generated from enum value: WATCH_UNTIL_SETTLED = 2;
    */
@@ -1035,41 +1039,41 @@ export enum WatchUntil {
 export declare const WatchUntilSchema: GenEnum<WatchUntil>;
 
 /**
- * UpstreamCondition is how the catalog behaves towards the credential of a watch.
+ * UpstreamCondition is the condition of the catalog for the API key of a watch.
  *
  * @generated from enum easel.v1.UpstreamCondition
  */
 export enum UpstreamCondition {
   /**
-   * No answer was needed yet.
+   * No poll was needed yet.
    *
    * @generated from enum value: UPSTREAM_CONDITION_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * The last poll was answered.
+   * The last poll succeeded.
    *
    * @generated from enum value: UPSTREAM_CONDITION_HEALTHY = 1;
    */
   HEALTHY = 1,
 
   /**
-   * The catalog asked to slow down; polls pause as long as it said.
+   * The catalog asked to slow down. Polls pause for as long as it asked.
    *
    * @generated from enum value: UPSTREAM_CONDITION_THROTTLED = 2;
    */
   THROTTLED = 2,
 
   /**
-   * The catalog does not answer, or answers with errors; polls go on, less often.
+   * The catalog does not respond, or returns errors. Polls continue at a lower rate.
    *
    * @generated from enum value: UPSTREAM_CONDITION_UNREACHABLE = 3;
    */
   UNREACHABLE = 3,
 
   /**
-   * The catalog rejects the API key that this server holds: its operator must act.
+   * The catalog rejects the API key of this server. The operator has to replace it.
    *
    * @generated from enum value: UPSTREAM_CONDITION_CREDENTIAL_REJECTED = 4;
    */
@@ -1082,7 +1086,7 @@ export enum UpstreamCondition {
 export declare const UpstreamConditionSchema: GenEnum<UpstreamCondition>;
 
 /**
- * StreamClosingReason says why the server ends a stream.
+ * StreamClosingReason is the reason why the server ends a stream.
  *
  * @generated from enum easel.v1.StreamClosingReason
  */
@@ -1095,14 +1099,15 @@ export enum StreamClosingReason {
   UNSPECIFIED = 0,
 
   /**
-   * The server is going down.
+   * The server is stopping.
    *
    * @generated from enum value: STREAM_CLOSING_REASON_DRAINING = 1;
    */
   DRAINING = 1,
 
   /**
-   * The stream has reached the maximum age that the operator allows, or the end of its caller's token.
+   * The stream has reached the maximum age that the operator has set, or the caller's token has
+   * expired.
    *
    * @generated from enum value: STREAM_CLOSING_REASON_MAX_AGE = 2;
    */
@@ -1115,7 +1120,7 @@ export enum StreamClosingReason {
 export declare const StreamClosingReasonSchema: GenEnum<StreamClosingReason>;
 
 /**
- * ContentSource says where the bytes of a result come from.
+ * ContentSource is the source of the bytes of a result.
  *
  * @generated from enum easel.v1.ContentSource
  */
@@ -1128,15 +1133,14 @@ export enum ContentSource {
   UNSPECIFIED = 0,
 
   /**
-   * From the catalog.
+   * The catalog.
    *
    * @generated from enum value: CONTENT_SOURCE_CATALOG = 1;
    */
   CATALOG = 1,
 
   /**
-   * From a copy that this server has made: the catalog need not be there, nor have the
-   * render any more.
+   * A copy that this server made. The catalog may be unavailable or may no longer have the render.
    *
    * @generated from enum value: CONTENT_SOURCE_COPY = 2;
    */
@@ -1151,34 +1155,34 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
- * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
- * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
- * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
- * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
- * has no labels, and is in no usage and in no list by owner or label; only those who see every
- * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
- * a ledger in memory order_outcome never says "not_placed".
+ * The server records each order in its ledger, with the owner, the caller and the labels. A durable
+ * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
+ * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
+ * finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
+ * labels and is missing from usage and from lists by owner or label. Its render is visible only to
+ * callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
+ * so with a ledger in memory order_outcome is never "not_placed".
  *
- * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
- * These may come from every call and are not repeated below:
- * UNAUTHENTICATED (no API key, or the catalog rejects it),
- * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
- * contract is broken; the first ten violations are listed),
- * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
- * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
- * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
- * INTERNAL (the catalog answered with something that can't be read).
+ * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
+ * these errors, which are not repeated below:
+ *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
+ *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
+ *     the first ten violations.
+ *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+ *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+ *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+ *   - INTERNAL: the response of the catalog can't be read.
  *
  * @generated from service easel.v1.GenerationService
  */
 export declare const GenerationService: GenService<{
   /**
-   * QuoteGeneration prices inputs. Nothing is started and nothing is charged.
+   * QuoteGeneration returns the price of inputs. It starts no render and charges nothing.
    *
-   * Errors: INVALID_ARGUMENT with reason UPSTREAM_INVALID_INPUT, and in
-   * BadRequest the field `inputs.<name>` or `model_id` that the catalog refuses;
-   * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-   * this model.
+   * Errors:
+   *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: the catalog rejects an input or the model.
+   *     BadRequest names the field, `inputs.<name>` or `model_id`.
+   *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
    *
    * @generated from rpc easel.v1.GenerationService.QuoteGeneration
    */
@@ -1188,54 +1192,59 @@ export declare const GenerationService: GenService<{
     output: typeof QuoteGenerationResponseSchema;
   },
   /**
-   * CreateGeneration places a paid order. The price is deducted at once, and the
-   * render goes on in the background: watch it with WatchGeneration.
+   * CreateGeneration places a paid order and returns when the catalog has accepted it.
    *
-   * One idempotency_key is one order. After any error, timeout or crash, send the
-   * same request with the same idempotency_key again, within 12 hours and under the
-   * same API key: it is not charged twice. Easel itself resends an order only with
-   * its idempotency_key, the same bytes and the same API key.
-   * Once an order may have left for the catalog, Easel goes on for the time that the
-   * caller gave it, even if the caller goes away; then for at most a minute.
+   * The price is deducted when the order is accepted. The render continues in the background; use
+   * WatchGeneration to follow it.
    *
-   * A failed attempt is repeated until the caller's deadline. If the deadline passes first, the error has the
-   * catalog's last response.
+   * The idempotency_key identifies the order. After any error, timeout or crash, send the same
+   * request with the same idempotency_key within 12 hours and under the same API key: the order is
+   * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
+   * API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
+   * deadline, even if the caller disconnects, and then for at most a minute.
    *
-   * Every error has order_outcome in the metadata of ErrorInfo, as it is recorded in the ledger:
-   * "not_placed": no order exists under this idempotency_key, as a durable ledger knows. It is never
-   * returned if callers forward their own API keys.
-   * "not_placed_by_this_call": this call has placed no order; an earlier one may have. Nothing was sent to the
-   * catalog, or the catalog has definitely refused the first attempt that this ledger knows.
-   * Never take another idempotency_key for an order that may exist.
-   * "unknown": everything else. The order may exist; send the same idempotency_key again, under the same API key.
-   * A definite refusal is 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own errors,
-   * with no code about the idempotency key, or 409 with API_KEY_DAILY_CAP.
-   * An order that was not sent is withdrawn one second before the caller's deadline, or a tenth of the
-   * caller's time if that is shorter, so that its outcome can be recorded.
-   * An error without it is as "unknown": the client's own library makes such ones, and
-   * the server's that of a message above its size limit, of which nothing was sent.
+   * Failed attempts are retried until the caller's deadline. If the deadline passes first, the
+   * error describes the last response of the catalog. An order that was not sent is withdrawn one
+   * second before the deadline, or a tenth of the caller's time if that is shorter, so that its
+   * outcome can be recorded.
    *
-   * Errors: INVALID_ARGUMENT as for QuoteGeneration;
-   * FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE (after a top-up the same
-   * idempotency_key may be sent again) or PRICE_ABOVE_LIMIT (this call has sent nothing;
-   * the metadata has price_cents and max_cost_cents);
-   * RESOURCE_EXHAUSTED with reason API_KEY_DAILY_CAP and no RetryInfo;
-   * ALREADY_EXISTS with reason IDEMPOTENCY_KEY_REUSED where the idempotency_key is
-   * known to stand for another order, or, with a forwarded API key, for one of unknown
-   * outcome whose inputs were other bytes: only the first bytes are ever sent;
-   * ABORTED with reason SUBMISSION_IN_PROGRESS and RetryInfo where the catalog is
-   * still busy with this idempotency_key;
-   * RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED, QuotaFailure and no RetryInfo where a budget
-   * of the caller's team has no room for the price: the metadata has window ("day" or
-   * "month"), reset_time (when the next one begins, RFC 3339), remaining_cents and
-   * price_cents;
-   * PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the caller's team may not use
-   * this model;
-   * UNAVAILABLE with reason LEDGER_UNAVAILABLE: this call has sent nothing;
-   * UNAVAILABLE with reason SUBMISSION_OUTCOME_UNKNOWN and RetryInfo where it is not
-   * known whether the order was taken: send the same idempotency_key again. Without
-   * RetryInfo it is too late for that (12 hours after the first attempt, unless the
-   * operator has set another time): look at the account before you order again.
+   * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
+   * the ledger:
+   *   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know this,
+   *     and only if the server has one API key for all callers.
+   *   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
+   *     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
+   *     this ledger knows of. Never use another idempotency_key for an order that may exist.
+   *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
+   *
+   * Treat an error without order_outcome as "unknown". Such errors come from the client's own
+   * library, or from the server's library for a message above the size limit, of which nothing was
+   * sent. A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the
+   * catalog's own errors and without a code about the idempotency key, or a 409 with
+   * API_KEY_DAILY_CAP.
+   *
+   * Errors:
+   *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
+   *   - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
+   *     idempotency_key may be sent again after a top-up.
+   *   - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
+   *     sent. The metadata has price_cents and max_cost_cents.
+   *   - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
+   *     cap.
+   *   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
+   *     the caller's team does not cover the price. The metadata has window ("day" or "month"),
+   *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
+   *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+   *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. With
+   *     a forwarded API key, it may also belong to an order of unknown outcome whose inputs were
+   *     other bytes: only the first bytes are ever sent.
+   *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
+   *     idempotency_key.
+   *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent nothing.
+   *   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
+   *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo the time for
+   *     that is over (12 hours after the first attempt, unless the operator has set another time):
+   *     check the account before you order again.
    *
    * @generated from rpc easel.v1.GenerationService.CreateGeneration
    */
@@ -1245,13 +1254,14 @@ export declare const GenerationService: GenService<{
     output: typeof CreateGenerationResponseSchema;
   },
   /**
-   * GetGeneration reads one render. Where the render is being watched under the same
-   * API key, the answer comes from the watch and costs the catalog nothing; its age is
-   * seen in observe_time, and max_staleness bounds it. While the catalog does not
-   * answer, it is the state of before.
+   * GetGeneration returns one render. If the render is being watched under the same API key, the
+   * response comes from the watch and costs no request to the catalog. observe_time is its age, and
+   * max_staleness limits it. While the catalog does not respond, the response has the last known
+   * state.
    *
-   * Errors: NOT_FOUND with reason GENERATION_NOT_FOUND and ResourceInfo. A render
-   * of another API key is not found either.
+   * Errors:
+   *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
+   *     another API key is not found either.
    *
    * @generated from rpc easel.v1.GenerationService.GetGeneration
    */
@@ -1261,19 +1271,23 @@ export declare const GenerationService: GenService<{
     output: typeof GetGenerationResponseSchema;
   },
   /**
-   * ListGenerations lists the renders that were ordered through Easel: the caller's own, an
-   * operator's list those of all owners, and with a forwarded API key those of that API key. They
-   * go back to the first, the newest order first, each in the state that the ledger has recorded;
-   * result and inputs come where the catalog's list, which is up to a second old, has the render. Where
-   * the catalog does not answer, those are missing and the list is not. A deleted
-   * render comes only where the filter asks for STATE_DELETED. The lists of those who see
-   * everything of an API key (an operator, its forwarder, and callers of a server on which
-   * nobody has a name), without labels in the filter, end with what the
-   * catalog lists and the ledger does not know as theirs, in the catalog's order, without an
-   * owner; where the catalog does not answer then, those last pages fail as every read does.
+   * ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+   * caller sees its own renders, an operator those of all owners, and a caller that forwards its
+   * API key those of that API key.
    *
-   * Errors: INVALID_ARGUMENT for a page_token that this list did not give out for the
-   * same filter, and for filter.owner from a caller that is no operator.
+   * Each render has the state that the ledger has recorded. Result and inputs come from the
+   * catalog's list, which is up to a second old. They are missing if that list does not have the
+   * render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
+   * for STATE_DELETED.
+   *
+   * Some callers can see every render of an API key: operators, callers that forward it, and all
+   * callers of a server without a callers file. Without labels in the filter, their lists end with
+   * the renders that the catalog lists and the ledger does not know, in the catalog's order and
+   * without an owner. These last pages fail if the catalog does not respond.
+   *
+   * Errors:
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+   *     filter, or filter.owner was set by a caller that is not an operator.
    *
    * @generated from rpc easel.v1.GenerationService.ListGenerations
    */
@@ -1283,13 +1297,13 @@ export declare const GenerationService: GenService<{
     output: typeof ListGenerationsResponseSchema;
   },
   /**
-   * WaitGeneration answers when the render has reached the goal, or when the time
-   * has run out: then with the newest state, and OK. Look at terminal.
-   * Upstream trouble does not end a wait. Waits and watches of one render under one
-   * API key share its polls. A caller that stays longer than a minute should watch
-   * instead.
+   * WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
+   * timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
+   * do not end a wait. All waits and watches of a render under one API key share its polls. To wait
+   * longer than a minute, use WatchGeneration.
    *
-   * Errors: NOT_FOUND as for GetGeneration.
+   * Errors:
+   *   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
    *
    * @generated from rpc easel.v1.GenerationService.WaitGeneration
    */
@@ -1299,26 +1313,26 @@ export declare const GenerationService: GenService<{
     output: typeof WaitGenerationResponseSchema;
   },
   /**
-   * WatchGeneration sends the newest state of a render at once and after each
-   * change, until the goal is reached: then the stream ends with OK, and OK means
-   * nothing else. Changes that come faster than the caller reads are merged; the
-   * last one is never lost. When the stream is quiet, a heartbeat says why.
+   * WatchGeneration sends the newest state of a render immediately and after each change. The
+   * stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
+   * the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
+   * report the condition of the catalog.
    *
-   * Upstream trouble never ends a watch: it is told in heartbeats. The stream ends
-   * without OK only by:
-   * NOT_FOUND before the first message;
-   * UNAVAILABLE with RetryInfo, after a closing message, where the server goes
-   * down or the stream has reached its maximum age;
-   * UNAUTHENTICATED where the catalog rejects the caller's own API key, or the server
-   * no longer knows the caller's token;
-   * RESOURCE_EXHAUSTED where the caller took no message for 30 s.
-   * Watch again after every error but NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a repeat cannot mend:
-   * after the time that closing or RetryInfo names, else with back-off, and with the last
-   * etag as known_etag. Ending a watch never touches the render or the money.
+   * Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
+   * the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
+   * text/event-stream) or of JSON lines (Accept: application/x-ndjson).
    *
-   * Over REST it is a stream of server-sent events (Accept: text/event-stream) or
-   * of JSON lines (Accept: application/x-ndjson).
+   * Errors:
+   *   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
+   *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+   *     the server stops, or the stream has reached its maximum age.
+   *   - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
+   *     accepts the caller's token.
+   *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+   *
+   * Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
+   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
+   * the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGeneration
    */
@@ -1328,21 +1342,20 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationResponseSchema;
   },
   /**
-   * WatchGenerations watches many renders on one stream: those named, or every one
-   * that the catalog lists for the API key, new ones as they appear. Each behaves as in
-   * WatchGeneration. With named renders the stream ends with OK when all of them
-   * have reached the goal; without, it has no goal and goes on, and each render is
-   * followed until no money can move any more. What others delete is only seen
-   * there while the render is not terminal: the catalog's list shows recent renders,
-   * and one that is missing need not be gone.
+   * WatchGenerations watches many renders on one stream: the named renders, or all renders that the
+   * catalog lists for the API key, including new ones. Each render behaves as in WatchGeneration.
    *
-   * An id that the catalog does not know does not end the stream: it is reported
-   * with STATE_DELETED. The stream ends without OK, and is watched again, as
-   * WatchGeneration, with known_etags.
+   * With named renders, the stream ends with OK when all of them have reached the goal. A stream
+   * without named renders has no goal and does not end. It follows each render until its cost is
+   * final. It reports deletions by others only while the render is not terminal, because the
+   * catalog lists recent renders only: a missing render may still exist.
    *
-   * Errors: INVALID_ARGUMENT for filter.owner from a caller that is no operator.
+   * An ID that the catalog does not know does not end the stream; it is reported with
+   * STATE_DELETED. The stream fails like that of WatchGeneration. To resume it, send known_etags.
+   * Over REST, use POST to send many IDs and etags in the body.
    *
-   * Over REST, where headers are short, many ids and etags go into the body of a POST.
+   * Errors:
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an operator.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGenerations
    */
@@ -1352,29 +1365,28 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationsResponseSchema;
   },
   /**
-   * DownloadGeneration streams the bytes of the result in chunks. The first chunk
-   * has info; the last one has summary where the whole result was read. A
-   * download that breaks off upstream is resumed without the caller seeing it.
-   * Bytes arrive whole or the stream ends with an error: OK means that every byte
-   * asked for was sent.
+   * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
+   * chunk has summary if the whole result was read. Interrupted requests to the catalog are resumed
+   * without the caller noticing. The stream ends with OK only if every requested byte was sent;
+   * otherwise it ends with an error.
    *
-   * Where the operator keeps copies of results, a result is copied once, and then
-   * read from the copy: also while the catalog is down, and after it has deleted the
-   * render. A text result is there as a file of text then. The first reader may wait a
-   * few seconds for the copy. DeleteGeneration deletes the copy too, unless the
-   * operator keeps those of the team.
+   * If the operator keeps copies of results, a result is copied once after the render succeeds and
+   * then read from the copy, even while the catalog is unavailable or after the catalog has deleted
+   * the render. A text result then is a file of text. DeleteGeneration deletes the copy too, unless
+   * the operator keeps the copies of the team.
    *
-   * Errors: FAILED_PRECONDITION with reason CONTENT_NOT_READY and RetryInfo (not
-   * finished; see wait_timeout) or NO_CONTENT (the render has or will have no file;
-   * its state is in the metadata);
-   * OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE;
-   * UNAVAILABLE with reason CONTENT_INTERRUPTED, and the offset to go on from in
-   * the metadata next_offset; DATA_LOSS with reason CONTENT_CHANGED where the
-   * bytes are not those of etag, or changed while they were read;
-   * RESOURCE_EXHAUSTED where the caller took no byte for two minutes.
+   * Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
+   * fails after the headers were sent, the connection is aborted.
    *
-   * Over REST it is the bare bytes, with Range, ETag and Content-Length; where
-   * bytes fail after the headers, the connection is aborted.
+   * Errors:
+   *   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
+   *     wait_timeout.
+   *   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has its
+   *     state.
+   *   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
+   *   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
+   *   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the download.
+   *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
    *
    * @generated from rpc easel.v1.GenerationService.DownloadGeneration
    */
@@ -1384,12 +1396,13 @@ export declare const GenerationService: GenService<{
     output: typeof DownloadGenerationResponseSchema;
   },
   /**
-   * DeleteGeneration deletes a render and its result from the catalog for good.
-   * Watchers of it get STATE_DELETED and end with OK. An operator may delete those of
-   * all owners, which the server's audit has.
+   * DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
+   * receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
+   * server records this in its audit log.
    *
-   * Errors: FAILED_PRECONDITION with reason GENERATION_ACTIVE where the render is
-   * not terminal and force is not set; NOT_FOUND unless allow_missing is set.
+   * Errors:
+   *   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
+   *   - NOT_FOUND, GENERATION_NOT_FOUND: there is no such render, and allow_missing is not set.
    *
    * @generated from rpc easel.v1.GenerationService.DeleteGeneration
    */

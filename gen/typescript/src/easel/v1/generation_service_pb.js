@@ -215,7 +215,7 @@ export const UpstreamConditionSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation_service, 1);
 
 /**
- * UpstreamCondition is how the catalog behaves towards the credential of a watch.
+ * UpstreamCondition is the condition of the catalog for the API key of a watch.
  *
  * @generated from enum easel.v1.UpstreamCondition
  */
@@ -229,7 +229,7 @@ export const StreamClosingReasonSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation_service, 2);
 
 /**
- * StreamClosingReason says why the server ends a stream.
+ * StreamClosingReason is the reason why the server ends a stream.
  *
  * @generated from enum easel.v1.StreamClosingReason
  */
@@ -243,7 +243,7 @@ export const ContentSourceSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation_service, 3);
 
 /**
- * ContentSource says where the bytes of a result come from.
+ * ContentSource is the source of the bytes of a result.
  *
  * @generated from enum easel.v1.ContentSource
  */
@@ -253,23 +253,23 @@ export const ContentSource = /*@__PURE__*/
 /**
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
- * Orders stand in the server's ledger, with their owner, caller and labels. The ledger is durable,
- * in a file or in PostgreSQL, or it is in memory: see EASEL_LEDGER_URL. A server with a callers file
- * has a durable one. A ledger in memory forgets everything at a stop, and orders that have an
- * outcome after 24 hours, or sooner where there are more than 100,000. An order that was forgotten
- * has no labels, and is in no usage and in no list by owner or label; only those who see every
- * render of the API key find its render. The catalog alone knows its idempotency_key then. So with
- * a ledger in memory order_outcome never says "not_placed".
+ * The server records each order in its ledger, with the owner, the caller and the labels. A durable
+ * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
+ * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
+ * finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
+ * labels and is missing from usage and from lists by owner or label. Its render is visible only to
+ * callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
+ * so with a ledger in memory order_outcome is never "not_placed".
  *
- * Every error carries google.rpc.ErrorInfo with domain "easel" and a reason.
- * These may come from every call and are not repeated below:
- * UNAUTHENTICATED (no API key, or the catalog rejects it),
- * INVALID_ARGUMENT with reason INVALID_REQUEST and BadRequest (a rule of this
- * contract is broken; the first ten violations are listed),
- * UNAVAILABLE with reason UPSTREAM_UNAVAILABLE and RetryInfo (the catalog did not answer),
- * UNAVAILABLE with reason LEDGER_UNAVAILABLE and RetryInfo (the ledger did not answer),
- * RESOURCE_EXHAUSTED with reason UPSTREAM_RATE_LIMITED and RetryInfo (it asked to slow down),
- * INTERNAL (the catalog answered with something that can't be read).
+ * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
+ * these errors, which are not repeated below:
+ *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
+ *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
+ *     the first ten violations.
+ *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
+ *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
+ *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
+ *   - INTERNAL: the response of the catalog can't be read.
  *
  * @generated from service easel.v1.GenerationService
  */

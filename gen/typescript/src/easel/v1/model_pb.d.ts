@@ -12,68 +12,67 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_model: GenFile;
 
 /**
- * Model is one entry of the catalog that renders can be ordered from.
+ * Model is a model of the catalog from which renders can be ordered.
  *
  * @generated from message easel.v1.Model
  */
 export declare type Model = Message<"easel.v1.Model"> & {
   /**
-   * Identifier to order with. Opaque; may contain "/".
+   * ID of the model. Opaque. It may contain "/".
    *
    * @generated from field: string model_id = 1;
    */
   modelId: string;
 
   /**
-   * Name for people. Empty where the catalog gives none.
+   * Name for people. Empty if the catalog sends none.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * What the model does, for people. Empty where the catalog gives nothing.
+   * Description for people. Empty if the catalog sends none.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * Where the result of a render is found.
+   * Kind of result.
    *
    * @generated from field: easel.v1.OutputKind output_kind = 4;
    */
   outputKind: OutputKind;
 
   /**
-   * The inputs that the model takes, in the catalog's order. GetModel always
-   * carries them; ListModels only where the catalog's list does. At most 1000.
+   * Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+   * returns them only if the catalog's list has them.
    *
    * @generated from field: repeated easel.v1.InputField input_fields = 5;
    */
   inputFields: InputField[];
 
   /**
-   * When the catalog answered with this record, by Easel's clock. It may be some
-   * time ago: see ModelService.
+   * Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
+   * See ModelService.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 6;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record that this contract has no field for, as
-   * they were sent.
+   * Members of the catalog's record that have no field in this contract, unchanged.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 7;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Names of the fields that the server has left out, as the message would be larger than the
-   * 4 MiB that a gRPC client takes, or the list longer than it may be: "upstream_fields",
-   * "input_fields", or a field in one of these, such as "input_fields.allowed_values". Such a
-   * field is empty, of one input field at least.
+   * Names of the fields that the server omitted because the message would exceed the 4 MiB that a
+   * gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
+   * or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
+   * least one input field.
    *
    * @generated from field: repeated string omitted_fields = 8;
    */
@@ -93,21 +92,21 @@ export declare const ModelSchema: GenMessage<Model>;
  */
 export declare type InputField = Message<"easel.v1.InputField"> & {
   /**
-   * Key of the value in the inputs of an order.
+   * Name of the input, which is its key in the inputs of an order.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Name for people. Empty where the catalog gives none.
+   * Name for people. Empty if the catalog sends none.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * What the input does, for people. Empty where the catalog gives nothing.
+   * Description for people. Empty if the catalog sends none.
    *
    * @generated from field: string description = 3;
    */
@@ -121,45 +120,44 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   type: InputFieldType;
 
   /**
-   * Whether an order without this input is refused. Absent where the catalog
-   * does not say; absent is not false.
+   * Whether an order without this input is rejected. Unset if the catalog does not specify it;
+   * unset does not mean false.
    *
    * @generated from field: optional bool required = 5;
    */
   required?: boolean | undefined;
 
   /**
-   * Value that the catalog takes where the order has none. Absent where there is
-   * none or the catalog does not say.
+   * Value that the catalog uses if an order does not have this input. Unset if there is none, or if
+   * the catalog does not specify it.
    *
    * @generated from field: google.protobuf.Value default_value = 6;
    */
   defaultValue?: Value | undefined;
 
   /**
-   * The only values allowed. Empty where any value of the type is allowed. At most 1000.
+   * The allowed values, at most 1000. If empty, all values of the type are allowed.
    *
    * @generated from field: repeated google.protobuf.Value allowed_values = 7;
    */
   allowedValues: Value[];
 
   /**
-   * Smallest number allowed, inclusive. Absent where there is no limit.
+   * Minimum value, inclusive. Unset without a limit.
    *
    * @generated from field: optional double minimum = 8;
    */
   minimum?: number | undefined;
 
   /**
-   * Largest number allowed, inclusive. Absent where there is no limit.
+   * Maximum value, inclusive. Unset without a limit.
    *
    * @generated from field: optional double maximum = 9;
    */
   maximum?: number | undefined;
 
   /**
-   * Members of the catalog's description that this contract has no field for, as
-   * they were sent.
+   * Members of the catalog's record that have no field in this contract, unchanged.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 10;
    */
@@ -173,27 +171,27 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
 export declare const InputFieldSchema: GenMessage<InputField>;
 
 /**
- * OutputKind says where the result of a model's renders is found.
+ * OutputKind is the kind of result of a model's renders.
  *
  * @generated from enum easel.v1.OutputKind
  */
 export enum OutputKind {
   /**
-   * The catalog does not say, and it can't be told from the record.
+   * The catalog's record does not specify it.
    *
    * @generated from enum value: OUTPUT_KIND_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * A render makes a file: read it with DownloadGeneration.
+   * A file. Read it with DownloadGeneration.
    *
    * @generated from enum value: OUTPUT_KIND_FILE = 1;
    */
   FILE = 1,
 
   /**
-   * A render makes text: it stands in Generation.text.
+   * A text, in Generation.text.
    *
    * @generated from enum value: OUTPUT_KIND_TEXT = 2;
    */
@@ -212,7 +210,7 @@ export declare const OutputKindSchema: GenEnum<OutputKind>;
  */
 export enum InputFieldType {
   /**
-   * The catalog does not say, or says something that this build does not know.
+   * The catalog does not specify the type, or this version of Easel does not know it.
    *
    * @generated from enum value: INPUT_FIELD_TYPE_UNSPECIFIED = 0;
    */

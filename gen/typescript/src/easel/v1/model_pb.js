@@ -32,7 +32,7 @@ export const OutputKindSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_model, 0);
 
 /**
- * OutputKind says where the result of a model's renders is found.
+ * OutputKind is the kind of result of a model's renders.
  *
  * @generated from enum easel.v1.OutputKind
  */

@@ -18,15 +18,15 @@ export declare const file_easel_v1_model_service: GenFile;
  */
 export declare type ListModelsRequest = Message<"easel.v1.ListModelsRequest"> & {
   /**
-   * Most models wanted in one answer. 0 means 100; more than 1000 means 1000. A page is
-   * shorter where it would be larger than 4 MiB.
+   * Maximum number of models in the response. Zero means 100, and more than 1000 means 1000. A page
+   * has fewer models if it would exceed 4 MiB.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty for the first page.
+   * The next_page_token of the previous page. Empty for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -53,7 +53,7 @@ export declare type ListModelsResponse = Message<"easel.v1.ListModelsResponse"> 
   models: Model[];
 
   /**
-   * Token of the next page; empty on the last one.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -67,13 +67,13 @@ export declare type ListModelsResponse = Message<"easel.v1.ListModelsResponse"> 
 export declare const ListModelsResponseSchema: GenMessage<ListModelsResponse>;
 
 /**
- * GetModelRequest names one model.
+ * GetModelRequest identifies one model.
  *
  * @generated from message easel.v1.GetModelRequest
  */
 export declare type GetModelRequest = Message<"easel.v1.GetModelRequest"> & {
   /**
-   * The model's id, as ListModels gives it. 1 to 256 bytes, no control characters.
+   * ID of the model from ListModels. 1 to 256 bytes without control characters.
    *
    * @generated from field: string model_id = 1;
    */
@@ -87,7 +87,7 @@ export declare type GetModelRequest = Message<"easel.v1.GetModelRequest"> & {
 export declare const GetModelRequestSchema: GenMessage<GetModelRequest>;
 
 /**
- * GetModelResponse carries the model.
+ * GetModelResponse contains the model.
  *
  * @generated from message easel.v1.GetModelResponse
  */
@@ -107,24 +107,25 @@ export declare type GetModelResponse = Message<"easel.v1.GetModelResponse"> & {
 export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
 
 /**
- * ModelService reads the catalog's models and their inputs. Reading costs nothing.
+ * ModelService reads the models of the catalog and their inputs. Reading is free.
  *
- * Answers come from copies, one set for each API key, and observe_time tells their age. A
- * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
- * behind the answer; an older one is renewed first. Only while the catalog does not answer,
- * asks to slow down or answers with something that can't be read, an older copy is given,
- * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
- * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+ * Responses come from a cache for each API key. observe_time is the age of a record. A cached
+ * record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+ * in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+ * down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+ * catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+ * deleted. If a model no longer exists, its record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */
 export declare const ModelService: GenService<{
   /**
-   * ListModels lists the models that the API key may order from, in the catalog's
-   * order. Models that the caller's team may not use are omitted. Operators see all models.
+   * ListModels returns the models that the API key may order from, in the catalog's order. Models
+   * that the caller's team may not use are omitted. Operators see all models.
    *
-   * Errors: INVALID_ARGUMENT for a page_token that this list did not give out;
-   * UNAUTHENTICATED, UNAVAILABLE and RESOURCE_EXHAUSTED as for GetAccount.
+   * Errors:
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+   *   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
    *
    * @generated from rpc easel.v1.ModelService.ListModels
    */
@@ -134,12 +135,13 @@ export declare const ModelService: GenService<{
     output: typeof ListModelsResponseSchema;
   },
   /**
-   * GetModel reads one model with its input fields. A model id may contain "/",
-   * and over REST it is written into the path as it is.
+   * GetModel returns one model with its input fields. A model ID may contain "/", which is not
+   * escaped in the path of a REST call.
    *
-   * Errors: NOT_FOUND with reason MODEL_NOT_FOUND and ResourceInfo if the
-   * catalog has no such model; PERMISSION_DENIED with reason MODEL_NOT_ALLOWED if the
-   * caller's team may not use the model; the rest as for ListModels.
+   * Errors:
+   *   - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
+   *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+   *   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
    *
    * @generated from rpc easel.v1.ModelService.GetModel
    */

@@ -40,14 +40,14 @@ export const GetModelResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_model_service, 3);
 
 /**
- * ModelService reads the catalog's models and their inputs. Reading costs nothing.
+ * ModelService reads the models of the catalog and their inputs. Reading is free.
  *
- * Answers come from copies, one set for each API key, and observe_time tells their age. A
- * copy is the answer for 1 minute; until it is 10 minutes old it still is, and is renewed
- * behind the answer; an older one is renewed first. Only while the catalog does not answer,
- * asks to slow down or answers with something that can't be read, an older copy is given,
- * up to 24 hours old, and the catalog is asked again at most every 10 seconds. An API key that
- * the catalog rejects or forbids loses its copies, and a model that is gone loses its own.
+ * Responses come from a cache for each API key. observe_time is the age of a record. A cached
+ * record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
+ * in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
+ * down or returns an unreadable response, older records are returned, up to 24 hours old, and the
+ * catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
+ * deleted. If a model no longer exists, its record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */
