@@ -182,7 +182,7 @@ var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
 func TestTheREADMEIsShortAndItsFirstScreenHasTheWayToACall(t *testing.T) {
 	text := pageText(t, "README.md")
-	if n := len(strings.Fields(text)); n > 1300 {
+	if n := len(strings.Fields(text)); n > 700 {
 		t.Errorf("it has %d words", n)
 	}
 	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
