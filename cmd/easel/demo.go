@@ -70,7 +70,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	}
 	defer func() { _ = client.Close() }() // nothing runs on it any more
 	started, out := time.Now(), p.Console()
-	out.Print("Easel demo: a catalog with play money, the facade in front of it, and one client.")
+	out.Print("Easel demo: a catalog with test money, the facade in front of it, and one client.")
 	out.Print("It all runs on this machine; the client calls " + addr + ".")
 	before, err := balance(ctx, client)
 	if err != nil {

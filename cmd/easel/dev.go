@@ -189,7 +189,7 @@ func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string
 	if c.Events != "" {
 		events = fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
 	}
-	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is play money.
+	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is test money.
 
   gRPC      %[1]s
   REST      http://%[2]s

@@ -28,7 +28,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("API keys of callers travel in the clear beyond this machine, where nothing in front of it encrypts: EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE encrypt")
 	}
-	if known != nil && c.heldKey == "" { // easel dev has play money
+	if known != nil && c.heldKey == "" { // easel dev has test money
 		if names := unlimited(known.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}

@@ -96,7 +96,7 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
 		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
 		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},
-		"a caller without a limit, with play money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
+		"a caller without a limit, with test money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
 	} {
 		var log bytes.Buffer
 		row.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), row.known)
