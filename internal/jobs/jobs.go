@@ -31,7 +31,8 @@ type Kind struct {
 	Interval time.Duration
 	// Places is the maximum number of jobs that this process runs at once.
 	Places int
-	// Room returns the maximum number of jobs of an owner that this process runs at once now. Nil means half of the places.
+	// Room returns the maximum number of jobs of an owner that this process runs at once now. Nil means half of
+	// the places that other owners leave, at least one.
 	Room func(owner string) int
 	// After a failure, a job runs again after a share of its age, 1/RetryShare, within bounds.
 	RetryShare         int
@@ -119,13 +120,17 @@ func (j *Jobs) free(k *kind) int {
 
 // room returns the number of jobs of an owner that may start.
 func (j *Jobs) room(k *kind, owner string) int {
-	room := max(1, k.Places/2)
+	room := 0
 	if k.Room != nil {
 		room = k.Room(owner)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return room - k.owners[owner]
+	own := k.owners[owner]
+	if k.Room == nil {
+		room = max(1, (k.Places-k.all+own)/2)
+	}
+	return room - own
 }
 
 // start starts due jobs of an owner, at most the given number.

@@ -182,6 +182,32 @@ func TestOwnersTakeTurns(t *testing.T) {
 	})
 }
 
+func TestOwnersWithSlowJobsLeavePlacesToOthers(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		kind := o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+			o.note(job.Ref)
+			if job.Owner != "print" {
+				<-ctx.Done()
+			}
+			return ledger.Outcome{}, ctx.Err()
+		})
+		kind.Places = 8
+		defer o.start(kind)()
+		for n, slow := range []string{"studio", "press", "film"} {
+			o.add(slow, "", names(slow, 10)...)
+			time.Sleep(5 * time.Second)
+			if want := []int{4, 6, 7}[n]; len(o.ran()) != want {
+				t.Errorf("after the jobs of %s, %d run and not %d", slow, len(o.ran()), want)
+			}
+		}
+		o.add("print", "", "quick")
+		time.Sleep(5 * time.Second)
+		if ran := o.ran(); ran[len(ran)-1] != "quick" {
+			t.Errorf("the job of another owner waits behind %q", ran)
+		}
+	})
+}
+
 func TestJobOfADeadProcessRunsAfterItsLease(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "", "left")
