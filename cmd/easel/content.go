@@ -45,7 +45,7 @@ func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book
 		return content.New(cfg), nil
 	}
 	var err error
-	if cfg.Store, err = content.OpenStore(ctx, c.ContentURL); err == nil {
+	if cfg.Store, err = content.OpenStore(c.ContentURL); err == nil {
 		cfg.Name, err = book.StoreName(ctx, rand.Text())
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ type contentVerifyCmd struct {
 // Run compares the book and the store.
 func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	compared, err := c.compare(ctx, func(d content.Difference) { console.PrintText(terminal.Sanitize(d.String() + "\n")) }, func(copies int64) {
+	compared, err := c.compare(ctx, func(line string) { console.PrintText(terminal.Sanitize(line + "\n")) }, func(copies int64) {
 		console.ShowLive(fmt.Sprintf("%d copies", copies))
 	})
 	console.ShowLive("")
@@ -132,11 +132,11 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Difference), looked func(copies int64)) (v content.Verified, err error) {
+func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string), done func(copies int64)) (v content.Verified, err error) {
 	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
 		return v, err
 	}
-	store, err := content.OpenStore(ctx, c.ContentURL)
+	store, err := content.OpenStore(c.ContentURL)
 	if err != nil {
 		return v, err
 	}
@@ -152,5 +152,5 @@ func (c *contentVerifyCmd) compare(ctx context.Context, differs func(content.Dif
 	if len(stores.All()) == 0 {
 		return v, errors.New("this ledger has copied nothing to any store: --ledger-url names another one, or no server has had EASEL_CONTENT_URL")
 	}
-	return content.New(content.Config{Store: store, Ledger: book}).Verify(ctx, c.Bytes, differs, looked)
+	return content.New(content.Config{Store: store, Ledger: book}).Verify(ctx, c.Bytes, report, done)
 }

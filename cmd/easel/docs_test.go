@@ -128,7 +128,7 @@ func wantCommand(t *testing.T, span string) {
 	switch {
 	case words[1] == "help":
 		ask = words[1:]
-	case len(words) > 2 && slices.Contains([]string{"orders", "callers", "events", "ledger"}, words[1]):
+	case len(words) > 2 && slices.Contains([]string{"orders", "callers", "events", "ledger", "content"}, words[1]):
 		ask = []string{words[1], words[2], "--help"}
 	}
 	help := easel(t.Context(), nil, ask...)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -66,7 +67,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		f.openAPIKey,
 		f.openCallers,
 		f.openOrders,
-		f.openContents,
+		f.openJobs,
 		f.openServices,
 		f.openServers,
 		f.openMetrics,
@@ -200,8 +201,8 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOrders creates the placement of orders, and starts the jobs of the ledger. With a shared API key, it also starts the jobs that
-// recover and settle orders without a call.
+// openOrders creates the placement of orders. With a shared API key, it also starts the jobs that recover and settle orders without
+// a call.
 func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
@@ -210,8 +211,6 @@ func (f *facade) openOrders(ctx context.Context) error {
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)
-	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
-	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, append(sender.Kinds(), jobs.Prune(f.ledger), jobs.Retention(f.ledger))...).Run)
 	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
 		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {
@@ -221,11 +220,14 @@ func (f *facade) openOrders(ctx context.Context) error {
 	return nil
 }
 
-func (f *facade) openContents(ctx context.Context) (err error) {
+// openJobs opens the results, and starts the jobs of the ledger.
+func (f *facade) openJobs(ctx context.Context) (err error) {
 	if f.contents, err = f.openResults(ctx, f.client, f.ledger, f.held, f.logger); err != nil {
 		return err
 	}
-	f.start(ctx, stopJobs, f.contents.Run)
+	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
+	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
+	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, kinds...).Run)
 	return nil
 }
 

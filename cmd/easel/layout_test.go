@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
 	"internal/ledger/lifecycle": {}, // pure
 
-	"internal/content":               {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials", "golang.org/x/sys/unix"},
+	"internal/content":               {module + "/internal/catalog", module + "/internal/jobs", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	"internal/jobs":                  {module + "/internal/ledger"},
 	"internal/events":                {module + "/internal/jobs", module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/orders":                {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},

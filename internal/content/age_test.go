@@ -12,41 +12,42 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The clock of the process is years behind the clock of the database: it is the clock of a test in simulated time.
-func TestTheDatabaseDecidesTheAgeOfACopy(t *testing.T) {
-	url := proctest.Database(t)
+// The clock of the process is a day ahead of the clock of the database.
+func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
+	url, ahead := proctest.Database(t), time.Now().Add(25*time.Hour)
 	for name, row := range map[string]struct {
 		older string
 		want  ledger.ContentState
 	}{
-		"an hour": {"1 hour", ledger.ContentWaiting}, "a day": {"25 hours", ledger.ContentFailed},
+		"now": {"0 hours", ledger.ContentWaiting}, "an hour ago": {"1 hour", ledger.ContentWaiting}, "a day ago": {"25 hours", ledger.ContentFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(ahead)) // simulated time begins in 2000
 				s := newStudio(t, url)
 				s.finish(name, picture(1000))
-				s.upstream.set(func() { delete(s.upstream.files, name) })
-				wantedEarlier(t, url, row.older)
+				s.forgotten(name)
+				olderJobs(t, url, row.older)
 				stop := s.run(s.results)
 				time.Sleep(time.Minute)
 				stop()
 				if got := s.row(name); got.State != row.want || got.Problem == "" {
-					t.Errorf("a copy that the catalog has not had for %s is %v: %s", row.older, got.State, got.Problem)
+					t.Errorf("a copy that is wanted since %s is %v: %s", name, got.State, got.Problem)
 				}
 			})
 		})
 	}
 }
 
-// wantedEarlier sets back the time since which all copies are wanted.
-func wantedEarlier(t *testing.T, url, interval string) {
+// olderJobs sets the begin of all jobs back.
+func olderJobs(t *testing.T, url, interval string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), `UPDATE contents SET begin_time = begin_time - EXTRACT(EPOCH FROM $1::TEXT::INTERVAL)::BIGINT * 1000000`, interval); err != nil {
+	if _, err := db.ExecContext(t.Context(), `UPDATE jobs SET begin_time = begin_time - EXTRACT(EPOCH FROM $1::TEXT::INTERVAL)::BIGINT * 1000000`, interval); err != nil {
 		t.Fatal(err)
 	}
 }

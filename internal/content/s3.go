@@ -90,8 +90,8 @@ func openS3(at s3Place) (Store, error) {
 		lookup = minio.BucketLookupPath
 	}
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: storeTime,
-		ResponseHeaderTimeout: silence, DisableCompression: true,
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: storeTimeout,
+		ResponseHeaderTimeout: time.Minute, DisableCompression: true,
 	}
 	client, err := minio.New(at.endpoint.Host, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
@@ -118,16 +118,16 @@ func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) er
 }
 
 // Get implements [Store].
-func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+func (s s3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, int64, error) {
 	var options minio.GetObjectOptions
 	if offset > 0 {
 		options.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	body, _, _, err := s.core.GetObject(ctx, s.bucket, s.prefix+name, options)
+	body, info, _, err := s.core.GetObject(ctx, s.bucket, s.prefix+name, options)
 	if err != nil {
-		return nil, said(err)
+		return nil, 0, said(err)
 	}
-	return body, nil
+	return body, offset + info.Size, nil
 }
 
 // Size implements [Store].

@@ -1,17 +1,13 @@
 package content
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -30,25 +26,13 @@ var errNothing = errors.New("the generation has neither a file nor a text")
 // isAbsent reports whether the catalog does not have a result. A proxy in front of it may return this for a moment.
 func isAbsent(err error) bool { return catalog.IsAbsent(err) || errors.Is(err, errNothing) }
 
-// source opens the result of a generation in the catalog. If the catalog no longer has it and there is no copy, the store may have
-// an object that no row names, because the ledger was restored.
-func (r *Results) source(ctx context.Context, claim ledger.Content) (*source, error) {
-	found, err := r.upstream(ctx, claim)
-	if isAbsent(err) && claim.Object == "" {
-		if stored := r.stored(ctx, claim); stored != nil {
-			return stored, nil
-		}
-	}
-	return found, err
-}
-
-// upstream opens the file of a generation in the catalog, or its text.
-func (r *Results) upstream(ctx context.Context, claim ledger.Content) (*source, error) {
+// source opens the file of a generation in the catalog, or its text.
+func (r *Results) source(ctx context.Context, row ledger.Content) (*source, error) {
 	cred := *r.Held
-	cred.Owner = claim.Owner
-	record := fileOf(claim.Record)
+	cred.Owner = row.Owner
+	record := fileOf(row.Record)
 	if record == nil { // the record of a list may lack it
-		g, err := r.Catalog.Generation(ctx, cred, claim.Generation)
+		g, err := r.Catalog.Generation(ctx, cred, row.Generation)
 		switch {
 		case err != nil:
 			return nil, err
@@ -59,7 +43,7 @@ func (r *Results) upstream(ctx context.Context, claim ledger.Content) (*source, 
 		}
 		record = cmp.Or(g.File, &catalog.File{})
 	}
-	c, err := r.Catalog.Content(ctx, cred, claim.Generation, 0, "")
+	c, err := r.Catalog.Content(ctx, cred, row.Generation, 0, "")
 	if catalog.KindOf(err) == catalog.KindNoContent {
 		err = errNothing
 	}
@@ -81,46 +65,13 @@ func fileOf(record string) *catalog.File {
 	return known.File
 }
 
-// stored opens the newest object of a generation in the store. It returns nil if the store has no object.
-func (r *Results) stored(ctx context.Context, claim ledger.Content) *source {
-	stores, err := r.Ledger.Stores(ctx)
-	if err != nil {
-		return nil
-	}
-	newest := Object{}
-	for _, name := range stores.All() {
-		for object, err := range r.Store.List(ctx, objectPrefix(name, claim.Generation)) {
-			if err == nil && !object.Time.Before(newest.Time) {
-				newest = object
-			}
-		}
-	}
-	if newest.Name == "" {
-		return nil
-	}
-	opened, err := r.Store.Get(ctx, newest.Name, 0)
-	if err != nil {
-		return nil
-	}
-	body := bufio.NewReader(opened)
-	begin, _ := body.Peek(512) // the first read returns the same error
-	return &source{Content: &catalog.Content{
-		Body: struct {
-			io.Reader
-			io.Closer
-		}{body, opened}, ContentType: http.DetectContentType(begin), Size: &newest.Size,
-	}}
-}
-
 // errorTypes are the media types of error pages and of the catalog's errors.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
 // check returns an error if a response of status 200 can't be the result: it may be the page of a proxy.
 func (s *source) check() error {
 	got, want := mediaType(s.ContentType), mediaType(s.record.ContentType)
-	kind := func(media string) string { return strings.SplitN(media, "/", 2)[0] }
-	generic := slices.Contains([]string{got, want}, "") || slices.Contains([]string{got, want}, "application/octet-stream")
-	if got != want && (slices.Contains(errorTypes, got) || !generic && kind(got) != kind(want)) {
+	if got != want && slices.Contains(errorTypes, got) {
 		return fmt.Errorf("the response has the type %s, and the result is %s", got, cmp.Or(want, "a file"))
 	}
 	if s.Size == nil {

@@ -15,14 +15,14 @@ import (
 type Store interface {
 	// Put writes an object from a body of a size, which is -1 where it is not known: whole, or not at all.
 	Put(ctx context.Context, name string, body io.Reader, size int64) error
-	// Get reads an object from an offset on. Its error is [ErrAbsent] where there is none. Its body ends with the context; what
-	// a read that failed was given may still be written to.
-	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
-	// Size is the size of an object, with the same error.
+	// Get reads an object of at least one byte more than the offset, and returns its whole size. Its error is [ErrAbsent] if there is
+	// no such object. The body of a bucket ends with the context.
+	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
+	// Size returns the size of an object, with the same error.
 	Size(ctx context.Context, name string) (int64, error)
 	// Delete deletes an object, if there is one.
 	Delete(ctx context.Context, name string) error
-	// List gives the objects whose names begin with a prefix.
+	// List returns the objects whose names begin with a prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 	// Clean deletes what writes of objects whose names begin with a prefix have left behind that began before a time; the
 	// zero time means all of it.
@@ -61,23 +61,23 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// OpenStore opens a store. A directory that does not answer is given up.
-func OpenStore(ctx context.Context, address string) (Store, error) {
+// OpenStore opens a store.
+func OpenStore(address string) (Store, error) {
 	open, err := parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx)
+	return open()
 }
 
-func parse(address string) (open func(context.Context) (Store, error), err error) {
+func parse(address string) (open func() (Store, error), err error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	if scheme == "file" && rest != "" {
-		return func(ctx context.Context) (Store, error) { return openDir(ctx, strings.TrimPrefix(rest, "//")) }, nil
+		return func() (Store, error) { return openDir(strings.TrimPrefix(rest, "//")) }, nil
 	}
 	if scheme == "s3" {
 		at, err := parseS3(address)
-		return func(context.Context) (Store, error) { return openS3(at) }, err
+		return func() (Store, error) { return openS3(at) }, err
 	}
 	return nil, fmt.Errorf("EASEL_CONTENT_URL must be %s", Form)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -127,8 +128,10 @@ type trouble struct {
 
 	mu     sync.Mutex
 	refuse error                    // each request fails
-	full   bool                     // nothing larger than a probe is taken
+	full   bool                     // nothing is taken
 	stall  bool                     // nothing is answered
+	locked string                   // part of the names of objects that are not deleted; empty for none
+	cut    error                    // each read fails after a half
 	lie    func(data []byte) []byte // what is read of an object
 	puts   int
 	put    func() // is called after an object was written
@@ -157,7 +160,7 @@ func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int
 	}
 	s.mu.Lock()
 	s.puts++
-	full := s.full && !strings.HasSuffix(name, "/probe")
+	full := s.full
 	s.mu.Unlock()
 	if full {
 		_, _ = io.CopyN(io.Discard, body, 1)
@@ -170,24 +173,60 @@ func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int
 	return err
 }
 
-func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, int64, error) {
 	if err := s.fault(ctx); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.mu.Lock()
 	lie := s.lie
 	s.mu.Unlock()
+	if s.cut != nil {
+		body, size, err := s.Store.Get(ctx, name, offset)
+		return &halved{body, ctx, (size - offset) / 2, s.cut}, size, err
+	}
 	if lie == nil {
 		return s.Store.Get(ctx, name, offset)
 	}
-	body, err := s.Store.Get(ctx, name, 0)
+	body, _, err := s.Store.Get(ctx, name, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer body.Close()
 	data, err := io.ReadAll(body)
 	data = lie(data)
-	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), err
+	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), int64(len(data)), err
+}
+
+// halved is a body that fails. With the error [context.Canceled] it waits for the end of ctx.
+type halved struct {
+	io.ReadCloser
+
+	ctx  context.Context //nolint:containedctx // the reader has it
+	left int64
+	err  error
+}
+
+// Read implements [io.Reader].
+func (h *halved) Read(p []byte) (int, error) {
+	if h.left == 0 {
+		if errors.Is(h.err, context.Canceled) {
+			<-h.ctx.Done()
+		}
+		return 0, h.err
+	}
+	n, err := h.ReadCloser.Read(p[:min(int64(len(p)), h.left)])
+	h.left -= int64(n)
+	return n, err
+}
+
+func (s *trouble) Delete(ctx context.Context, name string) error {
+	s.mu.Lock()
+	locked := s.locked
+	s.mu.Unlock()
+	if locked != "" && strings.Contains(name, locked) {
+		return errors.New("it is locked")
+	}
+	return s.Store.Delete(ctx, name)
 }
 
 func (s *trouble) Size(ctx context.Context, name string) (int64, error) {
@@ -232,7 +271,7 @@ func newStudio(t *testing.T, url string) *studio {
 		t.Fatal(err)
 	}
 	s.held = catalog.Held(func() catalog.Secret { return catalog.NewSecret("key") })
-	open, err := content.OpenStore(t.Context(), "file:"+s.dir)
+	open, err := content.OpenStore("file:" + s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +319,48 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.book, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
+// take leases the job of a kind, as a process that dies.
+func (s *studio) take(kind string) ledger.Job {
+	s.Helper()
+	taken, err := s.book.TakeJobs(s.Context(), kind, "studio", 1)
+	if err != nil || len(taken) != 1 {
+		s.Fatal(len(taken), err)
+	}
+	return taken[0]
+}
+
+// copy runs a job that copies a result, without its loop.
+func (s *studio) copy(job ledger.Job) error {
+	_, err := s.results.Kinds()[0].Do(s.Context(), job)
+	return err
+}
+
+// erase erases orders.
+func (s *studio) erase(all ...ledger.Order) {
+	s.Helper()
+	for _, o := range all {
+		found, err := s.book.Find(s.Context(), o.ID, 1)
+		if err == nil {
+			_, err = s.book.Erase(s.Context(), found...)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// left returns the number of copies that are still to be deleted after the given time.
+func (s *studio) left(within time.Duration) int64 {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), within)
+	defer cancel()
+	left, err := s.results.Forget(ctx)
+	if err != nil {
+		s.Error(err)
+	}
+	return left
+}
+
 // inStudio runs a test in simulated time.
 func inStudio(t *testing.T, test func(*studio)) {
 	synctest.Test(t, func(t *testing.T) { test(newStudio(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))) })
@@ -291,12 +372,12 @@ func onEach(t *testing.T, test func(*studio)) {
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })
 }
 
-// run copies until stop is called.
+// run runs the jobs of the store until stop is called.
 func (s *studio) run(results *content.Results) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
 	go func() {
-		results.Run(ctx)
+		jobs.New(results.Ledger, results.Logger, results.Kinds()...).Run(ctx)
 		close(done)
 	}()
 	return func() {
@@ -402,7 +483,7 @@ func picture(size int) []byte {
 // objects are the files of the store.
 func (s *studio) objects() (names []string) {
 	_ = filepath.WalkDir(s.dir, func(name string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && entry.Name() != "probe" {
+		if err == nil && !entry.IsDir() {
 			names = append(names, name)
 		}
 		return nil

@@ -7,122 +7,56 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Difference is one between the book and the store.
-type Difference struct {
-	Generation string // empty for an object that the ledger does not know
-	Object     string
-	Problem    string
-}
+// verifyBatch is the number of copies, and of objects, that one query reads.
+const verifyBatch = 500
 
-// String names it in a line.
-func (d Difference) String() string {
-	if d.Generation == "" {
-		return d.Object + ": " + d.Problem
-	}
-	return d.Generation + ": " + d.Problem + " (" + d.Object + ")"
-}
-
-// lookedAtOnce is the number of rows and of objects that are compared at once.
-const lookedAtOnce = 500
-
-// Verified is what was compared.
+// Verified has the totals of a comparison.
 type Verified struct{ Copies, Bytes, Differences int64 }
 
-// Verify compares each copy of the book with the store, its bytes too where they are asked for, and each object of the
-// store with the book.
-func (r *Results) Verify(ctx context.Context, bytes bool, differs func(Difference), looked func(copies int64)) (v Verified, err error) {
-	tell := func(d Difference) {
+// Verify compares each copy in the ledger with the store, optionally with its bytes, and each object in the store with the
+// ledger. It reports each difference as a line. It calls done repeatedly with the number of copies so far.
+func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
+	differs := func(line string) {
 		v.Differences++
-		differs(d)
+		report(line)
 	}
-	for last := ""; ; {
-		some, err := r.Ledger.ContentsAfter(ctx, last, lookedAtOnce)
+	for last := ""; ; done(v.Copies) {
+		some, err := r.Ledger.CopiesAfter(ctx, last, verifyBatch)
+		if err == nil && len(some) == 0 {
+			err = r.verifyObjects(ctx, differs)
+		}
 		if err != nil || len(some) == 0 {
-			if err == nil {
-				err = r.verifyObjects(ctx, tell)
-			}
 			return v, err
 		}
 		for _, c := range some {
-			last = c.Generation
-			if c.State != ledger.ContentCopied {
-				continue
-			}
-			v.Copies, v.Bytes = v.Copies+1, v.Bytes+c.Size
-			if problem, err := r.verifyOne(ctx, c, bytes); err != nil {
-				return v, err
-			} else if problem != "" {
-				tell(Difference{c.Generation, c.Object, problem})
-			}
-		}
-		looked(v.Copies)
-	}
-}
-
-// verifyObjects reports each object under a name of the ledger that no row names. A copy that is being made is younger than
-// partAge.
-func (r *Results) verifyObjects(ctx context.Context, report func(Difference)) error {
-	stores, err := r.Ledger.Stores(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range stores.All() {
-		some := make([]Object, 0, lookedAtOnce)
-		for object, err := range r.Store.List(ctx, name+"/") {
+			problem, err := r.verifyOne(ctx, c, bytes)
 			if err != nil {
-				return err
+				return v, err
 			}
-			if object.Name == name+probeName || !object.Time.Before(time.Now().Add(-partAge)) {
-				continue
+			if problem != "" {
+				differs(c.Generation + ": " + problem + " (" + c.Object + ")")
 			}
-			if some = append(some, object); len(some) == lookedAtOnce {
-				if err := r.verifyKnown(ctx, some, report); err != nil {
-					return err
-				}
-				some = some[:0]
-			}
-		}
-		if err := r.verifyKnown(ctx, some, report); err != nil {
-			return err
+			v.Copies, v.Bytes, last = v.Copies+1, v.Bytes+c.Size, c.Generation
 		}
 	}
-	return nil
 }
 
-// verifyKnown reports those of some objects that no row names.
-func (r *Results) verifyKnown(ctx context.Context, some []Object, report func(Difference)) error {
-	names := make([]string, len(some))
-	for n, object := range some {
-		names[n] = object.Name
-	}
-	known, err := r.Ledger.KnownObjects(ctx, names)
-	for _, name := range names {
-		if err == nil && !known[name] {
-			report(Difference{"", name, "the ledger does not know it"})
-		}
-	}
-	return err
-}
-
-// verifyOne says what is wrong with a copy; "" where nothing is.
+// verifyOne returns the difference between a copy and the store, empty if they agree.
 func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
 	case errors.Is(err, ErrAbsent):
-		return "the store has it not", nil
-	case err != nil:
+		return "the store does not have it", nil
+	case err == nil && size != c.Size:
+		return fmt.Sprintf("the store has %d bytes, and the ledger %d", size, c.Size), nil
+	case err != nil || !bytes:
 		return "", err
-	case size != c.Size:
-		return fmt.Sprintf("the store has %d bytes, and the book %d", size, c.Size), nil
-	case !bytes:
-		return "", nil
 	}
-	body, err := r.Store.Get(ctx, c.Object, 0)
+	body, _, err := r.Store.Get(ctx, c.Object, 0)
 	if err != nil {
 		return "", err
 	}
@@ -132,7 +66,43 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 		return "", err
 	}
 	if hex.EncodeToString(digest.Sum(nil)) != c.SHA256 {
-		return "its SHA-256 is another", nil
+		return "its SHA-256 differs", nil
 	}
 	return "", nil
+}
+
+// verifyObjects reports the objects under the names of the ledger that no row names. Younger objects than partAge may be copies
+// that are being made.
+func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := r.Ledger.Now(ctx)
+	var some []string
+	for _, name := range stores.All() {
+		for object, failed := range r.Store.List(ctx, name+"/") {
+			if err = errors.Join(err, failed); err != nil {
+				return err
+			}
+			if object.Time.Before(now.Add(-partAge)) {
+				some = append(some, object.Name)
+			}
+			if len(some) == verifyBatch {
+				err, some = r.verifyKnown(ctx, some, differs), some[:0]
+			}
+		}
+	}
+	return errors.Join(err, r.verifyKnown(ctx, some, differs))
+}
+
+// verifyKnown reports the objects that no row names.
+func (r *Results) verifyKnown(ctx context.Context, objects []string, differs func(line string)) error {
+	known, err := r.Ledger.KnownObjects(ctx, objects)
+	for _, object := range objects {
+		if err == nil && !known[object] {
+			differs(object + ": the ledger does not know it")
+		}
+	}
+	return err
 }

@@ -24,19 +24,19 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
+// The kinds of the jobs that copy a result and that delete its copies. The ref is the generation.
+const (
+	CopyJob   = "copy"
+	DeleteJob = "delete"
+)
+
 // Content is the copy of a result, or the wish for one.
 type Content struct {
 	Generation, Owner string
 	State             ContentState
-	// Claims is how often it was begun to be copied. Whoever has begun last may record what has come of it.
-	Claims int64
-	// Claimed means that somebody copies it now.
-	Claimed bool
-	// Age is the time since the copy was wanted, by the database's clock.
-	Age time.Duration
 	// Problem is the reason of the last failure.
 	Problem string
-	// Record is what the ledger has of the generation: "" where it was erased.
+	// Record is the ledger's record of the generation, empty if it was erased.
 	Record string
 
 	StoredCopy
@@ -44,26 +44,22 @@ type Content struct {
 
 // StoredCopy is a copy in a store.
 type StoredCopy struct {
-	// Object is its name there.
+	// Object is the name of the copy in the store.
 	Object string
 	Size   int64
-	// SHA256 is that of all of it, in hex, and Blocks are checksums of its blocks.
-	SHA256, Blocks string
-	// ContentType and Etag are those that the catalog gave.
+	// SHA256 is in hex.
+	SHA256 string
+	// ContentType and Etag are the values that the catalog returned.
 	ContentType, Etag string
 	Time              time.Time
 }
 
 // selectContents is the beginning of a query for contents, which scanContent scans.
-var selectContents = `SELECT generation_id, owner, state, claims, NOT ` + lapsed + `, {now} - begin_time, problem, object, size_bytes, sha256, blocks, content_type, etag, copied_time,
+const selectContents = `SELECT generation_id, owner, state, COALESCE((SELECT problem FROM jobs WHERE kind = '` + CopyJob + `' AND ref = generation_id), problem), object, size_bytes, sha256, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
 func scanContent(row scanner, c *Content) error {
-	age := int64(0)
-	err := row.Scan(&c.Generation, &c.Owner, &c.State, &c.Claims, &c.Claimed, &age, &c.Problem,
-		&c.Object, &c.Size, &c.SHA256, &c.Blocks, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
-	c.Age = time.Duration(age) * time.Microsecond
-	return err
+	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
 // keeps reports whether copies stay which an owner deletes. Those of a team that is not in this process's callers file stay
@@ -92,15 +88,14 @@ func (t *transaction) followContent(before, after Order) error {
 	case !t.wantsCopy(before, after):
 		return nil
 	}
-	_, err := t.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time) VALUES ($1, $2, {now}, {now}) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)
-	t.contentWanted = true
-	return err
+	rows, err := t.exec(`INSERT INTO contents (generation_id, owner) VALUES ($1, $2) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)
+	if err != nil || rows == 0 {
+		return err
+	}
+	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// ContentWanted has a value after this process has recorded that a result is to be copied, or deleted.
-func (l *Ledger) ContentWanted() <-chan struct{} { return l.wanted }
-
-// Content gives the copy of a result, or the wish for one.
+// Content returns the copy of a result, or the wish for one.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
 	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
@@ -109,97 +104,45 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// AwaitsEnd reports whether the ledger has an order of a generation, and not how that has ended.
-func (l *Ledger) AwaitsEnd(ctx context.Context, generation string) (awaits bool, err error) {
-	err = l.askOne(ctx, []any{&awaits}, `SELECT EXISTS (SELECT 1 FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status < {failed})`, generation)
-	return awaits, err
-}
-
-// TakeContent claims a result that is to be copied, for the owner whose turn is after that of the last one, and that has not
-// enough already.
-func (l *Ledger) TakeContent(ctx context.Context, last string, enough ...string) (c Content, found bool, err error) {
-	return l.takeContent(ctx, []string{`owner > $1`, `owner <= $1`}, last, enough...)
-}
-
-// TakeContentOf claims the result of a generation, if it is to be copied now and nobody does.
-func (l *Ledger) TakeContentOf(ctx context.Context, generation string) (c Content, found bool, err error) {
-	return l.takeContent(ctx, []string{`generation_id = $1`}, generation)
-}
-
-func (l *Ledger) takeContent(ctx context.Context, turns []string, of string, enough ...string) (c Content, found bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		c, found, err = nextContent(tx, turns, of)
-		for n := 0; n < len(enough) && found && slices.Contains(enough, c.Owner); n++ {
-			c, found, err = nextContent(tx, turns, c.Owner)
-		}
-		if found = found && !slices.Contains(enough, c.Owner); err != nil || !found {
-			return err
-		}
-		c.Claims++
-		_, err = tx.exec(`UPDATE contents SET claims = $1, claimed_until = {now} + $2 WHERE generation_id = $3`, c.Claims, ClaimTime.Microseconds(), c.Generation)
-		return err
-	})
-	return c, found && err == nil, err
-}
-
-// nextContent gives the first result that is to be copied, by one turn after the other.
-func nextContent(tx *transaction, turns []string, of string) (c Content, found bool, err error) {
-	for _, turn := range turns {
-		all, err := collect(tx, scanContent, selectContents+turn+` AND state = {waiting} AND `+isNext+` AND `+lapsed+` ORDER BY owner, next_time LIMIT 1 {take}`, of)
-		if err != nil || len(all) > 0 {
-			return append(all, c)[0], err == nil, err
-		}
-	}
-	return c, false, nil
-}
-
-// HoldContent goes on with the claim of a result, and reports whether it is still this one's.
-func (l *Ledger) HoldContent(ctx context.Context, c Content) (held bool, err error) {
-	return l.concludeContent(ctx, c, false, `claimed_until = {now} + %s`, ClaimTime.Microseconds())
-}
-
-// ContentIsCopied records a copy, and reports whether it counts: the result may have been erased meanwhile, or another has
-// copied it.
-func (l *Ledger) ContentIsCopied(ctx context.Context, c Content, made StoredCopy) (counts bool, err error) {
-	return l.concludeContent(ctx, c, true, `state = {copied}, claimed_until = 0, problem = '', object = %s, size_bytes = %s, sha256 = %s, blocks = %s, content_type = %s, etag = %s, copied_time = {now}`,
-		made.Object, made.Size, made.SHA256, made.Blocks, made.ContentType, made.Etag)
-}
-
-// ContentNotCopied records why a result was not copied. After a pause it is tried again.
-func (l *Ledger) ContentNotCopied(ctx context.Context, c Content, problem string, pause time.Duration) error {
-	_, err := l.concludeContent(ctx, c, false, `claimed_until = 0, problem = %s, next_time = {now} + %s`, problem, pause.Microseconds())
-	return err
-}
-
-// ContentFails records that a result can't be copied. A copy that was thought lost counts again.
-func (l *Ledger) ContentFails(ctx context.Context, c Content, problem string) error {
-	_, err := l.concludeContent(ctx, c, true, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, claimed_until = 0, problem = %s`, problem)
-	return err
-}
-
-// concludeContent changes the row of a claim, unless another has it, and reports whether it did. The end of the work makes
-// the event of the success due.
-func (l *Ledger) concludeContent(ctx context.Context, claim Content, ends bool, changes string, args ...any) (changed bool, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		c := &clauses{}
-		c.add(changes, args...)
-		set := c.take()
-		c.add(`generation_id = %s AND claims = %s AND state = {waiting}`, claim.Generation, claim.Claims)
-		rows, err := tx.exec(`UPDATE contents SET `+set+` WHERE `+c.String(), c.args...)
-		if changed = rows == 1; err != nil || !changed || !ends {
-			return err
-		}
-		return tx.deliverNow(claim.Owner, claim.Generation)
-	})
-	return changed && err == nil, err
-}
-
-// ContentIsLost records that a copy has not the bytes that were written, or is gone. It is made again, as the catalog has the bytes.
-func (l *Ledger) ContentIsLost(ctx context.Context, c Content, problem string) error {
+// ContentCopied records a copy, which makes the event of the success due. Its error is [ErrLeaseLost] if another process has
+// taken the job, or if the result is no longer to be copied.
+func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE contents SET state = {waiting}, problem = $1, next_time = {now} WHERE generation_id = $2 AND object = $3 AND state = {copied}`, problem, c.Generation, c.Object)
-		tx.contentWanted = true
+		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
+			made.Object, made.Size, made.SHA256, storable(made.ContentType), made.Etag); err != nil {
+			return err
+		}
+		return tx.renewJob(j)
+	})
+}
+
+// CopyAbandoned returns the change that records that a result can't be copied. An earlier copy counts again.
+func CopyAbandoned(j Job, problem string) Change {
+	return func(tx *transaction) error {
+		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
+	}
+}
+
+// endContent ends the wish for a copy, and the delay of the event of the success.
+func (t *transaction) endContent(j Job, changes string, args ...any) error {
+	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
+	switch {
+	case err != nil:
 		return err
+	case rows == 0:
+		return ErrLeaseLost
+	}
+	return t.deliverNow(j.Owner, j.Ref)
+}
+
+// ContentIsLost records that the store does not have a copy, which is made again.
+func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
+	return l.tx(ctx, func(tx *transaction) error {
+		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)
+		if err != nil || rows == 0 {
+			return err
+		}
+		return tx.addJob(Job{Kind: CopyJob, Ref: c.Generation, Owner: c.Owner}, 0)
 	})
 }
 
@@ -219,51 +162,64 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 // its owner has deleted has none.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
-		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner, begin_time, next_time)
-			SELECT generation_id, owner, {now}, {now} FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR gone = 1)
-			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '', begin_time = {now}, next_time = {now} WHERE contents.state <> {doomed}`, generation)
+		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)
+			SELECT generation_id, owner FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR gone = 1)
+			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '' WHERE contents.state <> {doomed}`, generation)
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		tx.contentWanted = true
+		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
+			return err
+		}
+		tx.jobAdded = true
 		return tx.audit(Act{By: by, Action: ActFetch, Subject: generation})
 	})
 	return has && err == nil, err
 }
 
-// doomContents has copies of results deleted.
+// addCopies and addDeletions are statements that write the jobs of contents. A condition of the contents follows.
+var (
+	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
+	// A process may be copying a result that is to be deleted, until its lease ends at the latest.
+	addDeletions = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeleteJob + `', generation_id, owner, '', {now}, COALESCE((SELECT run_time FROM jobs AS copying
+		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
+)
+
+// doomContents marks copies deleted, and writes the jobs that delete them.
 func doomContents(tx *transaction, generations ...string) error {
-	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, next_time = {now}, content_type = '', etag = '', sha256 = '', blocks = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, asList(generations))
-	tx.contentWanted = tx.contentWanted || rows > 0
-	return err
-}
-
-// ownObject is the condition that a ledger may delete the object of a row. Objects from before the ledger was copied may be
-// those of the other ledger, until an operator has adopted them.
-const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
-
-// DoomedContents returns copies that are to be deleted now, those first that have waited longest. Each is returned again after
-// a pause. A copy that a process is still making is left out.
-func (l *Ledger) DoomedContents(ctx context.Context, most int) (all []Content, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		all, err = collect(tx, scanContent, selectContents+`state = {doomed} AND `+isNext+` AND `+lapsed+` AND `+ownObject+` ORDER BY next_time LIMIT $1 {take}`, most)
-		if err != nil || len(all) == 0 {
+	ids := asList(generations)
+	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, content_type = '', etag = '', sha256 = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, ids)
+	if err != nil || rows == 0 {
+		return err
+	}
+	for _, statement := range []string{
+		addDeletions + `generation_id {in ids} AND state = {doomed} ON CONFLICT DO NOTHING`,
+		`DELETE FROM jobs WHERE kind = '` + CopyJob + `' AND ref {in ids}`,
+	} {
+		if _, err := tx.exec(statement, ids); err != nil {
 			return err
 		}
-		ids := make([]string, len(all))
-		for n, c := range all {
-			ids[n] = c.Generation
-		}
-		_, err = tx.exec(`UPDATE contents SET next_time = {now} + $2 WHERE generation_id {in ids}`, asList(ids), ClaimTime.Microseconds())
-		return err
-	})
-	return all, err
+	}
+	tx.jobAdded = true
+	return nil
 }
 
-// ForgetContent forgets a copy that was deleted.
-func (l *Ledger) ForgetContent(ctx context.Context, generation string) error {
-	_, err := l.change(ctx, `DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
-	return err
+// ownObject is the condition that a ledger may delete the object of a row. Objects from before the ledger was copied may
+// belong to the other ledger, until an operator has adopted them.
+const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
+
+// MayDelete reports whether the copies of a generation are marked deleted and this ledger may delete them.
+func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, err error) {
+	err = l.askOne(ctx, []any{&may}, `SELECT EXISTS (SELECT 1 FROM contents WHERE generation_id = $1 AND state = {doomed} AND `+ownObject+`)`, generation)
+	return may, err
+}
+
+// CopiesDeleted returns the change that forgets copies that were deleted.
+func CopiesDeleted(generation string) Change {
+	return func(tx *transaction) error {
+		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
+		return err
+	}
 }
 
 // DoomedCount returns the number of copies that are to be deleted, and how many of them this ledger may delete.
@@ -272,7 +228,7 @@ func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) 
 	return count, own, err
 }
 
-// KnownObjects are those of some objects of a store that a row names.
+// KnownObjects returns the objects of a store that a row names.
 func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[string]bool, err error) {
 	if len(objects) == 0 {
 		return nil, nil
@@ -285,27 +241,31 @@ func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[
 	return known, err
 }
 
-// ContentsAfter gives copies by the order of their names, after one.
-func (l *Ledger) ContentsAfter(ctx context.Context, generation string, most int) ([]Content, error) {
-	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 ORDER BY generation_id LIMIT $2`, generation, most)
+// CopiesAfter returns copies in the order of their generations, after one.
+func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
+	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
-// ContentSummary is what waits to be copied, and what could not be.
+// ContentSummary has the totals of the copies.
 type ContentSummary struct {
-	Waiting int64
-	Failed  int64         // these are not tried again; at most maxFailed are counted
-	Oldest  time.Duration // of those that wait
+	Waiting int64         // results that are to be copied
+	Failed  int64         // results that are not tried again; at most maxFailed are counted
+	Oldest  time.Duration // age of the oldest result that is to be copied
 }
 
 // maxFailed bounds the count of failed copies, whose number grows with the age of the ledger.
 const maxFailed = 10_000
 
-// failedCount counts the copies that failed, by their index.
+// The totals of copies, each counted in an index.
+const waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
+
 var failedCount = fmt.Sprint(`SELECT COUNT(*) FROM (SELECT 1 FROM contents WHERE state = {not copied} LIMIT `, maxFailed, `) AS failed`)
 
-func (l *Ledger) summarizeContents(tx *transaction, s *Summary, now time.Time) error {
-	oldest := now
-	err := tx.row([]any{&s.Contents.Waiting, moment{&oldest}, &s.Contents.Failed}, `SELECT COUNT(*), COALESCE(MIN(begin_time), $1), (`+failedCount+`) FROM contents WHERE state = {waiting}`, micros(now))
-	s.Contents.Oldest = now.Sub(oldest)
-	return err
+func summarizeContents(tx *transaction, s *ContentSummary) error {
+	oldest := int64(0)
+	if err := tx.row([]any{&s.Waiting, &oldest}, waitingCopies); err != nil {
+		return err
+	}
+	s.Oldest = time.Duration(oldest) * time.Microsecond
+	return tx.row([]any{&s.Failed}, failedCount)
 }

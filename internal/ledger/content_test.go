@@ -1,7 +1,10 @@
 package ledger_test
 
 import (
+	"errors"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -58,4 +61,124 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// wanting opens a ledger with results that are to be copied.
+func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Outbox: saying(0), Contents: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	for _, id := range generations {
+		conclude(t, l, write(t, l, request(id)), lifecycle.Named, id)
+		observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
+	}
+	return l
+}
+
+// takeOne leases the only due job of a kind.
+func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
+	t.Helper()
+	taken, err := l.TakeJobs(t.Context(), kind, "studio", 10)
+	if err != nil || len(taken) != 1 {
+		t.Fatalf("%d jobs are taken, %v", len(taken), err)
+	}
+	return taken[0]
+}
+
+func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := wanting(t, url, "g1")
+		old := takeOne(t, l, ledger.CopyJob)
+		l.Exec(t, "UPDATE jobs SET run_time = run_time - 21000000")
+		latest := takeOne(t, l, ledger.CopyJob)
+		made := ledger.StoredCopy{Object: "here/1", Size: 3, SHA256: "ab"}
+		for n, row := range []struct {
+			job  ledger.Job
+			want error
+		}{{old, ledger.ErrLeaseLost}, {latest, nil}, {latest, ledger.ErrLeaseLost}} {
+			if err := l.ContentCopied(t.Context(), row.job, made); !errors.Is(err, row.want) {
+				t.Errorf("attempt %d: %v", n, err)
+			}
+			if c, _, err := l.Content(t.Context(), "g1"); err != nil || (c.State == ledger.ContentCopied) != (n > 0) || (c.Size == 3) != (n > 0) {
+				t.Errorf("after attempt %d the ledger has %+v, %v", n, c, err)
+			}
+		}
+	})
+}
+
+func TestErasureEndsTheCopyOfAResult(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := wanting(t, url, "g1", "g2")
+		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // its copy has not begun
+		job := takeOne(t, l, ledger.CopyJob)
+		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.ContentCopied(t.Context(), job, ledger.StoredCopy{Object: "here/1", SHA256: "ab"}); !errors.Is(err, ledger.ErrLeaseLost) {
+			t.Errorf("the copy is recorded: %v", err)
+		}
+		if job := takeOne(t, l, ledger.DeleteJob); job.Ref != "g2" {
+			t.Errorf("%s is deleted while it may be copied", job.Ref)
+		}
+		l.Exec(t, "UPDATE jobs SET run_time = run_time - 21000000 WHERE ref = 'g1'")
+		if job := takeOne(t, l, ledger.DeleteJob); job.Ref != "g1" {
+			t.Errorf("%s is deleted", job.Ref)
+		}
+	})
+}
+
+func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
+	onEach(t, func(t *testing.T, from string) {
+		l := wanting(t, from, "g1", "g2")
+		if _, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		to := "sqlite:" + filepath.Join(t.TempDir(), "copy.db")
+		if _, differences, err := copyBook(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
+			t.Fatal(differences, err)
+		}
+		l = wanting(t, to)
+		if copying, deleting := takeOne(t, l, ledger.CopyJob), takeOne(t, l, ledger.DeleteJob); copying.Ref != "g1" || deleting.Ref != "g2" {
+			t.Errorf("the copy of %s and the deletion of %s are due", copying.Ref, deleting.Ref)
+		}
+	})
+}
+
+// A steady failure of one result does not delay an operator.
+func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := wanting(t, url, "g1")
+		fetch := func() {
+			if has, err := l.FetchContent(t.Context(), ada, "g1"); !has || err != nil {
+				t.Fatal(has, err)
+			}
+		}
+		job := takeOne(t, l, ledger.CopyJob)
+		fetch() // it is being copied
+		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
+			t.Errorf("the job was taken away: %v", err)
+		}
+		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.Problem != "no space left" {
+			t.Errorf("the problem is %q, %v", c.Problem, err)
+		}
+		fetch()
+		job = takeOne(t, l, ledger.CopyJob)
+		if job.Attempts != 0 || job.Age > time.Minute {
+			t.Errorf("the job is %+v", job)
+		}
+		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")}); err != nil {
+			t.Fatal(err)
+		}
+		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentFailed || c.Problem != "gone" {
+			t.Errorf("the copy is %v: %s, %v", c.State, c.Problem, err)
+		}
+		fetch()
+		takeOne(t, l, ledger.CopyJob)
+	})
 }

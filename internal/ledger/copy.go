@@ -157,8 +157,10 @@ func (c *copier) copy(tx *sql.Tx, by By) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(c.ctx, c.to.dialect.words.Replace(addDeliveries+`state = {pending}`+inLine)); err != nil {
-		return err
+	for _, jobs := range []string{addDeliveries + `state = {pending}` + inLine, addCopies + `state = {waiting}`, addDeletions + `state = {doomed}`} {
+		if _, err := tx.ExecContext(c.ctx, c.to.dialect.words.Replace(jobs)); err != nil {
+			return err
+		}
 	}
 	if err := c.to.addLine(c.ctx, tx, Act{By: by, Action: ActCopy, Became: struct {
 		Rows int64 `json:"rows"`

@@ -113,9 +113,11 @@ func scanJob(row scanner, j *Job) error {
 
 // RenewJob renews the lease of a job. Its error is [ErrLeaseLost] if another process has taken the job.
 func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
-	return l.tx(ctx, func(tx *transaction) error {
-		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
-	})
+	return l.tx(ctx, func(tx *transaction) error { return tx.renewJob(j) })
+}
+
+func (t *transaction) renewJob(j Job) error {
+	return t.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
 }
 
 // FinishJob records the outcome of a job, and commits its change. If another process has taken the job, it records nothing,

@@ -21,7 +21,6 @@ func isPast(column, furthest string) string {
 var (
 	lapsed  = isPast("claimed_until", micro(ClaimTime))
 	retries = isPast("retry_time", micro(maxPause))
-	isNext  = isPast("next_time", micro(maxPause))
 )
 
 // micro returns a duration in microseconds, as a constant of a statement.

@@ -15,7 +15,6 @@ var times = map[string][]string{
 	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time"},
 	"duties":   {"claimed_until"},
 	"events":   {"event_time"},
-	"contents": {"claimed_until", "begin_time", "next_time"},
 	"replicas": {"seen_time"},
 }
 
@@ -33,7 +32,7 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 // another process can take.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: outbox(ledger.Limits{}), Contents: true})
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: outbox(ledger.Limits{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,21 +41,12 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 	resumed := request("resumed")
 	resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"
 	conclude(t, l, write(t, l, resumed), lifecycle.Uncertain, "")
-	for _, id := range []string{"settled", "copied", "doomed"} {
-		r := request(id)
-		r.Namespace, r.Owner, r.Caller = id, id, id
-		conclude(t, l, write(t, l, r), lifecycle.Named, id)
-		if id != "settled" {
-			observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
-		}
-	}
+	settled := request("settled")
+	settled.Namespace, settled.Owner, settled.Caller = "settled", "settled", "settled"
+	conclude(t, l, write(t, l, settled), lifecycle.Named, "settled")
 	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed})
 	takes = func() map[string]bool { return taken(t, l) }
 	takes()
-	l.Exec(t, "UPDATE contents SET state = 3 WHERE generation_id = 'doomed'")
-	if _, err := l.DoomedContents(t.Context(), 10); err != nil {
-		t.Fatal(err)
-	}
 	return l, takes
 }
 
@@ -80,10 +70,6 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	note("a duty", held, err)
 	due, err := l.Due(ctx, time.Minute, 10)
 	note("an order to settle", slices.ContainsFunc(due, func(d ledger.Due) bool { return d.Generation == "settled" }), err)
-	_, found, err := l.TakeContentOf(ctx, "copied")
-	note("a copy", found, err)
-	doomed, err := l.DoomedContents(ctx, 10)
-	note("a copy to delete", len(doomed) > 0, err)
 	return all
 }
 

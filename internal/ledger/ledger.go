@@ -58,7 +58,6 @@ type Ledger struct {
 	kind     string // see [Kind]
 	outbox   *Outbox
 	audited  func(context.Context, AuditLine) // see [Config]
-	wanted   chan struct{}                    // see [Ledger.ContentWanted]
 	jobAdded chan struct{}                    // has a value after a job was written
 	contents bool                             // are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
@@ -99,7 +98,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
 		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited,
-		contents: config.Contents, wanted: make(chan struct{}, 1), jobAdded: make(chan struct{}, 1),
+		contents: config.Contents, jobAdded: make(chan struct{}, 1),
 	}
 	l.statements, l.commits = at.operation("statements"), at.operation("commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))

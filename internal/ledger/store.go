@@ -63,11 +63,24 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	if !l.IsCopy() {
 		return false, nil
 	}
-	return true, l.tx(ctx, func(tx *transaction) error {
+	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
-		tx.contentWanted = true
 		return tx.audit(Act{By: by, Action: ActAdopt})
 	})
+	for more := true; more && err == nil; {
+		more, err = l.deleteAdopted(ctx)
+	}
+	return true, err
+}
+
+// deleteAdopted writes, in one step, jobs that delete adopted copies, and reports whether more may be left.
+func (l *Ledger) deleteAdopted(ctx context.Context) (more bool, err error) {
+	err = l.tx(ctx, func(tx *transaction) error {
+		rows, err := tx.exec(addDeletions+`state = {doomed} AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '`+DeleteJob+`' AND ref = generation_id) LIMIT $1 ON CONFLICT DO NOTHING`, stepRows)
+		more, tx.jobAdded = rows == stepRows, true
+		return err
+	})
+	return more, err
 }

@@ -48,7 +48,7 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 		if s.Events, err = summarizeEvents(tx); err != nil {
 			return err
 		}
-		if err := l.summarizeContents(tx, &s, now); err != nil {
+		if err := summarizeContents(tx, &s.Contents); err != nil {
 			return err
 		}
 		return summarizeUnknown(tx, &s, now)

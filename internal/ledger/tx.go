@@ -28,8 +28,8 @@ type transaction struct {
 	ctx  context.Context
 	l    *Ledger
 
-	contentWanted, jobAdded bool
-	audited                 []AuditLine
+	jobAdded bool
+	audited  []AuditLine
 }
 
 // AnswerTime is the timeout of an operation of the ledger, all its retries included.
@@ -97,15 +97,12 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish reports the lines of the audit, and wakes the goroutines that wait for copies and jobs.
+// publish reports the lines of the audit, and wakes the loop of the jobs.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
 			t.l.audited(t.ctx, line)
 		}
-	}
-	if t.contentWanted {
-		ring(t.l.wanted)
 	}
 	if t.jobAdded {
 		ring(t.l.jobAdded)
@@ -225,6 +222,12 @@ func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool
 // now returns the time of the database.
 func (t *transaction) now() (now time.Time, err error) {
 	err = t.row([]any{moment{&now}}, `SELECT {now}`)
+	return now, err
+}
+
+// Now returns the time of the database.
+func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
+	err = l.askOne(ctx, []any{moment{&now}}, `SELECT {now}`)
 	return now, err
 }
 

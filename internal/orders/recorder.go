@@ -167,9 +167,6 @@ func (r *Recorder) of(key sight) []*ledger.Observation {
 	return slices.Clone(r.waiting[key])
 }
 
-// Records reports whether a state of a generation under the held API key waits to be recorded.
-func (r *Recorder) Records(generationID string) bool { return len(r.of(sight{"", generationID})) > 0 }
-
 // done removes a state that was recorded, unless another has taken its place.
 func (r *Recorder) done(key sight, seen *ledger.Observation) {
 	r.mu.Lock()

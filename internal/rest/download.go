@@ -213,14 +213,10 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 // sourceNames are the values of the header that says where the bytes come from.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// mostAtOnce is how much of a copy is held and written at once: that takes less than the messages of a gRPC stream do, which
-// are encoded beside it.
-const mostAtOnce = 192 << 10
-
 // writeBody copies the bytes, and fails unless every one went out.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
-	err := a.content.Copy(mostAtOnce, func(chunk *easelv1.ContentChunk) error {
+	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
 		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
 			return errors.New("more bytes than were announced")
 		}

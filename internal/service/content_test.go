@@ -28,7 +28,7 @@ func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv
 		Info: &easelv1.ContentInfo{SizeBytes: &size}, Offset: int64(offset), Limit: int64(limit),
 		Body: io.NopCloser(read(bytes.NewReader(picture[offset:]))),
 	}
-	err = c.Copy(chunkSize, c.summed(func(chunk *easelv1.ContentChunk) error {
+	err = c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
 		chunks = append(chunks, proto.CloneOf(chunk))
 		return nil
 	}))
@@ -122,7 +122,7 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // U16
 func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
 	full := errors.New("the sink is full")
 	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on"))))}
-	if err := c.Copy(chunkSize, func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
+	if err := c.Copy(func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
 		t.Errorf("it ends with %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 		}
 		return nil
 	}}
-	err := c.Copy(chunkSize, func(chunk *easelv1.ContentChunk) error {
+	err := c.Copy(func(chunk *easelv1.ContentChunk) error {
 		got += len(chunk.GetData())
 		return nil
 	})

@@ -1,14 +1,12 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"io"
-	"math"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -58,23 +56,17 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	if err != nil {
 		return nil, err
 	}
-	ended := false
 	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 && !s.cfg.Contents.Has(ctx, id) {
-		update, err := s.await(ctx, id, seen.exists, watch.Terminal, wait)
-		if err != nil {
+		if _, err := s.await(ctx, id, seen.exists, watch.Terminal, wait); err != nil {
 			return nil, err
 		}
-		ended = update.State.Terminal()
 	}
-	return s.open(ctx, req, ended)
+	return s.open(ctx, req)
 }
 
-// open opens a result. ended means that its generation has ended, as far as this process knows.
-func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest, ended bool) (*Content, error) {
+// open opens a result.
+func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
-	if ended || s.cfg.Orders.Records(id) {
-		s.cfg.Contents.AwaitEnd(ctx, id)
-	}
 	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
 	if err != nil {
 		return nil, s.noContent(ctx, id, err)
@@ -82,14 +74,19 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink, at most so many of a copy at once, in chunks that are valid until sink returns. The first chunk describes
-// the result; the last chunk has its size, where the whole was read. A caller that may no longer call gets no more.
-func (c *Content) Copy(most int, sink func(*easelv1.ContentChunk) error) error {
-	chunk, read := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}, c.chunks(most)
+// Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes the result. The last chunk
+// has its size, if the whole result was read. A caller that may no longer call receives no further chunk.
+func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
+	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
+	if c.Limit > 0 {
+		body = io.LimitReader(body, c.Limit)
+	}
+	chunk := &easelv1.ContentChunk{Info: c.Info, Offset: c.Offset}
 	for {
-		data, err := read()
+		n, err := fill(body, buffer)
+		data := buffer[:n]
 		chunk.Data = data
-		next := chunk.Offset + int64(len(data))
+		next := chunk.Offset + int64(n)
 		ended := err == io.EOF //nolint:errorlint // an error that wraps one is a body that broke off
 		if ended && c.whole(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
@@ -112,31 +109,6 @@ func (c *Content) Copy(most int, sink func(*easelv1.ContentChunk) error) error {
 			return aboutGeneration(err, c.id)
 		}
 		chunk = &easelv1.ContentChunk{Offset: next}
-	}
-}
-
-// chunks gives what reads the next chunk. A body that has its bytes in memory gives those, at most so many; each other is
-// read into a buffer.
-func (c *Content) chunks(most int) func() ([]byte, error) {
-	if body, ok := c.Body.(interface {
-		Next(most int) ([]byte, error)
-	}); ok {
-		left := cmp.Or(c.Limit, math.MaxInt64)
-		return func() ([]byte, error) {
-			data, err := body.Next(int(min(int64(most), left)))
-			if left -= int64(len(data)); left == 0 {
-				err = io.EOF
-			}
-			return data, err
-		}
-	}
-	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
-	if c.Limit > 0 {
-		body = io.LimitReader(body, c.Limit)
-	}
-	return func() ([]byte, error) {
-		n, err := fill(body, buffer)
-		return buffer[:n], err
 	}
 }
 

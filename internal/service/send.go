@@ -31,7 +31,7 @@ func (s *deadlineSender) send(m any) error {
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
-		return c.Copy(chunkSize, c.summed(func(chunk *easelv1.ContentChunk) error {
+		return c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
 			chunk.Data = bytes.Clone(chunk.GetData()) // a sent message may not change, and the buffer is used again
 			return send(message(chunk))
 		}))

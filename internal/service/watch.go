@@ -136,7 +136,7 @@ func (w *watchOfOne) finish(err error) error {
 	if err != nil || !w.content || !w.file {
 		return err
 	}
-	content, err := w.service.open(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id}, true)
+	content, err := w.service.open(w.out.stream.Context(), &easelv1.DownloadGenerationRequest{GenerationId: w.id})
 	if err != nil {
 		return err
 	}

@@ -262,7 +262,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.reads", Kind: Counter, Unit: "{read}", From: Contents, Labels: []Label{contentSource},
-		Text: "Reads of copies. catalog: the store has failed, at the beginning or on the way, and the catalog had the bytes.",
+		Text: "Reads of copies. catalog: the store failed, and the catalog had the bytes.",
 	},
 	{
 		Name: "easel.content.waiting", Kind: Gauge, Unit: "{result}", From: Contents,

@@ -48,18 +48,17 @@ func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHand
 type storeTrouble int
 
 const (
-	wellStore    storeTrouble = iota
-	fullStore                 // takes nothing
-	slowStore                 // answers when nobody waits any more
-	deniedStore               // takes no key
-	brokenStore               // cuts each connection
-	shortStore                // gives objects that are too short
-	garbledStore              // gives other bytes
+	wellStore   storeTrouble = iota
+	fullStore                // takes nothing
+	slowStore                // answers too late
+	deniedStore              // takes no key
+	brokenStore              // cuts each connection
+	shortStore               // returns objects that are too short
 	storeTroubles
 )
 
 func (s storeTrouble) String() string {
-	return [storeTroubles]string{"well", "full", "slow", "denied", "broken", "with a wrong length", "with wrong bytes"}[s]
+	return [storeTroubles]string{"well", "full", "slow", "denied", "broken", "with a wrong length"}[s]
 }
 
 // slowFor is longer than readers wait for a store.
@@ -131,18 +130,14 @@ func refuse(w http.ResponseWriter, status int, code string) {
 // lie changes what is read of an object.
 func (d *storeDoor) lie(answer *http.Response) error {
 	trouble, isObject := storeTrouble(d.is.Load()), answer.Request.Method == http.MethodGet && answer.Request.URL.RawQuery == ""
-	if !isObject || answer.StatusCode/100 != 2 || trouble != shortStore && trouble != garbledStore {
+	if !isObject || answer.StatusCode/100 != 2 || trouble != shortStore {
 		return nil
 	}
 	data, err := io.ReadAll(answer.Body)
 	if err = errors.Join(err, answer.Body.Close()); err != nil || len(data) == 0 {
 		return errors.Join(err, errors.New("an object without bytes"))
 	}
-	if trouble == shortStore {
-		data = data[:len(data)/2]
-	} else {
-		data[len(data)/2] ^= 1
-	}
+	data = data[:len(data)/2]
 	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
 	answer.Header.Set("Content-Length", strconv.Itoa(len(data)))
 	return nil

@@ -209,7 +209,7 @@ func (g *gallery) comeBack() {
 // waiting says what is not copied.
 func (g *gallery) waiting() string {
 	var said sql.NullString
-	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(state || ' ' || claims || ' ' || problem, '; ') FROM (SELECT * FROM contents WHERE state <> 1 LIMIT 5) AS c`).Scan(&said); err != nil {
+	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(kind || ' ' || fence || ' ' || problem, '; ') FROM (SELECT * FROM jobs WHERE kind IN ('copy', 'delete') LIMIT 5) AS c`).Scan(&said); err != nil {
 		return err.Error()
 	}
 	return said.String
@@ -386,7 +386,7 @@ func (g *gallery) watchToTheEnd(id string) error {
 // objects are the names of what is in the store.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
-	store, err := content.OpenStore(g.Context(), g.bucket.URL("results"))
+	store, err := content.OpenStore(g.bucket.URL("results"))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -394,9 +394,7 @@ func (g *gallery) objects() (names []string) {
 		if err != nil {
 			g.Fatal(err)
 		}
-		if !strings.HasSuffix(object.Name, "/probe") {
-			names = append(names, object.Name)
-		}
+		names = append(names, object.Name)
 	}
 	return names
 }

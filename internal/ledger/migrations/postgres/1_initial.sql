@@ -187,32 +187,26 @@ CREATE INDEX events_owner ON events (owner, event_time);
 CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
--- Copies of results, which outlive those of the catalog. A row is written with the terminal state of the generation.
+-- Copies of results, which outlive those of the catalog. A row is written with the terminal state of the generation, together
+-- with the job that copies the result.
 CREATE TABLE contents (
   generation_id TEXT PRIMARY KEY,
   owner         TEXT NOT NULL,
   -- 0: to be copied; 1: copied; 2: copying failed; 3: to be deleted.
   state         INTEGER NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 3),
-  -- Number of attempts to copy, and end of the lease of the latest one.
-  claims        BIGINT NOT NULL DEFAULT 0,
-  claimed_until BIGINT NOT NULL DEFAULT 0,
-  begin_time    BIGINT NOT NULL,
-  next_time     BIGINT NOT NULL,
   problem       TEXT NOT NULL DEFAULT '',
-  -- Name of the copy in the store, size, SHA-256 in hex, checksums of its blocks, media type, ETag.
+  -- Name of the copy in the store, size, SHA-256 in hex, media type, ETag.
   object        TEXT NOT NULL DEFAULT '',
   size_bytes    BIGINT NOT NULL DEFAULT 0 CHECK (size_bytes >= 0),
   sha256        TEXT NOT NULL DEFAULT '',
-  blocks        TEXT NOT NULL DEFAULT '',
   content_type  TEXT NOT NULL DEFAULT '',
   etag          TEXT NOT NULL DEFAULT '',
   copied_time   BIGINT NOT NULL DEFAULT 0,
   CHECK (state <> 1 OR object <> '' AND sha256 <> '' AND copied_time > 0)
 );
-CREATE INDEX contents_waiting ON contents (owner, next_time) WHERE state = 0;
-CREATE INDEX contents_failed ON contents (owner, begin_time) WHERE state = 2;
+CREATE INDEX contents_failed ON contents (owner) WHERE state = 2;
 CREATE INDEX contents_object ON contents (object) WHERE object <> '';
-CREATE INDEX contents_doomed ON contents (next_time) WHERE state = 3;
+CREATE INDEX contents_doomed ON contents (generation_id) WHERE state = 3;
 
 -- Changes by operators. Lines are only ever added.
 CREATE TABLE audit (

@@ -1,0 +1,58 @@
+package content_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.finish("g1", picture(1000))
+		dead := s.take(ledger.CopyJob)
+		defer s.run(s.results)()
+		time.Sleep(ledger.JobLease - time.Second)
+		if row := s.row("g1"); row.State != ledger.ContentWaiting {
+			s.Errorf("during the lease the copy is %v", row.State)
+		}
+		time.Sleep(3 * time.Second)
+		s.wantBytes("g1", picture(1000), content.FromCopy)
+		if err := s.book.ContentCopied(s.Context(), dead, ledger.StoredCopy{Object: "x", SHA256: "y"}); !errors.Is(err, ledger.ErrLeaseLost) {
+			s.Errorf("the dead process records a copy: %v", err)
+		}
+	})
+}
+
+func TestOldFenceRecordsNothingAndItsObjectIsRemoved(t *testing.T) {
+	for name, locked := range map[string]string{"by itself": "", "by the next": "here/"} {
+		t.Run(name, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				s.finish("g1", picture(1000))
+				next := ledger.Job{}
+				s.store.put = func() {
+					s.store.put = nil
+					time.Sleep(ledger.JobLease + time.Second)
+					next = s.take(ledger.CopyJob)
+				}
+				s.store.locked = locked
+				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
+					s.Errorf("the old holder of the job gets %v", err)
+				}
+				s.store.locked = ""
+				if row, all := s.row("g1"), s.objects(); row.State != ledger.ContentWaiting || (len(all) == 1) != (locked != "") {
+					s.Errorf("the copy is %v, and the store has %q", row.State, all)
+				}
+				if err := s.copy(next); err != nil {
+					s.Errorf("the new holder of the job gets %v", err)
+				}
+				if all := s.objects(); len(all) != 1 || all[0] != s.dir+"/"+s.row("g1").Object {
+					s.Errorf("the store has %q", all)
+				}
+				s.wantBytes("g1", picture(1000), content.FromCopy)
+			})
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	deletePlaces  = 8
+	deleteTimeout = time.Minute // limit of an attempt
+
+	sweepInterval = 24 * time.Hour
+	partAge       = 2 * copyTimeout // age of a write that no process continues
+
+	forgetLook = 100 * time.Millisecond // between two looks at the copies that are to be deleted
+)
+
+// delete runs a job that deletes the copies of a generation, and the remains of broken writes. A copy from before the ledger was
+// restored stays until an operator has adopted it.
+func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+	may, err := r.Ledger.MayDelete(ctx, job.Ref)
+	if err != nil || !may {
+		return ledger.Outcome{}, err
+	}
+	timed, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	if err := r.deleteAll(timed, job.Ref); err != nil {
+		if job.Attempts == 0 && ctx.Err() == nil {
+			r.Logger.WarnContext(ctx, "copy deletion failed; retrying", "generation", job.Ref, "error", err)
+		}
+		return ledger.Outcome{}, err
+	}
+	return ledger.Outcome{Change: ledger.CopiesDeleted(job.Ref)}, nil
+}
+
+// deleteAll deletes each object that this ledger has written for a generation.
+func (r *Results) deleteAll(ctx context.Context, generation string) error {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range stores.Own() {
+		prefix := objectPrefix(name, generation)
+		for object, err := range r.Store.List(ctx, prefix) {
+			if err == nil {
+				err = r.Store.Delete(ctx, object.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := r.Store.Clean(ctx, prefix, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep runs the job that removes the parts of broken writes.
+func (r *Results) sweep(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+	stores, err := r.Ledger.Stores(ctx)
+	if err != nil {
+		return ledger.Outcome{}, err
+	}
+	now, err := r.Ledger.Now(ctx)
+	if err != nil {
+		return ledger.Outcome{}, err
+	}
+	for _, name := range stores.Own() {
+		err = errors.Join(err, r.Store.Clean(ctx, name+"/", now.Add(-partAge)))
+	}
+	if err != nil && ctx.Err() == nil {
+		r.Logger.WarnContext(ctx, "store cleanup failed", "error", err)
+	}
+	return ledger.Outcome{}, err
+}
+
+// Forget waits until the copies that are to be deleted are deleted, and returns the number that is left when ctx is done. It
+// does not wait for copies from before the ledger was restored.
+func (r *Results) Forget(ctx context.Context) (left int64, err error) {
+	for {
+		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))
+		if err != nil || own == 0 || !sleep(ctx, forgetLook) {
+			return left, err
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package content_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+func TestOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
+	own, other := "studio", "shop"
+	for name, row := range map[string]struct {
+		owner *string
+		keeps bool
+		want  ledger.ContentState
+	}{
+		"its owner": {&own, false, ledger.ContentDoomed}, "anybody": {nil, false, ledger.ContentDoomed},
+		"another owner": {&other, false, ledger.ContentCopied}, "kept": {&own, true, ledger.ContentCopied}, "kept from anybody": {nil, true, ledger.ContentCopied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				s.team.KeepDeleted = row.keeps
+				s.finish("g1", picture(1000))
+				stop := s.run(s.results)
+				s.waitForCopy("g1")
+				stop()
+				for _, id := range []string{"g1", "unknown"} {
+					if err := s.book.DiscardContent(s.Context(), row.owner, id); err != nil {
+						s.Error(err)
+					}
+				}
+				if got := s.row("g1").State; got != row.want {
+					s.Errorf("the copy is %v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
+	onEach(t, func(s *studio) {
+		copied := s.finish("g1", picture(1000))
+		s.finish("g2", picture(2000))
+		defer s.run(s.results)()
+		s.waitForCopy("g1")
+		s.waitForCopy("g2")
+		s.erase(copied)
+		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 1 {
+			s.Errorf("%d copies are left in %q", left, s.objects())
+		}
+		if _, found, err := s.book.Content(s.Context(), "g1"); found || err != nil {
+			s.Errorf("the ledger has the copy still: %v", err)
+		}
+		s.wantBytes("g2", picture(2000), content.FromCopy)
+	})
+}
+
+// The process may still write while the order is erased.
+func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
+	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
+		t.Run(name, func(t *testing.T) {
+			inStudio(t, func(s *studio) {
+				o := s.finish("g1", picture(1000))
+				s.store.put = func() {
+					s.store.put = nil
+					s.erase(o)
+				}
+				s.store.locked = locked
+				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
+					s.Errorf("an erased copy is recorded: %v", err)
+				}
+				s.store.locked = ""
+				if all := s.objects(); (len(all) == 1) != (locked != "") {
+					s.Errorf("the store has %q", all)
+				}
+				defer s.run(s.results)()
+				if left := s.left(ledger.JobLease - time.Second); left != 1 {
+					s.Error("the copy counts as deleted while it may be written")
+				}
+				if left := s.left(3 * time.Second); left != 0 || len(s.objects()) != 0 {
+					s.Errorf("%d copies are left in %q", left, s.objects())
+				}
+			})
+		})
+	}
+}
+
+func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		defer s.run(s.results)()
+		locked, other := s.finish("g1", picture(10)), s.finish("g2", picture(10))
+		s.waitForCopy("g2")
+		object := s.waitForCopy("g1").Object
+		s.store.set(func() { s.store.locked = object })
+		s.erase(locked, other)
+		if left := s.left(3 * time.Second); left != 1 || len(s.objects()) != 1 {
+			s.Errorf("%d copies are left in %q", left, s.objects())
+		}
+		s.store.set(func() { s.store.locked = "" })
+		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 0 {
+			s.Errorf("in the end %d copies are left in %q", left, s.objects())
+		}
+	})
+}
+
+// A process that is killed while it copies leaves a file with bytes of the result.
+func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		o, other := s.finish("g1", picture(1000)), "g2"
+		s.finish(other, picture(1000))
+		stop := s.run(s.results)
+		for _, id := range []string{"g1", other} {
+			row := s.waitForCopy(id)
+			if err := os.WriteFile(filepath.Join(s.dir, row.Object+"."+rand.Text()+".part"), picture(1000), 0o600); err != nil {
+				s.Fatal(err)
+			}
+		}
+		stop()
+		s.erase(o)
+		defer s.run(s.results)()
+		if left := s.left(time.Minute); left != 0 {
+			s.Fatal(left)
+		}
+		if left := s.objects(); len(left) != 2 || !strings.Contains(left[0], s.row(other).Object) || !strings.Contains(left[1], s.row(other).Object) {
+			s.Errorf("after the erasure of g1 the store has %q", left)
+		}
+	})
+}
+
+func TestProcessWithoutAStoreReportsCopiesThatAreLeft(t *testing.T) {
+	onEach(t, func(s *studio) {
+		s.finish("g1", picture(1000))
+		stop := s.run(s.results)
+		s.waitForCopy("g1")
+		stop()
+		s.restart(false)
+		s.observe("g1", lifecycle.Observation{Deleted: true})
+		s.finish("g2", picture(1000))
+		if n := s.left(10 * time.Millisecond); n != 1 {
+			s.Errorf("%d copies are left to others", n)
+		}
+		s.restart(true)
+		defer s.run(s.results)()
+		if n := s.left(time.Minute); n != 0 || len(s.objects()) != 0 {
+			s.Errorf("%d copies are left in %q", n, s.objects())
+		}
+		if _, found, err := s.book.Content(s.Context(), "g2"); found || err != nil {
+			s.Errorf("a copy is wanted where there is no store: %v", err)
+		}
+	})
+}
