@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,13 +47,10 @@ type s3Place struct {
 	path     bool // the bucket stands in the path and not in the host's name
 }
 
-// amazon is the endpoint where an address names none.
-const amazon = "https://s3.amazonaws.com"
-
 // parseS3 reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME&style=path.
 func parseS3(address string) (at s3Place, err error) {
 	u, err := url.Parse(address)
-	if err != nil || u.User != nil || u.Fragment != "" {
+	if err != nil || u.Scheme != "s3" || u.User != nil || u.Fragment != "" {
 		return at, errors.New("EASEL_CONTENT_URL must be " + Form + ", without a user: keys come from the environment")
 	}
 	query := u.Query()
@@ -72,18 +70,14 @@ func parseS3(address string) (at s3Place, err error) {
 	default:
 		return at, errors.New("EASEL_CONTENT_URL: style must be path or host")
 	}
-	endpoint := query.Get("endpoint")
-	if endpoint == "" {
-		endpoint = amazon
-	}
-	at.endpoint, err = url.Parse(endpoint)
+	at.endpoint, err = url.Parse(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"))
 	if err != nil || at.endpoint.Host == "" || at.endpoint.Scheme != "http" && at.endpoint.Scheme != "https" || strings.Trim(at.endpoint.Path, "/") != "" {
 		return at, errors.New("EASEL_CONTENT_URL: endpoint must be http://HOST or https://HOST")
 	}
 	return at, nil
 }
 
-// openS3 makes the client of a bucket. It asks nobody.
+// openS3 returns the store of a bucket. It sends nothing.
 func openS3(at s3Place) (Store, error) {
 	lookup := minio.BucketLookupDNS
 	if at.path {

@@ -3,7 +3,6 @@ package content
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/netip"
@@ -42,17 +41,23 @@ var ErrAbsent = errors.New("the store has no such object")
 // Form says what EASEL_CONTENT_URL may be.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check says what is wrong with the address of a store, without what may be secret in it: insecure lets results travel in the
-// clear. It asks nobody.
+// Check returns an error if the address of a store is invalid, without its secrets. insecure allows results to travel
+// unencrypted. It sends nothing.
 func Check(address string, insecure bool) error {
-	if _, err := parse(address); err != nil || insecure || !strings.HasPrefix(address, "s3:") {
-		return err
+	if _, isDir := dirOf(address); isDir {
+		return nil
 	}
 	at, err := parseS3(address)
-	if err == nil && at.endpoint.Scheme == "http" && !loopback(at.endpoint.Hostname()) {
-		err = errors.New("EASEL_CONTENT_URL: endpoint must be https, else results travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it")
+	if err == nil && !insecure && at.endpoint.Scheme == "http" && !loopback(at.endpoint.Hostname()) {
+		err = errors.New("EASEL_CONTENT_URL: endpoint must be https, otherwise results travel unencrypted; EASEL_UPSTREAM_INSECURE=true allows it")
 	}
 	return err
+}
+
+// dirOf returns the directory of an address, and reports whether it names one.
+func dirOf(address string) (name string, isDir bool) {
+	name, isDir = strings.CutPrefix(address, "file:")
+	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
 // loopback reports whether a host is this machine.
@@ -63,21 +68,12 @@ func loopback(host string) bool {
 
 // OpenStore opens a store.
 func OpenStore(address string) (Store, error) {
-	open, err := parse(address)
+	if name, isDir := dirOf(address); isDir {
+		return openDir(name)
+	}
+	at, err := parseS3(address)
 	if err != nil {
 		return nil, err
 	}
-	return open()
-}
-
-func parse(address string) (open func() (Store, error), err error) {
-	scheme, rest, _ := strings.Cut(address, ":")
-	if scheme == "file" && rest != "" {
-		return func() (Store, error) { return openDir(strings.TrimPrefix(rest, "//")) }, nil
-	}
-	if scheme == "s3" {
-		at, err := parseS3(address)
-		return func() (Store, error) { return openS3(at) }, err
-	}
-	return nil, fmt.Errorf("EASEL_CONTENT_URL must be %s", Form)
+	return openS3(at)
 }
